@@ -1,0 +1,23 @@
+"""What can go wrong while evidence is read or judged.
+
+CheckError
+├── RunDirectoryError    the run directory is torn, unsealed where a sealed one is needed, or from a newer kchaos
+├── ScenarioDataError    a scenario or an observation on disk does not have the documented shape
+└── ModelError           the model was given an action that its own state makes impossible
+"""
+
+
+class CheckError(Exception):
+    """Root of everything that this package raises on purpose."""
+
+
+class RunDirectoryError(CheckError):
+    """The run directory cannot be read as one; the message names the file and the remedy."""
+
+
+class ScenarioDataError(CheckError):
+    """Recorded data does not have the documented shape; the message names file and place."""
+
+
+class ModelError(CheckError):
+    """An action cannot happen in the model's present state; the message names both."""
