@@ -1,0 +1,118 @@
+"""What the model predicts: values only, each with a JSON form through `dataclasses.asdict`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedBatch:
+    """One batch as it must be on disk.
+
+    Attributes:
+        base_offset: First offset, inclusive.
+        last_offset: Last offset, inclusive.
+        leader_epoch: -1 for magic below 2.
+        magic: 0, 1 or 2.
+        payload: `checkers.segments.batch.payload_digest` of its records.
+    """
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    payload: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedReplica:
+    """One replica at one snapshot.
+
+    Attributes:
+        batches: In offset order.
+        epoch_entries: (leader epoch, start offset), ascending; the leader-epoch-checkpoint.
+        log_end_offset: Exclusive; may lie beyond the last batch after a truncation inside a batch.
+        high_watermarks: Every value that its high watermark may have; one where a gate pinned it.
+        fetcher: "none", "truncating", "fetching", "failed" (KIP-461) or "dead-thread".
+        is_running: Whether the process ran.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    batches: tuple[PredictedBatch, ...]
+    epoch_entries: tuple[tuple[int, int], ...]
+    log_end_offset: int
+    high_watermarks: tuple[int, ...]
+    log_start_offset: int = 0
+    leader_epoch: int = -1
+    fetcher: str = "none"
+    is_running: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedProduce:
+    """The outcome of one produce.
+
+    Attributes:
+        acknowledged: True, False, or None while it still waits at the end of the timeline.
+        base_offset: Where its first record was appended, or -1.
+        error: Kafka's error name such as "NOT_ENOUGH_REPLICAS_AFTER_APPEND", or "".
+    """
+
+    operation: str
+    acknowledged: bool | None
+    base_offset: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRound:
+    """One answered OffsetForLeaderEpoch, or, from 2.8 on, one diverging epoch in a Fetch response.
+
+    Attributes:
+        answered_epoch: None where the answer's version has no epoch (v0).
+        end_offset: -1 for an undefined answer.
+        by_fetch: True for a diverging epoch in a Fetch response.
+    """
+
+    follower: int
+    leader: int
+    topic: str
+    partition: int
+    requested_epoch: int
+    answered_epoch: int | None
+    end_offset: int
+    by_fetch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """One truncation that changed a follower's log or log end offset."""
+
+    broker: int
+    topic: str
+    partition: int
+    target_offset: int
+    log_end_offset_before: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisallowedDecision:
+    """A decision that the rules of its writer's release do not allow."""
+
+    index: int
+    decision: Mapping[str, object]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Everything that one timeline predicts; snapshots keep the order of the timeline."""
+
+    snapshots: Mapping[str, tuple[PredictedReplica, ...]]
+    produces: tuple[PredictedProduce, ...]
+    rounds: tuple[EpochRound, ...]
+    truncations: tuple[Truncation, ...]
+    disallowed: tuple[DisallowedDecision, ...] = ()
+    generations: Mapping[int, str] = field(default_factory=dict)
