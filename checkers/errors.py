@@ -1,9 +1,9 @@
 """What can go wrong while evidence is read or judged.
 
 CheckError
-├── RunDirectoryError    the run directory is torn, unsealed where a sealed one is needed, or from a newer kchaos
-├── ScenarioDataError    a scenario or an observation on disk does not have the documented shape
-└── ModelError           the model was given an action that its own state makes impossible
+├── RunDirectoryError    the run directory is torn, not sealed, or from a newer kchaos
+├── ScenarioDataError    recorded data on disk does not have the documented shape
+└── ModelError           an action that the model's own state makes impossible
 """
 
 

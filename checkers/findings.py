@@ -66,12 +66,12 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             name="not-as-predicted",
             question=Question.CONFORMANCE,
-            meaning="a replica, an acknowledgement or a request differs from the model's prediction",
+            meaning="a replica, an acknowledgement or a request is not as the model says",
         ),
         Kind(
             name="decision-not-allowed",
             question=Question.CONFORMANCE,
-            meaning="the controller or a leader wrote a state that its release's rules do not allow",
+            meaning="the controller or a leader wrote a state that its rules forbid",
         ),
     )
 }

@@ -109,8 +109,8 @@ class Hold:
     """One kind of request, or of response, between two brokers is kept back.
 
     Attributes:
-        name: Names the hold for `Release`.
-        api: Kafka's name of the API: "Fetch", "OffsetForLeaderEpoch", "LeaderAndIsr", "StopReplica".
+        name: Names the hold for `ReleaseHold`.
+        api: Kafka's name of the API: "Fetch", "OffsetForLeaderEpoch", "LeaderAndIsr", ...
         source: The broker that sends the request, or None for any.
         target: The broker that answers it, or None for any.
         direction: "request" (the target never sees it) or "response" (the target has handled it).
@@ -130,7 +130,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class ReleaseHold:
     """What the hold of that name kept back passes in order, and the hold is gone."""
 
     name: str
@@ -234,7 +234,7 @@ Action = (
     | CutLink
     | HealLink
     | Hold
-    | Release
+    | ReleaseHold
     | Produce
     | Snapshot
 )

@@ -1,0 +1,276 @@
+"""The run directory: what is in it, how it is written, sealed, read and judged.
+
+    RUN/
+      run.json            what was run: entry, case, releases, driver, seed, versions, replay command
+      scenario.json       the scenario as data: cluster, topics, steps, expectation
+      actions.jsonl       the model's actions, each with step, wall time and last zxid before it
+      history.jsonl       client operations: invoke, then ok, fail or info (nobody knows)
+      observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw
+      links.jsonl         requests and responses that the links logged
+      zookeeper/member-N/ ZooKeeper's own transaction logs (log.*): every decision, in zxid order
+      brokers/N/          server.properties and server.log
+      snapshots/LABEL/    snapshot.json, and broker-N/ with the files of its log directory
+      outcome.json        how the run ended: finished, or why it is unknown; seconds
+      manifest.json       the seal: format, and size and SHA-256 of each file above; written last
+      judgements/NAME/    prediction.json, findings.jsonl, results.json, report.html
+
+Evidence is everything but `judgements/`. It is appended to while the run goes on and never touched
+after the seal. A judgement is written under a temporary name, then renamed: it is there whole or
+not at all, and no earlier one is overwritten.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from checkers.errors import RunDirectoryError
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+JUDGEMENTS = "judgements"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """One run on disk. `create` makes a new one, `open` reads one that exists."""
+
+    path: Path
+
+    @classmethod
+    def create(
+        cls, path: Path, *, run: Mapping[str, Any], scenario: Mapping[str, Any]
+    ) -> "RunDirectory":
+        """A new run directory with `run.json` and `scenario.json` in it.
+
+        Raises:
+            RunDirectoryError: Something exists at `path` already.
+        """
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise RunDirectoryError(
+                f"{path} exists; a run is never written over: choose another --runs-dir"
+            ) from None
+        directory = cls(path)
+        directory.write("run.json", {"format": FORMAT, **run})
+        directory.write("scenario.json", scenario)
+        return directory
+
+    @classmethod
+    def open(cls, path: Path) -> "RunDirectory":
+        """The run directory at `path`, sealed or not.
+
+        Raises:
+            RunDirectoryError: No run is there, or a newer kchaos wrote it.
+        """
+        directory = cls(path)
+        run = directory.read("run.json")
+        written = run.get("format")
+        if not isinstance(written, int) or written > FORMAT:
+            raise RunDirectoryError(
+                f"{path / 'run.json'} has format {written!r}; this kchaos reads up to {FORMAT}: "
+                "judge it with the kchaos that made it, or a newer one"
+            )
+        return directory
+
+    @property
+    def name(self) -> str:
+        """The directory's own name, which is the run's id."""
+        return self.path.name
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the manifest was written, that is, whether the evidence is complete."""
+        return (self.path / MANIFEST).is_file()
+
+    def write(self, name: str, value: Mapping[str, Any]) -> None:
+        """Writes one JSON object as evidence, whole or not at all.
+
+        Raises:
+            RunDirectoryError: The run is sealed, or the file exists.
+        """
+        target = self.path / name
+        self._refuse_when_sealed(name)
+        if target.exists():
+            raise RunDirectoryError(f"{target} exists; evidence is never written twice")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _write_whole(target, json.dumps(value, indent=1) + "\n")
+
+    def append(self, name: str, value: Mapping[str, Any]) -> None:
+        """Appends one JSON object as a line of evidence and hands it to the operating system.
+
+        Raises:
+            RunDirectoryError: The run is sealed.
+        """
+        self._refuse_when_sealed(name)
+        line = (json.dumps(value, separators=(",", ":")) + "\n").encode()
+        with (self.path / name).open("ab", buffering=0) as file:
+            file.write(line)
+
+    def read(self, name: str) -> dict[str, Any]:
+        """The JSON object in one file.
+
+        Raises:
+            RunDirectoryError: The file is missing or is no JSON object.
+        """
+        target = self.path / name
+        try:
+            value = json.loads(target.read_text())
+        except FileNotFoundError:
+            raise RunDirectoryError(
+                f"{target} is missing: is {self.path} a run directory of kchaos?"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise RunDirectoryError(f"{target} cannot be read as JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise RunDirectoryError(f"{target} holds no JSON object")
+        return value
+
+    def read_lines(self, name: str) -> Iterator[dict[str, Any]]:
+        """The JSON objects of one `.jsonl` file, oldest first; none if there is no such file.
+
+        Raises:
+            RunDirectoryError: A line is no JSON object; the message names the line. A last line
+                without its newline is skipped in an unsealed run, where the writer was killed.
+        """
+        target = self.path / name
+        if not target.exists():
+            return
+        with target.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.endswith("\n") and not self.is_sealed:
+                    return
+                try:
+                    value = json.loads(line)
+                except ValueError as error:
+                    raise RunDirectoryError(f"{target}:{number} is not JSON: {error}") from error
+                if not isinstance(value, dict):
+                    raise RunDirectoryError(f"{target}:{number} holds no JSON object")
+                yield value
+
+    def seal(self) -> None:
+        """Writes the manifest: from now on the evidence is complete and must not change.
+
+        Raises:
+            RunDirectoryError: The run is sealed already.
+        """
+        self._refuse_when_sealed(MANIFEST)
+        files = {
+            str(file.relative_to(self.path)): {
+                "size_bytes": file.stat().st_size,
+                "sha256": _sha256(file),
+            }
+            for file in self._evidence()
+        }
+        _write_whole(
+            self.path / MANIFEST, json.dumps({"format": FORMAT, "files": files}, indent=1) + "\n"
+        )
+
+    def verify(self) -> tuple[str, ...]:
+        """What is wrong with the seal, a sentence each; empty for a run that is whole.
+
+        Raises:
+            RunDirectoryError: The manifest cannot be read.
+        """
+        if not self.is_sealed:
+            return ("the run is not sealed: it was interrupted, or it is still going on",)
+        manifest = self.read(MANIFEST).get("files")
+        if not isinstance(manifest, dict):
+            raise RunDirectoryError(f"{self.path / MANIFEST} has no 'files'")
+        problems = []
+        present = {str(file.relative_to(self.path)): file for file in self._evidence()}
+        for name, sealed in manifest.items():
+            file = present.pop(name, None)
+            if file is None:
+                problems.append(f"{name} is missing")
+            elif file.stat().st_size != sealed["size_bytes"]:
+                problems.append(
+                    f"{name} has {file.stat().st_size} bytes, sealed with {sealed['size_bytes']}"
+                )
+            elif _sha256(file) != sealed["sha256"]:
+                problems.append(f"{name} is not what was sealed: its SHA-256 differs")
+        problems.extend(f"{name} was added after the seal" for name in present)
+        return tuple(problems)
+
+    def snapshots(self) -> tuple[str, ...]:
+        """Labels of the snapshots, in the order in which they were taken."""
+        root = self.path / "snapshots"
+        if not root.is_dir():
+            return ()
+        labels = [entry.name for entry in root.iterdir() if (entry / "snapshot.json").is_file()]
+        return tuple(
+            sorted(labels, key=lambda label: self.read(f"snapshots/{label}/snapshot.json")["time"])
+        )
+
+    def judgements(self) -> tuple[str, ...]:
+        """Names of the judgements that exist, oldest first."""
+        root = self.path / JUDGEMENTS
+        if not root.is_dir():
+            return ()
+        return tuple(sorted(entry.name for entry in root.iterdir() if _is_judgement(entry)))
+
+    @contextlib.contextmanager
+    def new_judgement(self) -> Iterator[Path]:
+        """A folder for a new judgement, renamed to its final name when the block ends well.
+
+        Names count up from 0001. When the block raises, the folder goes away.
+        """
+        root = self.path / JUDGEMENTS
+        root.mkdir(exist_ok=True)
+        working = root / f".working-{os.getpid()}-{os.urandom(4).hex()}"
+        working.mkdir()
+        try:
+            yield working
+            _rename_to_next_number(working, root)
+        finally:
+            if working.exists():
+                shutil.rmtree(working)
+
+    def _evidence(self) -> Iterator[Path]:
+        for file in sorted(self.path.rglob("*")):
+            top = file.relative_to(self.path).parts[0]
+            if file.is_file() and top not in (JUDGEMENTS, MANIFEST) and not top.startswith("."):
+                yield file
+
+    def _refuse_when_sealed(self, name: str) -> None:
+        if self.is_sealed:
+            raise RunDirectoryError(f"{self.path} is sealed; {name} can no longer be written")
+
+
+def _is_judgement(entry: Path) -> bool:
+    return entry.is_dir() and entry.name.isdigit()
+
+
+def _rename_to_next_number(working: Path, root: Path) -> None:
+    number = 1 + max(
+        (int(entry.name) for entry in root.iterdir() if _is_judgement(entry)), default=0
+    )
+    for candidate in range(number, number + 1000):
+        try:
+            working.rename(root / f"{candidate:04d}")
+        except OSError:
+            if not (root / f"{candidate:04d}").exists():
+                raise
+        else:
+            return
+    raise RunDirectoryError(f"{root} holds too many judgements")
+
+
+def _write_whole(target: Path, text: str) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(target)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
