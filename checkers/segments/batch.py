@@ -1,0 +1,119 @@
+"""What a segment holds, as values: batches, records, and the digest that compares payloads."""
+
+import hashlib
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Names of the codecs, at the number that the attributes of a batch give them."""
+
+CONTROL_TYPES = {
+    0: "ABORT",
+    1: "COMMIT",
+    2: "LEADER_CHANGE",
+    3: "SNAPSHOT_HEADER",
+    4: "SNAPSHOT_FOOTER",
+    5: "KRAFT_VERSION",
+    6: "KRAFT_VOTERS",
+}
+"""Names of the control record types (Kafka's ControlRecordType in 3.9)."""
+
+_DIGEST_HEX_DIGITS = 16
+_LENGTH = struct.Struct(">i")
+_NULL = _LENGTH.pack(-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record of a batch.
+
+    Attributes:
+        offset: Absolute offset.
+        timestamp: Milliseconds since the epoch; -1 where the format has none (magic 0).
+        key: The key, or None for a null key.
+        value: The value, or None for a null value (a tombstone).
+        headers: Name and value of each header, in order; empty before magic 2.
+        control_type: "ABORT", "COMMIT", … in a control batch, else None.
+    """
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    control_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One entry of a segment: a record batch (magic 2) or a message (magic 0 and 1).
+
+    A message set of magic 0 or 1 has no batch around it. Uncompressed, each message is an entry of
+    its own and so a Batch of its own, even when one produce request wrote many; compressed, the
+    wrapper message with all that is inside it is one Batch.
+
+    Attributes:
+        base_offset: Offset of the first record, inclusive. For magic 2 the header's, which
+            compaction keeps although the first record may be gone.
+        last_offset: Offset of the last record, inclusive.
+        leader_epoch: The partition leader epoch; -1 for magic 0 and 1. No CRC covers it.
+        magic: The message format: 0, 1 or 2.
+        codec: A name in `CODECS`.
+        crc: The checksum as it is stored: CRC-32C for magic 2, CRC-32 before.
+        record_count: How many records the header announces (magic 2), or are there (0 and 1).
+        is_control: Whether it holds a transaction marker or another control record.
+        is_transactional: Whether it was written inside a transaction.
+        producer_id: The idempotent producer's id, or -1.
+        producer_epoch: The idempotent producer's epoch, or -1.
+        base_sequence: The first record's sequence number, or -1.
+        max_timestamp: Milliseconds since the epoch; -1 for magic 0.
+        position: Byte position of the entry in its file.
+        size_bytes: Size of the whole entry on disk, its offset and length fields included.
+        payload: `payload_digest` of the records; None when they were not decoded.
+        control_type: "ABORT", "COMMIT", … for a control batch, else None.
+        coordinator_epoch: The transaction coordinator's epoch in an ABORT or COMMIT, else -1.
+        file: Name of the segment file, as it was given to the reader.
+    """
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    codec: str
+    crc: int
+    record_count: int
+    is_control: bool
+    is_transactional: bool
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    max_timestamp: int
+    position: int
+    size_bytes: int
+    payload: str | None
+    control_type: str | None = None
+    coordinator_epoch: int = -1
+    file: str = ""
+
+
+def payload_digest(records: Iterable[Record]) -> str:
+    """Return a stable digest, 16 hex digits, of the records' keys and values in their order.
+
+    It is the start of a SHA-256 over each key and value, each preceded by its length as a
+    big-endian 32-bit number, -1 for null. It does not depend on magic, codec, offsets, timestamps
+    or headers: a batch that was down-converted to an older message format keeps its digest.
+
+    **Verifies**: two batches with the same digest hold the same keys and values in the same order.
+    **Does not verify**: headers and timestamps (older formats lack them), offsets, and how records
+    are grouped into batches.
+    """
+    parts = []
+    for record in records:
+        for part in (record.key, record.value):
+            if part is None:
+                parts.append(_NULL)
+            else:
+                parts.append(_LENGTH.pack(len(part)))
+                parts.append(part)
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:_DIGEST_HEX_DIGITS]

@@ -1,0 +1,187 @@
+"""One replica of one partition, from its directory: every segment, and its leader epochs."""
+
+import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from checkers.findings import Finding
+from checkers.segments.batch import Batch
+from checkers.segments.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
+from checkers.segments.epochs import epoch_findings
+from checkers.segments.errors import CheckpointError, SegmentError
+from checkers.segments.reader import SegmentContents, read_segment
+
+EPOCH_CHECKPOINT_NAME = "leader-epoch-checkpoint"
+_DIRECTORY_SUFFIXES_TO_SKIP = ("-delete", "-future", "-stray")
+_TAIL_KINDS = ("torn-tail", "zero-tail")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionContents:
+    """What one replica's directory holds.
+
+    Attributes:
+        topic: The topic, from the directory's name.
+        partition: The partition, from the directory's name.
+        batches: Every segment's batches, segment after segment; each names its file.
+        epoch_entries: The entries of `leader-epoch-checkpoint`; None without a readable one.
+        findings: What is wrong, with topic and partition; brokers are for the caller to add.
+    """
+
+    topic: str
+    partition: int
+    batches: tuple[Batch, ...]
+    epoch_entries: tuple[EpochEntry, ...] | None
+    findings: tuple[Finding, ...]
+
+
+def partition_directories(log_directory: Path) -> tuple[Path, ...]:
+    """Return the directories of live partitions in a broker's log directory, sorted by name.
+
+    What a broker is deleting, moving in or has set aside (`-delete`, `-future`, `-stray`) is
+    left out, and so is every name that is not a topic, a dash and a number.
+    """
+    return tuple(
+        path
+        for path in sorted(log_directory.iterdir())
+        if path.is_dir() and _topic_partition(path.name) is not None
+    )
+
+
+def segment_files(directory: Path) -> tuple[Path, ...]:
+    """Return the `.log` files of a partition's directory, by ascending base offset.
+
+    Files that a broker is deleting or writing anew (`.deleted`, `.cleaned`, `.swap`) are left out.
+
+    Raises `SegmentError` for a `.log` file whose name is not a base offset.
+    """
+    files = [path for path in directory.iterdir() if path.suffix == ".log" and path.is_file()]
+    for path in files:
+        if not (path.stem.isascii() and path.stem.isdigit()):
+            raise SegmentError(
+                f"{path}: a segment is named by its base offset, as in 00000000000000000000.log;"
+                " remove this file or give it its name back"
+            )
+    return tuple(sorted(files, key=lambda path: int(path.stem)))
+
+
+def read_partition(directory: Path, *, decode_records: bool = True) -> PartitionContents:
+    """Return everything that one replica's directory holds of its partition.
+
+    The files must not shrink meanwhile, so read a collected copy or a stopped broker's directory.
+
+    Raises `SegmentError` if the directory's name is not that of a live partition or a segment's
+    name is not an offset, `OSError` if a file cannot be read. Bad bytes are findings: those of
+    `read_segment`, but a torn or zero tail of any segment except the last is "corrupt-batch"; and
+    "epoch-cache-mismatch", as `checkers.segments.epochs` says, also for a checkpoint that cannot
+    be parsed.
+
+    **Verifies**: each segment as `read_segment` does; that offsets increase from segment to
+    segment; that the leader epoch cache does not contradict the batches.
+    **Does not verify**: that no offset is missing, which compaction and deletion permit and only
+    another replica or a prediction can tell; index, time index and producer state files.
+    """
+    name = _topic_partition(directory.name)
+    if name is None:
+        raise SegmentError(
+            f"{directory}: the name of a live partition's directory is a topic, a dash and a"
+            " number; give the partition's own directory, and not one that is being deleted"
+        )
+    topic, partition = name
+    batches: list[Batch] = []
+    findings: list[Finding] = []
+    files = segment_files(directory)
+    for path in files:
+        contents = read_segment_file(path, decode_records=decode_records)
+        findings += _overlap_findings(batches, contents.batches)
+        batches += contents.batches
+        findings += [
+            _inner_tail(finding) if path != files[-1] else finding for finding in contents.findings
+        ]
+    entries, checkpoint_findings = _epoch_entries(directory / EPOCH_CHECKPOINT_NAME)
+    findings += checkpoint_findings
+    if entries is not None:
+        findings += epoch_findings(entries, batches)
+    return PartitionContents(
+        topic=topic,
+        partition=partition,
+        batches=tuple(batches),
+        epoch_entries=entries,
+        findings=tuple(replace(each, topic=topic, partition=partition) for each in findings),
+    )
+
+
+def read_segment_file(path: Path, *, decode_records: bool = True) -> SegmentContents:
+    """Return what `read_segment` finds in the file at `path`, which is mapped, not loaded.
+
+    Its name must be the segment's base offset. Raises `OSError` if it cannot be read.
+    """
+    base_offset = int(path.stem)
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            return SegmentContents(batches=(), findings=(), end_position=0)
+        with (
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as view,
+        ):
+            return read_segment(
+                view, base_offset=base_offset, file=path.name, decode_records=decode_records
+            )
+
+
+def _topic_partition(name: str) -> tuple[str, int] | None:
+    topic, dash, number = name.rpartition("-")
+    if not (dash and topic and number.isascii() and number.isdigit()):
+        return None
+    if name.endswith(_DIRECTORY_SUFFIXES_TO_SKIP):
+        return None
+    return topic, int(number)
+
+
+def _overlap_findings(earlier: Sequence[Batch], later: Sequence[Batch]) -> list[Finding]:
+    if not earlier or not later or later[0].base_offset > earlier[-1].last_offset:
+        return []
+    last, first = earlier[-1], later[0]
+    return [
+        Finding(
+            kind="corrupt-batch",
+            first_offset=first.base_offset,
+            last_offset=last.last_offset,
+            message=f"{first.file} begins at offset {first.base_offset}, but {last.file} before it"
+            f" ends at offset {last.last_offset}",
+            evidence={
+                "file": first.file,
+                "position": first.position,
+                "earlier_file": last.file,
+                "earlier_position": last.position,
+            },
+        )
+    ]
+
+
+def _inner_tail(finding: Finding) -> Finding:
+    if finding.kind not in _TAIL_KINDS:
+        return finding
+    return replace(
+        finding,
+        kind="corrupt-batch",
+        message=f"{finding.message}, and the segment is not the last one",
+        evidence={**finding.evidence, "tail": finding.kind},
+    )
+
+
+def _epoch_entries(path: Path) -> tuple[tuple[EpochEntry, ...] | None, list[Finding]]:
+    if not path.exists():
+        return None, []
+    try:
+        text = path.read_bytes().decode("utf-8", "backslashreplace")
+        return parse_leader_epoch_checkpoint(text, file=path.name), []
+    except CheckpointError as error:
+        return None, [
+            Finding(
+                kind="epoch-cache-mismatch",
+                message=f"the leader epoch cache cannot be read: {error}",
+                evidence={"file": path.name},
+            )
+        ]

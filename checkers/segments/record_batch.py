@@ -1,0 +1,152 @@
+"""One record batch of magic 2 (Kafka's DefaultRecordBatch, 0.11 and later)."""
+
+import struct
+
+from crc32c import crc32c
+
+from checkers.segments.batch import CODECS, Batch, Record, payload_digest
+from checkers.segments.compression import UndecodableError, decompress
+from checkers.segments.records import MalformedRecordsError, coordinator_epoch, decode_records
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base timestamp,
+max timestamp, producer id, producer epoch, base sequence, record count."""
+
+_CRC_COVERED_FROM = 21
+_CODEC_MASK = 0x07
+_LOG_APPEND_TIME_FLAG = 0x08
+_TRANSACTIONAL_FLAG = 0x10
+_CONTROL_FLAG = 0x20
+
+
+class CorruptEntryError(ValueError):
+    """Nothing in an entry can be trusted, since its checksum is wrong or its header impossible."""
+
+
+def read_record_batch(
+    view: memoryview, position: int, size_bytes: int, *, decode: bool, file: str
+) -> tuple[Batch, str]:
+    """Return the batch at `position`, and what is wrong with it ("" if nothing is).
+
+    `size_bytes` is the whole entry's, which the caller has found to lie inside `view`. Control
+    batches are decoded even without `decode`, for their type.
+
+    Raises `CorruptEntryError` if the CRC does not match: then not even the header is true.
+    """
+    (
+        base_offset,
+        _,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    ) = HEADER.unpack_from(view, position)
+    found = crc32c(view[position + _CRC_COVERED_FROM : position + size_bytes])
+    if found != crc:
+        raise CorruptEntryError(f"its CRC-32C is {crc:#010x} and that of its bytes {found:#010x}")
+    codec_number = attributes & _CODEC_MASK
+    is_control = bool(attributes & _CONTROL_FLAG)
+    records: tuple[Record, ...] = ()
+    problem = _header_problem(codec_number, base_offset, last_offset_delta, record_count)
+    decoded = (decode or is_control) and not problem
+    if decoded:
+        try:
+            records = _records(
+                view[position + HEADER.size : position + size_bytes],
+                codec=CODECS[codec_number],
+                record_count=record_count,
+                base_offset=base_offset,
+                last_offset=base_offset + last_offset_delta,
+                base_timestamp=base_timestamp,
+                log_append_time=max_timestamp if attributes & _LOG_APPEND_TIME_FLAG else None,
+                is_control=is_control,
+            )
+        except (UndecodableError, MalformedRecordsError) as error:
+            problem, decoded = str(error), False
+    batch = Batch(
+        base_offset=base_offset,
+        last_offset=base_offset + last_offset_delta,
+        leader_epoch=leader_epoch,
+        magic=magic,
+        codec=CODECS[codec_number] if codec_number < len(CODECS) else f"unknown-{codec_number}",
+        crc=crc,
+        record_count=record_count,
+        is_control=is_control,
+        is_transactional=bool(attributes & _TRANSACTIONAL_FLAG),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        max_timestamp=max_timestamp,
+        position=position,
+        size_bytes=size_bytes,
+        payload=payload_digest(records) if decode and decoded else None,
+        control_type=records[0].control_type if is_control and records else None,
+        coordinator_epoch=coordinator_epoch(records[0]) if is_control and records else -1,
+        file=file,
+    )
+    return batch, problem
+
+
+def batch_records(view: memoryview, batch: Batch) -> tuple[Record, ...]:
+    """Return the records of a magic 2 `batch` that was read from `view`.
+
+    Raises `UndecodableError` or `MalformedRecordsError` for records that cannot be decoded.
+    """
+    fields = HEADER.unpack_from(view, batch.position)
+    return _records(
+        view[batch.position + HEADER.size : batch.position + batch.size_bytes],
+        codec=batch.codec,
+        record_count=batch.record_count,
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        base_timestamp=fields[7],
+        log_append_time=batch.max_timestamp if fields[5] & _LOG_APPEND_TIME_FLAG else None,
+        is_control=batch.is_control,
+    )
+
+
+def _records(
+    section: memoryview,
+    *,
+    codec: str,
+    record_count: int,
+    base_offset: int,
+    last_offset: int,
+    base_timestamp: int,
+    log_append_time: int | None,
+    is_control: bool,
+) -> tuple[Record, ...]:
+    # Compaction keeps the header of a batch that it emptied; there is nothing to decompress then.
+    if record_count == 0 and not section:
+        return ()
+    plain = bytes(section) if codec == "none" else decompress(codec, section, magic=2)
+    return decode_records(
+        plain,
+        record_count=record_count,
+        base_offset=base_offset,
+        last_offset=last_offset,
+        base_timestamp=base_timestamp,
+        log_append_time=log_append_time,
+        is_control=is_control,
+    )
+
+
+def _header_problem(
+    codec_number: int, base_offset: int, last_offset_delta: int, record_count: int
+) -> str:
+    if codec_number >= len(CODECS):
+        return f"codec {codec_number} is unknown"
+    if base_offset < 0:
+        return f"its base offset {base_offset} is negative"
+    if last_offset_delta < 0:
+        return f"its last offset delta {last_offset_delta} is negative"
+    if not 0 <= record_count <= last_offset_delta + 1:
+        return f"it announces {record_count} records for {last_offset_delta + 1} offsets"
+    return ""
