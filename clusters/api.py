@@ -1,0 +1,190 @@
+"""What every driver offers, as protocols: clusters, brokers, and what can be done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
+
+from kazoo.client import KazooClient
+
+from clusters.spec import ClusterSpec
+
+
+@runtime_checkable
+class Killable(Protocol):
+    """A broker whose process can be ended from outside."""
+
+    def kill(self) -> None:
+        """End the process with SIGKILL and return once it is gone."""
+
+    def stop(self, timeout_s: float = 60) -> None:
+        """Ask the broker to shut down and return once it has; raise AwaitTimeout otherwise."""
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """A broker whose process can be frozen as it is."""
+
+    def pause(self) -> None:
+        """Stop the process (SIGSTOP); its connections stay open and nothing is answered."""
+
+    def resume(self) -> None:
+        """Let a paused process go on (SIGCONT)."""
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """A broker that can be started again, also with another release or configuration."""
+
+    def start(self, kafka: str | None = None, properties: Mapping[str, str] | None = None) -> None:
+        """Start the process and return at once.
+
+        ``kafka`` replaces the broker's Kafka from now on; ``properties`` are added to its own
+        from now on. Raises ClusterError when it runs already.
+        """
+
+    def await_ready(self, timeout_s: float = 60) -> None:
+        """Return once the broker that ``start`` started is registered and answers.
+
+        Raises BrokerExited at once when its process ends, AwaitTimeout after ``timeout_s``.
+        """
+
+
+@runtime_checkable
+class Linked(Protocol):
+    """A cluster whose broker-to-broker and ZooKeeper traffic goes through links."""
+
+    @property
+    def links(self) -> Any:
+        """The links (``clusters.links.Links``)."""
+
+
+@runtime_checkable
+class Collectable(Protocol):
+    """A broker whose files can be read."""
+
+    @property
+    def log_directory(self) -> Path:
+        """Kafka's log.dir: the folder of its partition directories."""
+
+    @property
+    def server_log(self) -> Path:
+        """The file that the broker writes its log lines to, over all its starts."""
+
+
+@runtime_checkable
+class Broker(Protocol):
+    """One broker of a cluster."""
+
+    @property
+    def id(self) -> int:
+        """Its broker.id."""
+
+    @property
+    def release(self) -> str:
+        """The release it runs (after a restart with another one: that)."""
+
+    @property
+    def protocol(self) -> str:
+        """The release whose protocol generation it is judged by."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, None while there is none."""
+
+    @property
+    def client_address(self) -> str:
+        """``host:port`` for clients; the same over all its starts."""
+
+    @property
+    def log_directory(self) -> Path:
+        """Kafka's log.dir."""
+
+    @property
+    def server_log(self) -> Path:
+        """The file that it writes its log lines to."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The whole configuration that it is started with."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process exists (a paused one does)."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """How its last process ended, negative for a signal; None while it runs or before."""
+
+    @property
+    def capabilities(self) -> frozenset[type]:
+        """The protocols of this module that it fulfils."""
+
+    def start(self, kafka: str | None = None, properties: Mapping[str, str] | None = None) -> None:
+        """See Restartable."""
+
+    def await_ready(self, timeout_s: float = 60) -> None:
+        """See Restartable."""
+
+    def kill(self) -> None:
+        """See Killable."""
+
+    def stop(self, timeout_s: float = 60) -> None:
+        """See Killable."""
+
+    def pause(self) -> None:
+        """See Pausable."""
+
+    def resume(self) -> None:
+        """See Pausable."""
+
+
+@runtime_checkable
+class Cluster(Protocol):
+    """A running cluster; leaving its context stops everything it started."""
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """What it was made from."""
+
+    @property
+    def brokers(self) -> Mapping[int, Broker]:
+        """The brokers by id."""
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        """The client addresses of all brokers."""
+
+    @property
+    def zookeeper_addresses(self) -> tuple[tuple[str, int], ...]:
+        """(host, port) of each ZooKeeper member, directly and not through links."""
+
+    @property
+    def links(self) -> Any:
+        """The links between the brokers, None without."""
+
+    @property
+    def work_directory(self) -> Path:
+        """The folder that holds everything the cluster writes."""
+
+    def zookeeper(self) -> KazooClient:
+        """Return the started client that everyone who watches this cluster shares."""
+
+    def start(self) -> None:
+        """Start everything and return once every broker is ready."""
+
+    def stop(self) -> None:
+        """End every process at once (SIGKILL); the files stay. Safe to call twice."""
+
+    def __enter__(self) -> Self:
+        """Start the cluster."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the cluster, whatever happened."""

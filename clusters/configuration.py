@@ -1,0 +1,152 @@
+"""The files and flags that ZooKeeper members and brokers are started with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from clusters.releases import Release
+
+# A short-lived JVM never earns back what the second compiler costs, the serial collector needs
+# no threads, and verifying the byte code of jars that were checked when they were fetched
+# costs a fifth of a start.
+FAST_JVM_FLAGS: tuple[str, ...] = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-XX:-UsePerfData",
+    "-XX:-BytecodeVerificationRemote",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Djava.awt.headless=true",
+)
+
+# What keeps chaos deterministic and a start short. Every one can be overridden by the spec.
+BROKER_DEFAULTS: Mapping[str, str] = {
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "controlled.shutdown.enable": "false",
+    "default.replication.factor": "1",
+    "delete.topic.enable": "true",
+    "log.cleaner.enable": "false",
+    "min.insync.replicas": "1",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "replica.high.watermark.checkpoint.interval.ms": "5000",
+    "replica.lag.time.max.ms": "10000",
+    "unclean.leader.election.enable": "false",
+    "zookeeper.connection.timeout.ms": "30000",
+    "zookeeper.session.timeout.ms": "6000",
+}
+
+# Configurations that came with 0.11.0.
+BROKER_DEFAULTS_SINCE_0_11: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+}
+
+_LOG4J = """\
+log4j.rootLogger=INFO, file
+log4j.appender.file=org.apache.log4j.FileAppender
+log4j.appender.file.File={file}
+log4j.appender.file.Append=true
+log4j.appender.file.layout=org.apache.log4j.PatternLayout
+log4j.appender.file.layout.ConversionPattern=[%d{{yyyy-MM-dd HH:mm:ss,SSS}}] %p %m (%c)%n
+log4j.logger.kafka.controller=TRACE
+log4j.logger.state.change.logger=TRACE
+log4j.logger.kafka.server.ReplicaFetcherThread=DEBUG
+log4j.logger.kafka.server.epoch=DEBUG
+log4j.logger.org.apache.zookeeper=INFO
+"""
+
+
+def broker_defaults(release: Release) -> dict[str, str]:
+    """Return the configuration of a broker of this release before the spec's properties."""
+    defaults = dict(BROKER_DEFAULTS)
+    if release.number >= (0, 11):
+        defaults.update(BROKER_DEFAULTS_SINCE_0_11)
+    return defaults
+
+
+def mixed_protocol(releases: Sequence[Release]) -> dict[str, str]:
+    """Return the protocol settings of a cluster of these releases.
+
+    Brokers of one release need none; otherwise all speak what the oldest of them speaks, and
+    write its message format, as Kafka's upgrade notes ask during a rolling upgrade.
+    """
+    if len({release.protocol_version for release in releases}) < 2:
+        return {}
+    oldest = min(releases).protocol_version
+    return {"inter.broker.protocol.version": oldest, "log.message.format.version": oldest}
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """Return a Java properties file: backslashes doubled, one property a line."""
+    lines = [f"{key}={value}".replace("\\", "\\\\") for key, value in sorted(properties.items())]
+    return "\n".join(lines) + "\n"
+
+
+def log4j_text(log: Path) -> str:
+    """Return a log4j configuration that appends everything of interest to one file."""
+    return _LOG4J.format(file=log)
+
+
+def zookeeper_text(
+    *,
+    data: Path,
+    client_port: int,
+    tick_time_ms: int,
+    peers: Sequence[tuple[int, int]],
+) -> str:
+    """Return zoo.cfg of one member.
+
+    ``peers`` are the (peer port, election port) of all members of an ensemble in order, empty
+    for a single member. Sessions may last from two ticks up to ten minutes.
+    """
+    lines = [
+        f"tickTime={tick_time_ms}",
+        f"dataDir={data}",
+        f"clientPort={client_port}",
+        "clientPortAddress=127.0.0.1",
+        "maxClientCnxns=0",
+        "maxSessionTimeout=600000",
+        "admin.enableServer=false",
+        "4lw.commands.whitelist=*",
+    ]
+    if peers:
+        lines += ["initLimit=40", "syncLimit=10"]
+        lines += [
+            f"server.{index}=127.0.0.1:{peer}:{election}"
+            for index, (peer, election) in enumerate(peers, start=1)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def java_command(
+    home: Path,
+    *,
+    flags: Sequence[str],
+    heap_mib: int,
+    class_path: Sequence[Path],
+    log4j: Path,
+    temporary: Path,
+    arguments: Sequence[str],
+) -> list[str]:
+    """Return the command line of one JVM; ``arguments`` start with the main class."""
+    return [
+        str(home / "bin" / "java"),
+        f"-Xmx{heap_mib}m",
+        *flags,
+        f"-Dlog4j.configuration=file:{log4j}",
+        # Native libraries of the codecs are unpacked here and not left in a shared place.
+        f"-Djava.io.tmpdir={temporary}",
+        # ZooKeeper 3.4 fails while registering log4j's own beans under some log4j builds.
+        "-Dzookeeper.jmx.log4j.disable=true",
+        "-cp",
+        ":".join(str(jar) for jar in class_path),
+        *arguments,
+    ]

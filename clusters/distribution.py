@@ -1,0 +1,156 @@
+"""Kafka's jars: by Maven coordinates, from a distribution folder, or from a .tgz."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusters.cache import cache_directory, locked
+from clusters.errors import MachineError, ReleaseError
+from clusters.java import java_home
+from clusters.maven import fetch, jars_of
+from clusters.releases import Release, release_of
+
+_KAFKA_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.\-]*?)\.jar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """A Kafka that can be started.
+
+    ``release`` is its version as its jar says it, ``class_path`` its jars, ``source`` where
+    they came from (``maven`` or the path that was given).
+    """
+
+    release: str
+    class_path: tuple[Path, ...]
+    source: str
+
+    @property
+    def java_line(self) -> int:
+        """The Java that this release runs on."""
+        return release_of(self.release).line.java
+
+
+def resolve(kafka: str, *, offline: bool = False) -> Distribution:
+    """Return the Kafka called ``kafka``: a release, a distribution folder, or a .tgz.
+
+    A release is fetched on first use and found in the cache afterwards; with ``offline``
+    nothing is fetched. A .tgz is unpacked into the cache once. Raises ReleaseError for an
+    unknown release or a broken distribution, MachineError when it cannot be fetched.
+    """
+    path = Path(kafka).expanduser()
+    if os.sep in kafka or kafka.startswith(("~", ".")) or path.is_dir():
+        if path.is_dir():
+            return _from_folder(path, source=kafka)
+        if path.is_file():
+            return _from_archive(path)
+        raise ReleaseError(f"{kafka} is neither a distribution folder nor a .tgz: nothing is there")
+    if path.is_file():
+        return _from_archive(path)
+    return _from_maven(release_of(kafka), offline=offline)
+
+
+def _from_maven(release: Release, *, offline: bool) -> Distribution:
+    cache = cache_directory()
+    lock_file = cache / "kafka" / release.text / "jgo.lock.toml"
+    jars = _present(lock_file, cache)
+    if jars is None:
+        with locked("maven"):
+            jars = _present(lock_file, cache)
+            if jars is None:
+                if offline:
+                    raise MachineError(
+                        f"Kafka {release.text} is not in the cache {cache} and --offline forbids "
+                        "fetching it; run once without --offline"
+                    )
+                fetch(
+                    release.coordinates,
+                    name=f"Kafka {release.text}",
+                    cache=cache,
+                    lock_file=lock_file,
+                )
+                jars = jars_of(lock_file, cache)
+    return Distribution(release=release.text, class_path=jars, source="maven")
+
+
+def _present(lock_file: Path, cache: Path) -> tuple[Path, ...] | None:
+    """Return the jars of a lock file if it and all of them are there."""
+    if not lock_file.is_file():
+        return None
+    jars = jars_of(lock_file, cache)
+    return jars if all(jar.is_file() for jar in jars) else None
+
+
+def _from_folder(folder: Path, *, source: str) -> Distribution:
+    """Read an unpacked distribution: a folder whose ``libs`` has Kafka's jars."""
+    libs = folder / "libs"
+    if not libs.is_dir():
+        raise ReleaseError(f"{source} is no Kafka distribution: it has no folder libs/")
+    jars = tuple(sorted(libs.glob("*.jar")))
+    server = [jar for jar in jars if _KAFKA_JAR.fullmatch(jar.name)]
+    if not server:
+        raise ReleaseError(f"{source} is broken: libs/ has no kafka_2.1x-VERSION.jar")
+    for needed in ("kafka-clients-", "scala-library-", "zookeeper-"):
+        if not any(jar.name.startswith(needed) for jar in jars):
+            raise ReleaseError(f"{source} is broken: libs/ has no {needed}VERSION.jar")
+    return Distribution(
+        release=_release_inside(jars, server[0], source),
+        class_path=tuple(jar.resolve() for jar in jars),
+        source=source,
+    )
+
+
+def _release_inside(jars: tuple[Path, ...], server: Path, source: str) -> str:
+    """Return the release: what kafka-clients says of itself, else the server jar's name."""
+    clients = next(jar for jar in jars if jar.name.startswith("kafka-clients-"))
+    try:
+        with zipfile.ZipFile(clients) as jar:
+            text = jar.read("kafka/kafka-version.properties").decode("utf-8", "replace")
+        found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    except zipfile.BadZipFile as error:
+        raise ReleaseError(f"{source} is broken: {clients.name} is no jar ({error})") from error
+    except KeyError:
+        found = {}
+    named = _KAFKA_JAR.fullmatch(server.name)
+    version = found.get("version", "").strip() or (named[1] if named else "")
+    return release_of(version).text
+
+
+def _from_archive(archive: Path) -> Distribution:
+    """Unpack a distribution once, under a name that its bytes give."""
+    name = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
+    place = cache_directory() / "unpacked" / name
+    if not place.is_dir():
+        with locked("unpacked"):
+            if not place.is_dir():
+                _unpack(archive, place)
+    folders = [path for path in place.iterdir() if path.is_dir()]
+    inside = folders[0] if len(folders) == 1 and not (place / "libs").is_dir() else place
+    return _from_folder(inside, source=str(archive))
+
+
+def _unpack(archive: Path, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".unpack-") as staging:
+            inside = Path(staging) / "tar"
+            inside.mkdir()
+            with tarfile.open(archive) as tar:
+                tar.extractall(inside, filter="data")
+            inside.rename(place)
+    except (tarfile.TarError, EOFError) as error:
+        raise ReleaseError(f"{archive} is no readable .tgz: {error}") from error
+    except OSError as error:
+        raise MachineError(f"{archive} could not be unpacked: {error}") from error
+
+
+def java_of(distribution: Distribution, *, offline: bool = False) -> Path:
+    """Return the JAVA_HOME that the distribution runs on, installing it if needed."""
+    return java_home(distribution.java_line, offline=offline)

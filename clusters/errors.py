@@ -1,0 +1,51 @@
+"""The errors of the clusters room: one tree, each message with its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ClusterError(Exception):
+    """Anything that keeps a cluster from being built, started or watched."""
+
+
+class ReleaseError(ClusterError):
+    """The Kafka that was asked for is unknown, cannot be had, or is broken (a usage error)."""
+
+
+class MachineError(ClusterError):
+    """This machine cannot do it: Java is missing, a port is taken, memory or disk is short."""
+
+
+class BrokerExited(ClusterError):
+    """A broker (or a ZooKeeper member) ended while it was awaited.
+
+    ``name`` is ``broker 1`` or ``zookeeper 1``; ``exit_code`` is the process's own, negative
+    for a signal; ``last_lines`` are the last lines of its log, oldest first.
+    """
+
+    def __init__(self, *, name: str, exit_code: int, last_lines: Sequence[str], log: str) -> None:
+        self.name = name
+        self.exit_code = exit_code
+        self.last_lines = tuple(last_lines)
+        self.log = log
+        end = "\n".join(f"    {line}" for line in self.last_lines) or "    (its log is empty)"
+        super().__init__(
+            f"{name} exited with code {exit_code} while it was awaited; "
+            f"the last lines of {log}:\n{end}"
+        )
+
+
+class AwaitTimeout(ClusterError):
+    """An awaited condition did not come true in time.
+
+    ``waited_for`` says what was awaited, ``last_seen`` what was seen last, ``remedy`` what to do.
+    """
+
+    def __init__(self, *, waited_for: str, last_seen: str, remedy: str, timeout_s: float) -> None:
+        self.waited_for = waited_for
+        self.last_seen = last_seen
+        self.remedy = remedy
+        self.timeout_s = timeout_s
+        message = f"waited {timeout_s:g} s for {waited_for}; last seen: {last_seen}"
+        super().__init__(f"{message}; {remedy}" if remedy else message)

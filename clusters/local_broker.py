@@ -1,0 +1,246 @@
+"""One broker as a JVM process on this machine."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+
+from clusters.api import Collectable, Killable, Pausable, Restartable
+from clusters.configuration import (
+    FAST_JVM_FLAGS,
+    java_command,
+    log4j_text,
+    properties_text,
+)
+from clusters.distribution import Distribution
+from clusters.errors import BrokerExited, ClusterError
+from clusters.leftovers import record_process
+from clusters.log_tail import last_lines
+from clusters.ports import ReservedPort
+from clusters.processes import Child, spawn
+from clusters.waiting import await_until
+
+_API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerPlace:
+    """Where one broker lives and what the cluster decided for it.
+
+    ``directory`` is its folder below ``work_directory``; ``distribution_of`` and ``java_of``
+    find the jars and the Java of a Kafka; ``base_properties`` returns its configuration before
+    its own properties, for the Kafka it is started with; ``zookeeper`` is the shared client.
+    """
+
+    id: int
+    directory: Path
+    work_directory: Path
+    internal_port: ReservedPort
+    client_port: ReservedPort
+    heap_mib: int
+    distribution_of: Callable[[str], Distribution]
+    java_of: Callable[[Distribution], Path]
+    base_properties: Callable[[Distribution], dict[str, str]]
+    zookeeper: Callable[[], KazooClient]
+    jvm_flags: Sequence[str] = FAST_JVM_FLAGS
+
+
+@dataclass(slots=True)
+class LocalBroker:
+    """A broker of a LocalCluster; see ``clusters.api.Broker`` for what each name promises."""
+
+    place: BrokerPlace
+    kafka: str
+    own_properties: dict[str, str]
+    wanted_protocol: str | None = None
+    jvm_flags: tuple[str, ...] = ()
+    _child: Child | None = None
+    _distribution: Distribution | None = field(default=None, repr=False)
+    _czxid_before: int = -1
+
+    @property
+    def id(self) -> int:
+        """Its broker.id."""
+        return self.place.id
+
+    @property
+    def distribution(self) -> Distribution:
+        """The Kafka that it runs."""
+        if self._distribution is None:
+            self._distribution = self.place.distribution_of(self.kafka)
+        return self._distribution
+
+    @property
+    def release(self) -> str:
+        """The release that it runs."""
+        return self.distribution.release
+
+    @property
+    def protocol(self) -> str:
+        """The release whose generation it is judged by."""
+        return self.wanted_protocol or self.release
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, None while there is none."""
+        return self._child.pid if self._child is not None and self._child.is_running else None
+
+    @property
+    def client_address(self) -> str:
+        """``host:port`` for clients."""
+        return f"127.0.0.1:{self.place.client_port.number}"
+
+    @property
+    def log_directory(self) -> Path:
+        """Kafka's log.dir."""
+        return Path(self.properties["log.dir"])
+
+    @property
+    def server_log(self) -> Path:
+        """Its log lines, over all its starts."""
+        return self.place.directory / "server.log"
+
+    @property
+    def console_log(self) -> Path:
+        """What its JVM wrote to the terminal, over all its starts."""
+        return self.place.directory / "console.log"
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The whole configuration that it is started with."""
+        return {**self.place.base_properties(self.distribution), **self.own_properties}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process exists."""
+        return self._child is not None and self._child.is_running
+
+    @property
+    def exit_code(self) -> int | None:
+        """How its last process ended."""
+        return None if self._child is None else self._child.exit_code
+
+    @property
+    def capabilities(self) -> frozenset[type]:
+        """What can be done to it."""
+        return frozenset({Killable, Pausable, Restartable, Collectable})
+
+    def start(self, kafka: str | None = None, properties: Mapping[str, str] | None = None) -> None:
+        """Start the process and return at once; see ``clusters.api.Restartable``."""
+        if self.is_running:
+            raise ClusterError(f"broker {self.id} runs already (pid {self.pid}); stop it first")
+        if kafka is not None and kafka != self.kafka:
+            self._distribution = self.place.distribution_of(kafka)
+            self.kafka = kafka
+        if properties:
+            self.own_properties = {**self.own_properties, **properties}
+        self._czxid_before = -1 if self._child is None else self._registered_czxid()
+        self._spawn()
+
+    def _spawn(self) -> None:
+        directory = self.place.directory
+        (directory / "tmp").mkdir(parents=True, exist_ok=True)
+        configuration = directory / "server.properties"
+        configuration.write_text(properties_text(self.properties), encoding="utf-8")
+        log4j = directory / "log4j.properties"
+        log4j.write_text(log4j_text(self.server_log), encoding="utf-8")
+        command = java_command(
+            self.place.java_of(self.distribution),
+            flags=[*self.place.jvm_flags, *self.jvm_flags],
+            heap_mib=self.place.heap_mib,
+            class_path=self.distribution.class_path,
+            log4j=log4j,
+            temporary=directory / "tmp",
+            arguments=["kafka.Kafka", str(configuration)],
+        )
+        self._child = spawn(
+            command, log_file=self.console_log, cwd=directory, name=f"broker {self.id}"
+        )
+        record_process(self.place.work_directory, self._child)
+
+    def check_running(self) -> None:
+        """Raise BrokerExited if its process has ended."""
+        code = self.exit_code
+        if code is not None:
+            raise BrokerExited(
+                name=f"broker {self.id}",
+                exit_code=code,
+                last_lines=last_lines([self.server_log, self.console_log]),
+                log=str(self.server_log),
+            )
+
+    def await_ready(self, timeout_s: float = 60) -> None:
+        """Return once it is registered anew and answers; see ``clusters.api.Restartable``."""
+        seen = {"znode": "not looked at", "port": "not asked"}
+
+        def ready() -> bool:
+            czxid = self._registered_czxid()
+            seen["znode"] = "none" if czxid < 0 else f"czxid {czxid}"
+            if czxid <= self._czxid_before:
+                return False
+            answers = self._answers()
+            seen["port"] = "answers" if answers else "no answer"
+            return answers
+
+        if self._child is None:
+            raise ClusterError(f"broker {self.id} was never started")
+        await_until(
+            ready,
+            timeout_s=timeout_s,
+            waiting_for=f"broker {self.id} ({self.release}) to register with a czxid above "
+            f"{self._czxid_before} and to answer at {self.client_address}",
+            last_seen=lambda: f"znode {seen['znode']}, client port {seen['port']}",
+            remedy=f"see {self.server_log}",
+            abort=self.check_running,
+        )
+
+    def _registered_czxid(self) -> int:
+        """Return the czxid of its znode, -1 while there is none or ZooKeeper is away."""
+        try:
+            stat = self.place.zookeeper().exists(f"/brokers/ids/{self.id}")
+        except KazooException:
+            return -1
+        return -1 if stat is None else int(stat.czxid)
+
+    def _answers(self) -> bool:
+        """Return whether it answers an ApiVersions request on its client port."""
+        try:
+            with socket.create_connection(
+                ("127.0.0.1", self.place.client_port.number), timeout=2
+            ) as connection:
+                connection.sendall(_API_VERSIONS_REQUEST)
+                return len(connection.recv(8)) == 8
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """End the process with SIGKILL and return once it is gone."""
+        if self._child is not None:
+            self._child.kill()
+
+    def stop(self, timeout_s: float = 60) -> None:
+        """Shut down in order (SIGTERM) and return once the process is gone."""
+        if self._child is not None and self._child.is_running:
+            self._child.send(signal.SIGCONT)
+            self._child.send(signal.SIGTERM)
+            self._child.await_exit(timeout_s)
+
+    def pause(self) -> None:
+        """Freeze the process (SIGSTOP)."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the process go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, signal_number: signal.Signals) -> None:
+        if self._child is None or not self._child.is_running:
+            raise ClusterError(f"broker {self.id} has no process to send {signal_number.name} to")
+        self._child.send(signal_number)

@@ -1,0 +1,178 @@
+"""Where Maven artifacts come from: jgo's resolver, under the user's Maven and jgo settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from clusters.errors import MachineError, ReleaseError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MavenSettings:
+    """What is honoured of the user's settings.
+
+    ``local_repositories`` are read and never written; ``remote_repositories`` (name, URL) are
+    asked in order. Empty remote repositories leave jgo's own default, the central repository.
+    """
+
+    local_repositories: tuple[Path, ...]
+    remote_repositories: tuple[tuple[str, str], ...]
+
+
+def user_settings() -> MavenSettings:
+    """Return the user's settings: jgo's (its file, M2_REPO) and Maven's settings.xml.
+
+    Of settings.xml these are honoured: localRepository, a mirror of central (mirrorOf
+    ``central``, ``*`` or ``external:*``, first match), and its server's user name and plain
+    password. Proxies come from the environment. Other repositories and encrypted passwords
+    are not read: jgo does not know settings.xml, so whatever is not named here has no effect.
+    """
+    from jgo.config import GlobalSettings
+
+    settings = GlobalSettings.load()
+    local = [Path(settings.repo_cache)]
+    remote = list(settings.repositories.items())
+    for file in (Path.home() / ".m2" / "settings.xml", _installation_settings()):
+        if file is None or not file.is_file():
+            continue
+        root = _without_namespaces(file)
+        named = root.findtext("localRepository")
+        if named:
+            home = named.replace("${user.home}", str(Path.home()))
+            local.append(Path(os.path.expandvars(home)))
+        mirror = _mirror_of_central(root)
+        if mirror and not remote:
+            remote.append(mirror)
+    if remote and settings.repositories:
+        from jgo.constants import MAVEN_CENTRAL_URL
+
+        remote.append(("central", MAVEN_CENTRAL_URL))
+    return MavenSettings(
+        local_repositories=tuple(path for path in local if path.is_dir()),
+        remote_repositories=tuple(remote),
+    )
+
+
+def _installation_settings() -> Path | None:
+    home = os.environ.get("M2_HOME") or os.environ.get("MAVEN_HOME")
+    return Path(home) / "conf" / "settings.xml" if home else None
+
+
+def _without_namespaces(file: Path) -> ElementTree.Element:
+    try:
+        root = ElementTree.parse(file).getroot()
+    except ElementTree.ParseError as error:
+        raise MachineError(f"Maven's settings {file} cannot be read: {error}") from error
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    return root
+
+
+def _mirror_of_central(root: ElementTree.Element) -> tuple[str, str] | None:
+    for mirror in root.findall("mirrors/mirror"):
+        names = {name.strip() for name in (mirror.findtext("mirrorOf") or "").split(",")}
+        url = (mirror.findtext("url") or "").strip().rstrip("/")
+        if url and names & {"central", "*", "external:*"} and "!central" not in names:
+            name = (mirror.findtext("id") or "mirror").strip()
+            return name, _with_credentials(url, root, name)
+    return None
+
+
+def _with_credentials(url: str, root: ElementTree.Element, server_id: str) -> str:
+    for server in root.findall("servers/server"):
+        user, password = server.findtext("username"), server.findtext("password")
+        if (server.findtext("id") or "").strip() == server_id and user and password:
+            parts = urlsplit(url)
+            host = f"{quote(user, safe='')}:{quote(password, safe='')}@{parts.netloc}"
+            return urlunsplit(parts._replace(netloc=host))
+    return url
+
+
+def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Path) -> None:
+    """Resolve the coordinates, put every jar into ``cache/maven`` and write jgo's lock file.
+
+    Everything is fetched into a folder of its own first and each file is moved in one step,
+    so an interrupted download leaves nothing that looks complete; the lock file is last.
+
+    Raises ReleaseError when an artifact does not exist, MachineError when it cannot be fetched.
+    """
+    from jgo.env import LockFile
+    from jgo.maven import MavenContext
+
+    settings = user_settings()
+    repository = cache / "maven"
+    repository.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".maven-") as staging:
+        context = MavenContext(
+            repo_cache=Path(staging),
+            local_repos=[repository, *settings.local_repositories],
+            remote_repos=dict(settings.remote_repositories) or None,
+            timeout=60,
+        )
+        dependencies = [context.create_dependency(coordinate) for coordinate in coordinates]
+        for dependency in dependencies:
+            dependency.scope = "compile"
+        try:
+            inputs, transitive = context.resolver.resolve(dependencies)
+            wanted = [*inputs, *(d for d in transitive if d.scope in ("compile", "runtime"))]
+            for dependency in wanted:
+                _take(Path(dependency.artifact.resolve()), dependency.artifact, Path(staging))
+            lock = LockFile.from_resolved_dependencies(wanted, environment_name=name)
+        except RuntimeError as error:
+            raise ReleaseError(
+                f"{name} cannot be had: {error}; is there such a release?"
+            ) from error
+        except OSError as error:
+            raise MachineError(
+                f"{name} could not be fetched: {error}; check the network, Maven's mirror in "
+                "settings.xml and the free space"
+            ) from error
+        _move_all(Path(staging), repository)
+    lock_file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = lock_file.with_suffix(".unfinished")
+    lock.save(unfinished)
+    unfinished.replace(lock_file)
+
+
+def _take(found: Path, artifact: object, staging: Path) -> None:
+    """Check that a jar is whole, and copy it when it came from the user's own repository."""
+    try:
+        with zipfile.ZipFile(found) as jar:
+            broken = jar.testzip()
+    except zipfile.BadZipFile as error:
+        raise MachineError(f"{found} is no jar ({error}); delete it and try again") from error
+    if broken is not None:
+        raise MachineError(f"{found} is damaged at {broken}; delete it and try again")
+    ours = artifact.cached_path  # type: ignore[attr-defined]
+    if ours is not None and found != ours and staging in Path(ours).parents:
+        Path(ours).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(found, ours)
+
+
+def _move_all(staging: Path, repository: Path) -> None:
+    for file in [path for path in staging.rglob("*") if path.is_file()]:
+        place = repository / file.relative_to(staging)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(place)
+
+
+def jars_of(lock_file: Path, cache: Path) -> tuple[Path, ...]:
+    """Return the jars that a lock file names, in class-path order, under ``cache/maven``."""
+    import tomllib
+
+    locked = tomllib.loads(lock_file.read_text(encoding="utf-8"))
+    jars = []
+    for entry in locked["dependencies"]:
+        group = Path(*entry["groupId"].split("."))
+        artifact, version = entry["artifactId"], entry["version"]
+        classifier = f"-{entry['classifier']}" if entry.get("classifier") else ""
+        file = f"{artifact}-{version}{classifier}.{entry['packaging']}"
+        jars.append(cache / "maven" / group / artifact / version / file)
+    return tuple(jars)

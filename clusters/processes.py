@@ -1,0 +1,181 @@
+"""Child processes that do not outlive the process that started them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusters.errors import AwaitTimeout
+from clusters.waiting import await_until
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A process that this process started.
+
+    ``start_time`` is the kernel's, in clock ticks since boot: with the pid it names the process
+    for good, where a pid alone may be taken by another one later.
+    """
+
+    pid: int
+    start_time: int
+    name: str
+    log_file: Path
+    popen: subprocess.Popen[bytes]
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal, or None while the process runs."""
+        return self.popen.poll()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process exists (a paused one does)."""
+        return self.exit_code is None
+
+    def send(self, signal_number: int) -> None:
+        """Send a signal if the process still runs."""
+        if self.is_running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal_number)
+
+    def await_exit(self, timeout_s: float) -> int:
+        """Return the exit code once the process has ended; raise AwaitTimeout if it does not."""
+        try:
+            return self.popen.wait(timeout_s)
+        except subprocess.TimeoutExpired as expired:
+            raise AwaitTimeout(
+                waited_for=f"{self.name} (pid {self.pid}) to exit",
+                last_seen="it still runs",
+                remedy=f"see {self.log_file}",
+                timeout_s=timeout_s,
+            ) from expired
+
+    def kill(self, timeout_s: float = 30) -> None:
+        """End the process with SIGKILL and wait until it is gone."""
+        self.send(signal.SIGKILL)
+        self.await_exit(timeout_s)
+
+
+def process_start_time(pid: int) -> int | None:
+    """Return when the process started, in clock ticks since boot; None if there is none.
+
+    A zombie counts as none: it runs no longer.
+    """
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if after_name[0] in ("Z", "X") else int(after_name[19])
+
+
+def kill_by_identity(pid: int, start_time: int, timeout_s: float = 30) -> bool:
+    """End a process of another owner with SIGKILL if it still is the one that is meant.
+
+    Returns whether there was something to end; waits until it is gone.
+    """
+    if process_start_time(pid) != start_time:
+        return False
+    os.kill(pid, signal.SIGKILL)
+    await_until(
+        lambda: process_start_time(pid) != start_time,
+        timeout_s=timeout_s,
+        waiting_for=f"process {pid} to be gone after SIGKILL",
+        last_seen=lambda: f"it started at tick {process_start_time(pid)}",
+    )
+    return True
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    log_file: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    name: str = "",
+) -> Child:
+    """Start a process that the kernel kills when this process ends, however it ends.
+
+    Its output is appended to ``log_file``; ``env`` is its whole environment, None for ours. It
+    gets a session of its own, so that Ctrl-C in the terminal reaches only this process.
+    """
+    wanted = lambda: _start(list(argv), log_file, env, cwd, name or argv[0])  # noqa: E731
+    return _spawner().call(wanted)
+
+
+def _start(
+    argv: list[str], log_file: Path, env: Mapping[str, str] | None, cwd: Path | None, name: str
+) -> Child:
+    parent = os.getpid()
+
+    def die_with_parent() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # The parent may have ended before prctl; then no signal will ever come.
+        if os.getppid() != parent:
+            os._exit(127)
+
+    with log_file.open("ab") as log:
+        popen = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+    started = process_start_time(popen.pid) or 0
+    return Child(pid=popen.pid, start_time=started, name=name, log_file=log_file, popen=popen)
+
+
+class _Spawner:
+    """The one thread that starts children and never ends before the process does.
+
+    The parent-death signal comes when the *thread* that started the child ends, so a child
+    started from a short-lived thread would be killed too early.
+    """
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._wanted: queue.SimpleQueue[tuple[Callable[[], Child], Future[Child]]]
+        self._wanted = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="kchaos-spawner", daemon=True).start()
+
+    def call(self, start: Callable[[], Child]) -> Child:
+        future: Future[Child] = Future()
+        self._wanted.put((start, future))
+        return future.result()
+
+    def _run(self) -> None:
+        while True:
+            start, future = self._wanted.get()
+            try:
+                future.set_result(start())
+            except BaseException as error:  # noqa: BLE001 - handed on to the caller
+                future.set_exception(error)
+
+
+_lock = threading.Lock()
+_the_spawner: _Spawner | None = None
+
+
+def _spawner() -> _Spawner:
+    """Return this process's spawner; a forked child gets one of its own."""
+    global _the_spawner
+    with _lock:
+        if _the_spawner is None or _the_spawner.owner != os.getpid():
+            _the_spawner = _Spawner()
+        return _the_spawner

@@ -1,0 +1,103 @@
+"""What a cluster is made of, as values that can be saved and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from clusters.errors import ReleaseError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSpec:
+    """One broker.
+
+    ``kafka`` is a release (``1.1.1``) or a path to a distribution folder or .tgz;
+    ``properties`` override the cluster's; ``protocol`` is the release whose generation the
+    broker is judged by, None for the release that ``kafka`` turns out to be.
+    """
+
+    id: int
+    kafka: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    protocol: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the broker as a dict of JSON values."""
+        return {
+            "id": self.id,
+            "kafka": self.kafka,
+            "properties": dict(self.properties),
+            "protocol": self.protocol,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BrokerSpec:
+        """Return the broker that ``to_json`` wrote; raise ReleaseError on another shape."""
+        try:
+            return cls(
+                id=int(data["id"]),
+                kafka=str(data["kafka"]),
+                properties=dict(data.get("properties") or {}),
+                protocol=data.get("protocol"),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ReleaseError(f"not a broker's description: {dict(data)!r} ({error!r})") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """A cluster: its brokers, its ZooKeeper and what they have in common.
+
+    ``properties`` hold for every broker; ``first_broker`` is started alone first, so that it is
+    the controller; ``linked`` puts the relays between the brokers and before ZooKeeper;
+    ``tick_time_ms`` is ZooKeeper's (sessions last at least two ticks); ``zookeeper_kafka`` is
+    the Kafka whose jars ZooKeeper runs from, None for the newest of the brokers'.
+    """
+
+    brokers: tuple[BrokerSpec, ...]
+    zookeepers: int = 1
+    tick_time_ms: int = 500
+    properties: Mapping[str, str] = field(default_factory=dict)
+    first_broker: int | None = None
+    linked: bool = True
+    broker_heap_mib: int = 256
+    zookeeper_kafka: str | None = None
+
+    def __post_init__(self) -> None:
+        ids = [broker.id for broker in self.brokers]
+        if not ids or len(set(ids)) != len(ids) or min(ids) < 0:
+            raise ReleaseError(f"a cluster needs brokers with distinct ids from 0 on, not {ids}")
+        if self.zookeepers < 1 or self.zookeepers % 2 == 0:
+            raise ReleaseError(f"ZooKeeper needs an odd number of members, not {self.zookeepers}")
+        if self.first_broker is not None and self.first_broker not in ids:
+            raise ReleaseError(f"first_broker {self.first_broker} is none of the brokers {ids}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the cluster as a dict of JSON values."""
+        return {
+            "brokers": [broker.to_json() for broker in self.brokers],
+            "zookeepers": self.zookeepers,
+            "tick_time_ms": self.tick_time_ms,
+            "properties": dict(self.properties),
+            "first_broker": self.first_broker,
+            "linked": self.linked,
+            "broker_heap_mib": self.broker_heap_mib,
+            "zookeeper_kafka": self.zookeeper_kafka,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ClusterSpec:
+        """Return the cluster that ``to_json`` wrote; raise ReleaseError on another shape."""
+        try:
+            rest = {key: value for key, value in data.items() if key != "brokers"}
+            brokers = tuple(BrokerSpec.from_json(broker) for broker in data["brokers"])
+            return cls(brokers=brokers, **rest)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ReleaseError(f"not a cluster's description: {error!r}") from error
+
+
+def brokers_of(kafka: str, ids: tuple[int, ...] = (0, 1, 2)) -> tuple[BrokerSpec, ...]:
+    """Return one broker of the same Kafka for each id."""
+    return tuple(BrokerSpec(id=broker_id, kafka=kafka) for broker_id in ids)
