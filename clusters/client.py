@@ -1,0 +1,127 @@
+"""One Kafka request to one broker, and its answer: no metadata, no retries, no batching.
+
+Client libraries choose the broker, batch by time and probe brokers that are stopped. A scenario
+must decide all three, so it speaks to exactly one broker with exactly one request. The messages
+are kafka-python's; only the sending is here.
+"""
+
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from clusters.errors import ClusterError
+
+CLIENT_ID = "kchaos"
+_SIZE = struct.Struct(">i")
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+class NoAnswer(ClusterError):
+    """The request was sent, or may have been, and no answer came: its effect is not known."""
+
+
+class NotSent(ClusterError):
+    """No connection to the broker: the request had no effect."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produced:
+    """A broker's answer to one ProduceRequest.
+
+    Attributes:
+        error_code: Kafka's error code; 0 for none.
+        base_offset: Offset of the first record, or -1.
+    """
+
+    error_code: int
+    base_offset: int
+
+
+def send(address: str, request: Any, response: Any, *, version: int, timeout_s: float) -> Any:
+    """Sends one request of kafka-python's and returns its decoded answer.
+
+    Args:
+        address: The broker's client listener, "host:port".
+        request: A request message of kafka-python's.
+        response: The class of its response.
+        version: API version of both.
+        timeout_s: For connecting, and again for each read.
+
+    Raises:
+        NotSent: The broker does not accept the connection.
+        NoAnswer: It accepted, and did not answer in time or closed the connection.
+    """
+    host, _, port = address.rpartition(":")
+    request.with_header(correlation_id=1, client_id=CLIENT_ID)
+    frame = request.encode(version=version, header=True, framed=True)
+    try:
+        connection = socket.create_connection((host, int(port)), timeout=timeout_s)
+    except OSError as error:
+        raise NotSent(f"broker at {address} does not accept connections: {error}") from error
+    with connection:
+        try:
+            connection.sendall(frame)
+            (size,) = _SIZE.unpack(_read(connection, _SIZE.size))
+            body = _read(connection, size)
+        except OSError as error:
+            raise NoAnswer(f"broker at {address} gave no answer: {error}") from error
+    return response.decode(body, version=version, header=True)
+
+
+def produce(
+    address: str,
+    *,
+    topic: str,
+    partition: int,
+    values: Sequence[bytes],
+    acks: int,
+    magic: int = 2,
+    codec: str = "none",
+    timestamp_ms: int,
+    timeout_s: float = 10.0,
+) -> Produced:
+    """Sends one ProduceRequest with one batch of records that have no keys.
+
+    Args:
+        magic: 1 for brokers before 0.11 (ProduceRequest v2), else 2 (v3).
+        acks: 1, or -1 for all in-sync replicas.
+        timestamp_ms: Timestamp of every record.
+        timeout_s: Also sent as the time that the broker may wait for acks=all.
+
+    Raises:
+        NotSent: The broker does not accept the connection: nothing was appended.
+        NoAnswer: Nobody knows whether the records were appended.
+    """
+    builder = MemoryRecordsBuilder(magic, CODECS[codec], 1 << 30)
+    for value in values:
+        if builder.append(timestamp_ms, None, value) is None:
+            raise ValueError(f"{len(values)} records do not fit into one batch")
+    builder.close()
+    kinds = ProduceRequest.TopicProduceData
+    batch = kinds.PartitionProduceData(index=partition, records=bytes(builder.buffer()))
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout_ms=int(timeout_s * 1000),
+        topic_data=[kinds(name=topic, partition_data=[batch])],
+    )
+    version = 3 if magic == 2 else 2
+    answer = send(address, request, ProduceResponse, version=version, timeout_s=timeout_s + 1)
+    result = answer.responses[0].partition_responses[0]
+    return Produced(error_code=result.error_code, base_offset=result.base_offset)
+
+
+def _read(connection: socket.socket, size_bytes: int) -> bytes:
+    parts = []
+    while size_bytes:
+        part = connection.recv(min(size_bytes, 1 << 20))
+        if not part:
+            raise ConnectionError("the connection was closed")
+        parts.append(part)
+        size_bytes -= len(part)
+    return b"".join(parts)
