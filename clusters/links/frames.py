@@ -1,0 +1,92 @@
+"""Cuts the bytes of a connection into Kafka's frames, without ever holding a large one whole."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from clusters.links.wire import MalformedMessage
+
+BUFFER_BYTES = 256 * 1024
+_SIZE = struct.Struct(">i")
+_SMALLEST_FRAME_BYTES = 4
+_LARGEST_FRAME_BYTES = 1 << 30
+
+
+@dataclass(slots=True)
+class Frame:
+    """The first bytes of a frame, its size field included, and how many more are to come."""
+
+    head: memoryview
+    rest_bytes: int
+
+    @property
+    def size(self) -> int:
+        """The size of the whole frame in bytes, its size field included."""
+        return len(self.head) + self.rest_bytes
+
+
+class FrameStream:
+    """Reads one direction of a connection. What it returns is valid until it reads again."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+
+    def next_frame(self, gives_up: Callable[[], bool]) -> Frame | None:
+        """The next frame, None when the stream ended (also within a frame, see `rest`).
+
+        A frame that fits into the buffer is complete, of a larger one the head is returned and
+        the caller reads what is left with `chunk`, after `taken`. ``gives_up`` is asked after
+        every read; once it is true the frame is not waited for. Raises MalformedMessage when the
+        size is absurd. In every case the bytes stay in `rest` until `taken` is called.
+        """
+        if not self._fill(4, gives_up):
+            return None
+        size = _SIZE.unpack_from(self._buffer, self._start)[0]
+        if not _SMALLEST_FRAME_BYTES <= size <= _LARGEST_FRAME_BYTES:
+            raise MalformedMessage(f"a frame of {size} bytes")
+        head_bytes = min(4 + size, BUFFER_BYTES)
+        if not self._fill(head_bytes, gives_up):
+            return None
+        head = self._view[self._start : self._start + head_bytes]
+        return Frame(head=head, rest_bytes=4 + size - head_bytes)
+
+    def taken(self, frame: Frame) -> None:
+        """Go past the head of the frame that was returned last; its bytes stay as they are."""
+        self._start += len(frame.head)
+
+    def chunk(self, most_bytes: int) -> memoryview:
+        """Some bytes, at least one and at most ``most_bytes``; empty at the end of the stream."""
+        if self._start == self._end:
+            self._start = self._end = 0
+            self._end = self._sock.recv_into(self._view[: min(most_bytes, BUFFER_BYTES)])
+        end = min(self._end, self._start + most_bytes)
+        found = self._view[self._start : end]
+        self._start = end
+        return found
+
+    def rest(self) -> memoryview:
+        """What was read after the last whole frame when the stream ended."""
+        found = self._view[self._start : self._end]
+        self._start = self._end
+        return found
+
+    def _fill(self, wanted: int, gives_up: Callable[[], bool]) -> bool:
+        if self._start == self._end:
+            self._start = self._end = 0
+        elif self._start + wanted > BUFFER_BYTES:
+            waiting = self._end - self._start
+            self._view[:waiting] = bytes(self._view[self._start : self._end])
+            self._start, self._end = 0, waiting
+        while self._end - self._start < wanted:
+            count = self._sock.recv_into(self._view[self._end :])
+            self._end += count
+            if count == 0 or gives_up():
+                return False
+        return True

@@ -1,0 +1,289 @@
+"""The links of one cluster: listening sockets, rules, records."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from clusters.links.errors import LinkError, RuleRefused
+from clusters.links.messages import TopicNames
+from clusters.links.records import Journal, LinkCounts, LinkKey, LinkRecord
+from clusters.links.relay import Connection, Office, Port
+from clusters.links.rules import Board, Cut, CutStyle, Delay, Hold, Match
+
+_BARRIER_S = 1.0
+_CLOSE_S = 5.0
+_HOST = "127.0.0.1"
+
+
+class Links:
+    """TCP relays in front of the brokers' internal listeners and of ZooKeeper.
+
+    Every method may be called from any thread. When a method that installs a rule has returned,
+    no message that it matches passes any more. Rules: cuts first, then holds and delays in the
+    order in which they were installed; the first that matches decides.
+
+    ``sink`` is called with each record, in order; it should be quick. If it raises, the records
+    that follow do not reach it, and `check`, `await_record` and `close` raise LinkError.
+    """
+
+    def __init__(self, *, sink: Callable[[LinkRecord], None] | None = None) -> None:
+        self._board = Board()
+        self._topics = TopicNames()
+        self._journal = Journal(sink=sink)
+        self._office = Office(board=self._board, journal=self._journal, topics=self._topics)
+        self._lock = threading.Lock()
+        self._listeners: list[socket.socket] = []
+        self._acceptors: list[threading.Thread] = []
+        self._connections: set[Connection] = set()
+        self._last_number = 0
+        self._brokers: dict[int, tuple[str, int]] = {}
+        self._zookeeper_sources: set[int] = set()
+        self._is_closed = False
+
+    # --- making links
+
+    def add_broker(self, broker_id: int, target: tuple[str, int]) -> tuple[str, int]:
+        """Listen in front of a broker's internal listener; returns (host, port) to advertise.
+
+        The target need not be up: while it refuses connections, those made here are reset.
+        Raises LinkError when the broker has a link already.
+        """
+        if broker_id in self._brokers:
+            raise LinkError(f"broker {broker_id} has a link already: {self._brokers[broker_id]}")
+        address = self._listen(Port(target=broker_id, source=None, address=target))
+        self._brokers[broker_id] = address
+        return address
+
+    def add_zookeeper(
+        self, broker_id: int, member_index: int, target: tuple[str, int]
+    ) -> tuple[str, int]:
+        """Listen for one broker's connections to one ZooKeeper member; returns (host, port)."""
+        self._zookeeper_sources.add(broker_id)
+        return self._listen(Port(target=None, source=broker_id, address=target))
+
+    def set_topic_names(self, names: Mapping[bytes, str]) -> None:
+        """Name topic ids (16 bytes each). Those in LeaderAndIsr and UpdateMetadata are known."""
+        for topic_id, name in names.items():
+            self._topics.add(topic_id, name)
+
+    def set_sink(self, sink: Callable[[LinkRecord], None] | None) -> None:
+        """Replace the sink; records from now on go there."""
+        self._journal.sink = sink
+
+    def close(self) -> None:
+        """End every connection and listener and wait for their threads. Safe to call twice.
+
+        Raises LinkError when a thread does not end, or when the sink has failed.
+        """
+        with self._lock:
+            self._is_closed = True
+            listeners, self._listeners = self._listeners, []
+            connections = list(self._connections)
+        for listener in listeners:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        for connection in connections:
+            connection.reset()
+        deadline = time.monotonic() + _CLOSE_S
+        for thread in self._acceptors:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        stuck = [
+            connection.number
+            for connection in connections
+            if not connection.join(max(0.0, deadline - time.monotonic()))
+        ]
+        if stuck:
+            raise LinkError(f"links {stuck} did not end in {_CLOSE_S} s; report this as a bug")
+        self._journal.check()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- rules
+
+    def cut(self, a: int, b: int, *, style: CutStyle = "silent", one_way: bool = False) -> Cut:
+        """Cut two brokers from each other, see `Cut`; ``one_way`` stops what a sends to b.
+
+        Raises RuleRefused for a broker without a link.
+        """
+        self._check_brokers(a, b)
+        return self._install_cut(
+            Cut(board=self._board, a=a, b=b, style=_checked(style), one_way=one_way)
+        )
+
+    def cut_zookeeper(self, broker_id: int, *, style: CutStyle = "silent") -> Cut:
+        """Cut a broker from every ZooKeeper member; raises RuleRefused if it has no such link."""
+        if broker_id not in self._zookeeper_sources:
+            known = sorted(self._zookeeper_sources)
+            raise RuleRefused(f"broker {broker_id} has no ZooKeeper link; these have: {known}")
+        return self._install_cut(
+            Cut(board=self._board, a=broker_id, b=None, style=_checked(style), one_way=False)
+        )
+
+    def hold(self, match: Match) -> Hold:
+        """Hold every message that matches until released; RuleRefused for unknown brokers."""
+        self._check_brokers(match.source, match.target)
+        hold = Hold(board=self._board, match=match)
+        self._board.install(hold)
+        self._await_senders()
+        return hold
+
+    def delay(self, match: Match, delay_ms: int) -> Delay:
+        """Delay every message that matches by so many milliseconds until the rule is removed."""
+        self._check_brokers(match.source, match.target)
+        delay = Delay(board=self._board, match=match, delay_ms=delay_ms)
+        self._board.install(delay)
+        self._await_senders()
+        return delay
+
+    # --- records
+
+    def counts(self) -> dict[LinkKey, LinkCounts]:
+        """How many messages of each kind passed, waited, or could not be decided or read."""
+        return self._journal.counts()
+
+    @property
+    def broken_streams(self) -> int:
+        """How many broker connections stopped to speak Kafka's protocol; their bytes pass."""
+        return self._journal.broken_streams
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number of the record to come: take it before an action, see `log`."""
+        return self._journal.next_sequence
+
+    def log(self, since: int = 0) -> list[LinkRecord]:
+        """The records from sequence number ``since`` on (inclusive), oldest first.
+
+        Fetches that say nothing new (no records, no error, the same offsets and high watermark as
+        before on their connection) are counted and not recorded. The newest 200 000 are kept.
+        """
+        return self._journal.log(since)
+
+    def check(self) -> None:
+        """Raise LinkError when the sink has failed."""
+        self._journal.check()
+
+    def await_record(
+        self,
+        predicate: Callable[[LinkRecord], bool],
+        timeout_s: float,
+        waiting_for: str,
+        *,
+        since: int | None = None,
+    ) -> LinkRecord:
+        """Return the first record that fulfils the predicate.
+
+        Looks at records from sequence number ``since`` on, without it at those after this call.
+        Raises AwaitTimeout when there is none within ``timeout_s`` seconds.
+        """
+        return self._journal.await_record(
+            predicate, timeout_s=timeout_s, waiting_for=waiting_for, since=since
+        )
+
+    # --- inside
+
+    def _check_brokers(self, *broker_ids: int | None) -> None:
+        for broker_id in broker_ids:
+            if broker_id is not None and broker_id not in self._brokers:
+                raise RuleRefused(
+                    f"broker {broker_id} has no link; these have: {sorted(self._brokers)}"
+                )
+
+    def _install_cut(self, cut: Cut) -> Cut:
+        self._board.install(cut)
+        self._await_senders()
+        if cut.style == "reset":
+            with self._lock:
+                connections = list(self._connections)
+            doomed = [
+                connection
+                for connection in connections
+                if any(
+                    cut.covers(connection.source, connection.port.target, lane.direction)
+                    for lane in connection.lanes
+                )
+            ]
+            for connection in doomed:
+                connection.reset()
+            deadline = time.monotonic() + _BARRIER_S
+            for connection in doomed:
+                connection.join(max(0.0, deadline - time.monotonic()))
+        return cut
+
+    def _await_senders(self) -> None:
+        # A pump decides and sends under its lane's lock. Having had each lock once, every message
+        # that was let through before is on its way, and the next ones see the new rule. A sender
+        # that a stopped process keeps waiting is not waited for: its message is on the wire.
+        deadline = time.monotonic() + _BARRIER_S
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            for lane in connection.lanes:
+                if lane.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                    lane.lock.release()
+
+    def _listen(self, port: Port) -> tuple[str, int]:
+        listener = socket.create_server((_HOST, 0), backlog=128)
+        with self._lock:
+            if self._is_closed:
+                listener.close()
+                raise LinkError("the links are closed; make new ones")
+            self._listeners.append(listener)
+        target = "zookeeper" if port.target is None else f"broker-{port.target}"
+        thread = threading.Thread(
+            target=self._accept, args=(listener, port), name=f"link-{target}-accept", daemon=True
+        )
+        self._acceptors.append(thread)
+        thread.start()
+        host, number = listener.getsockname()[:2]
+        return str(host), int(number)
+
+    def _accept(self, listener: socket.socket, port: Port) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except ConnectionAbortedError:
+                continue
+            except OSError:
+                if self._is_closed:
+                    return
+                raise
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                if self._is_closed:
+                    client.close()
+                    return
+                self._last_number += 1
+                connection = Connection(
+                    number=self._last_number,
+                    port=port,
+                    client=client,
+                    office=self._office,
+                    on_end=self._forget,
+                )
+                self._connections.add(connection)
+                connection.start()
+
+    def _forget(self, connection: Connection) -> None:
+        with self._lock:
+            self._connections.discard(connection)
+
+
+def _checked(style: CutStyle) -> CutStyle:
+    if style not in ("silent", "reset"):
+        raise RuleRefused(f"style is {style!r}; use 'silent' or 'reset'")
+    return style

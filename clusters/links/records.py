@@ -1,0 +1,250 @@
+"""The journal of the links: what passed, what waited, how often."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from clusters.errors import AwaitTimeout
+from clusters.links.api_keys import ApiKey, api_key_of
+from clusters.links.errors import LinkError
+from clusters.links.messages import Direction, Message
+
+Fate = Literal["passed", "held", "released", "cut", "delayed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRecord:
+    """One message at a link, and what became of it.
+
+    A message that waits at a hold or a cut has a record when it begins to wait (``held``,
+    ``cut``), and every message that goes on has one, written before its first byte is sent:
+    ``passed``, ``released`` or ``delayed``. ``source`` is the broker that sends the request
+    (None: not known), ``target`` the one that answers, in both directions. ``sequence`` counts
+    records from 1. ``detail`` is what the body says, None where it was not read.
+    """
+
+    sequence: int
+    monotonic_s: float
+    wall_time_s: float
+    connection: int
+    source: int | None
+    target: int | None
+    api_key: ApiKey | int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    direction: Direction
+    fate: Fate
+    detail: Mapping[str, Any] | None
+
+    def partition(self, topic: str, partition: int) -> Mapping[str, Any] | None:
+        """What the message itself says about one partition; None when it does not name it."""
+        for entry in (self.detail or {}).get("partitions", ()):
+            if entry.get("topic") == topic and entry.get("partition") == partition:
+                found: Mapping[str, Any] = entry
+                return found
+        return None
+
+    def describe(self) -> str:
+        """The record in a few words, for messages."""
+        name = self.api_key.name if isinstance(self.api_key, ApiKey) else f"api {self.api_key}"
+        return (
+            f"{name} v{self.api_version} {self.direction} {self.source}->{self.target} "
+            f"#{self.correlation_id} {self.fate}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as JSON-able data, the API key by number and by name."""
+        name = self.api_key.name if isinstance(self.api_key, ApiKey) else None
+        return {
+            "sequence": self.sequence,
+            "monotonic_s": self.monotonic_s,
+            "wall_time_s": self.wall_time_s,
+            "connection": self.connection,
+            "source": self.source,
+            "target": self.target,
+            "api_key": int(self.api_key),
+            "api": name,
+            "api_version": self.api_version,
+            "correlation_id": self.correlation_id,
+            "client_id": self.client_id,
+            "direction": self.direction,
+            "fate": self.fate,
+            "detail": None if self.detail is None else dict(self.detail),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkKey:
+    """What is counted apart: one kind of message between two brokers."""
+
+    source: int | None
+    target: int | None
+    api_key: ApiKey | int
+    api_version: int
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkCounts:
+    """How many messages of one kind met which fate.
+
+    ``passed`` counts all that went on, whatever they waited for before. ``undecided`` counts
+    those for which a rule could not be decided; they pass. ``unread`` counts those whose version
+    or body the relay cannot read; they pass as well.
+    """
+
+    passed: int = 0
+    held: int = 0
+    cut: int = 0
+    delayed: int = 0
+    undecided: int = 0
+    unread: int = 0
+
+
+_COUNTERS = ("passed", "held", "cut", "delayed", "undecided", "unread")
+
+
+class Journal:
+    """Counts and records of all links. Every method may be called from any thread."""
+
+    def __init__(
+        self, *, sink: Callable[[LinkRecord], None] | None = None, most_records: int = 200_000
+    ) -> None:
+        self.sink = sink
+        self._changed = threading.Condition()
+        self._records: deque[LinkRecord] = deque(maxlen=most_records)
+        self._last_sequence = 0
+        self._counts: dict[LinkKey, dict[str, int]] = {}
+        self._broken_streams = 0
+        self._sink_error: Exception | None = None
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number that the next record will have."""
+        with self._changed:
+            return self._last_sequence + 1
+
+    def count(self, message: Message, *counters: str) -> None:
+        """Count a message that gets no record."""
+        with self._changed:
+            self._count(message, counters)
+
+    def _count(self, message: Message, counters: tuple[str, ...]) -> None:
+        key = LinkKey(
+            source=message.source,
+            target=message.target,
+            api_key=api_key_of(message.api_key),
+            api_version=message.api_version,
+            direction=message.direction,
+        )
+        counts = self._counts.setdefault(key, dict.fromkeys(_COUNTERS, 0))
+        for counter in counters:
+            counts[counter] += 1
+
+    def add(self, message: Message, fate: Fate, connection: int) -> LinkRecord:
+        """Record and count a message; returns its record."""
+        counter = {"released": "passed", "delayed": "passed"}.get(fate, fate)
+        with self._changed:
+            self._count(message, (counter, "delayed") if fate == "delayed" else (counter,))
+            self._last_sequence += 1
+            record = LinkRecord(
+                sequence=self._last_sequence,
+                monotonic_s=time.monotonic(),
+                wall_time_s=time.time(),
+                connection=connection,
+                source=message.source,
+                target=message.target,
+                api_key=api_key_of(message.api_key),
+                api_version=message.api_version,
+                correlation_id=message.correlation_id,
+                client_id=message.client_id,
+                direction=message.direction,
+                fate=fate,
+                detail=message.detail,
+            )
+            self._records.append(record)
+            if self.sink is not None and self._sink_error is None:
+                try:
+                    self.sink(record)
+                except Exception as error:  # noqa: BLE001 - raised by check() in the caller's thread
+                    self._sink_error = error
+            self._changed.notify_all()
+        return record
+
+    def broken_stream(self) -> None:
+        """Count a connection whose bytes stopped to be Kafka's protocol."""
+        with self._changed:
+            self._broken_streams += 1
+
+    @property
+    def broken_streams(self) -> int:
+        """How many connections are passed on as bytes because their frames made no sense."""
+        with self._changed:
+            return self._broken_streams
+
+    def counts(self) -> dict[LinkKey, LinkCounts]:
+        """A copy of the counts."""
+        with self._changed:
+            return {key: LinkCounts(**counts) for key, counts in self._counts.items()}
+
+    def log(self, since: int = 0) -> list[LinkRecord]:
+        """The records with this sequence number or a later one, oldest first, as far as kept."""
+        with self._changed:
+            return self._since(since)
+
+    def _since(self, since: int) -> list[LinkRecord]:
+        if not self._records:
+            return []
+        skipped = max(0, since - self._records[0].sequence)
+        return list(islice(self._records, skipped, None))
+
+    def check(self) -> None:
+        """Raise LinkError if the sink failed to take a record."""
+        with self._changed:
+            error = self._sink_error
+        if error is not None:
+            raise LinkError(
+                f"the link log could not be written: {error!r}; it is incomplete, "
+                "so treat the run as unknown"
+            ) from error
+
+    def await_record(
+        self,
+        predicate: Callable[[LinkRecord], bool],
+        *,
+        timeout_s: float,
+        waiting_for: str,
+        since: int | None,
+    ) -> LinkRecord:
+        """Return the first record from ``since`` on (None: from now on) that fulfils it."""
+        deadline = time.monotonic() + timeout_s
+        next_one = self.next_sequence if since is None else since
+        last_seen = "no record"
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._last_sequence >= next_one,  # noqa: B023 - called before it changes
+                    max(0.0, deadline - time.monotonic()),
+                )
+                fresh = self._since(next_one)
+            self.check()
+            for record in fresh:
+                if predicate(record):
+                    return record
+            if fresh:
+                next_one = fresh[-1].sequence + 1
+                last_seen = fresh[-1].describe()
+            if time.monotonic() >= deadline:
+                raise AwaitTimeout(
+                    waited_for=f"{waiting_for} at a link",
+                    last_seen=last_seen,
+                    remedy="see Links.counts() for what passed, idle fetches included",
+                    timeout_s=timeout_s,
+                )

@@ -1,0 +1,383 @@
+"""One relayed connection: two threads that pump bytes, one for each direction.
+
+A rule blocks the thread of its direction. So nothing is copied aside, what follows waits in
+TCP's own buffers as on a slow network, and what is held is bounded by those.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from clusters.links.api_keys import ApiKey
+from clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
+from clusters.links.messages import (
+    Direction,
+    Message,
+    TopicNames,
+    correlation_id_of_response,
+    read_request,
+    read_response,
+)
+from clusters.links.records import Fate, Journal, LinkRecord
+from clusters.links.rules import Board, Cut, Delay, Hold, Turn
+from clusters.links.sessions import FetchSessions, IdleFetches
+from clusters.links.wire import MalformedMessage
+
+_CONNECT_TIMEOUT_S = 10.0
+_SMALL_BYTES = 64 * 1024
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class LinkOver(Exception):
+    """The connection is gone; its pumps end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """What one listening socket stands for.
+
+    ``target`` is the broker behind it, None for a ZooKeeper member; then ``source`` is the broker
+    whose ZooKeeper connections it takes, and the bytes are not read.
+    """
+
+    target: int | None
+    source: int | None
+    address: tuple[str, int]
+    sessions: FetchSessions = field(default_factory=FetchSessions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Office:
+    """What all connections share."""
+
+    board: Board
+    journal: Journal
+    topics: TopicNames
+
+
+class Lane:
+    """One direction of a connection. Whoever sends on it holds its lock."""
+
+    def __init__(self, direction: Direction) -> None:
+        self.direction: Direction = direction
+        self.lock = threading.Lock()
+        self.is_sending = False
+
+
+class Connection:
+    """A client's connection and the one to its target, until both ends are done."""
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        port: Port,
+        client: socket.socket,
+        office: Office,
+        on_end: Callable[[Connection], None],
+    ) -> None:
+        self.number = number
+        self.port = port
+        self.source = port.source
+        self.lanes = (Lane("request"), Lane("response"))
+        self.is_over = False
+        self._office = office
+        self._on_end = on_end
+        self._client = client
+        self._server: socket.socket | None = None
+        self._requests: deque[Message] = deque(maxlen=10_000)
+        self._idle = IdleFetches()
+        self._is_dumb = port.target is None
+        self._ends = threading.Lock()
+        self._pumps = 1
+        self._threads = [self._thread(self._pump_requests, "requests")]
+
+    def start(self) -> None:
+        """Begin to pump."""
+        self._threads[0].start()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the pumps to end; returns whether they did."""
+        for thread in list(self._threads):
+            thread.join(timeout_s)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def reset(self) -> None:
+        """End both sides with RST. The pumps close the sockets when they notice."""
+        self.is_over = True
+        for sock, lane in ((self._client, self.lanes[1]), (self._server, self.lanes[0])):
+            if sock is None:
+                continue
+            try:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+                # Ending only the reading side wakes a reader without telling the peer; the RST
+                # follows when the socket is closed. A blocked sender has to be woken by more.
+                sock.shutdown(socket.SHUT_RDWR if lane.is_sending else socket.SHUT_RD)
+            except OSError:
+                continue  # It is closed, or was never connected: there is nothing to wake.
+        self._office.board.wake()
+
+    def _thread(self, pump: Callable[[], None], name: str) -> threading.Thread:
+        target = "zookeeper" if self.port.target is None else f"broker-{self.port.target}"
+        title = f"link-{target}-{self.number}-{name}"
+        return threading.Thread(target=self._run, args=(pump,), name=title, daemon=True)
+
+    def _run(self, pump: Callable[[], None]) -> None:
+        try:
+            pump()
+        except LinkOver:
+            self.reset()
+        except OSError:
+            # One side reset its connection or is gone; the other learns it the same way.
+            self._await_silence_over()
+            self.reset()
+        finally:
+            with self._ends:
+                self._pumps -= 1
+                is_last = self._pumps == 0
+            if is_last:
+                self.is_over = True
+                self._client.close()
+                if self._server is not None:
+                    self._server.close()
+                self._on_end(self)
+
+    # --- the two pumps
+
+    def _pump_requests(self) -> None:
+        lane = self.lanes[0]
+        if self.source is not None:
+            self._await_uncut(lane)
+        if not any(cut.involves(self.port.target) for cut in self._office.board.cuts):
+            self._connect()
+        # Otherwise the first request tells whose connection it is, and whether it may be made.
+        stream = FrameStream(self._client)
+        while not self._is_dumb:
+            try:
+                frame = stream.next_frame(lambda: self._is_dumb)
+                if frame is None:
+                    break
+                message = self._read_request(frame)
+            except MalformedMessage:
+                self._become_dumb()
+                break
+            stream.taken(frame)
+            self._pass(lane, message, frame, stream)
+        self._pump_bytes(lane, stream)
+
+    def _pump_responses(self) -> None:
+        assert self._server is not None
+        stream = FrameStream(self._server)
+        lane = self.lanes[1]
+        while not self._is_dumb:
+            try:
+                frame = stream.next_frame(lambda: self._is_dumb)
+            except MalformedMessage:
+                self._become_dumb()
+                break
+            if frame is None:
+                break
+            stream.taken(frame)
+            message = self._read_response(frame)
+            self._pass(lane, message, frame, stream)
+        self._pump_bytes(lane, stream)
+
+    def _pump_bytes(self, lane: Lane, stream: FrameStream) -> None:
+        """Pass bytes without looking at them until the stream ends, then the end itself."""
+        while chunk := (stream.rest() or stream.chunk(BUFFER_BYTES)):
+            self._send_bytes(lane, chunk)
+        self._await_uncut(lane)
+        if self.is_over:
+            raise LinkOver
+        out = self._out(lane)
+        if out is not None:
+            out.shutdown(socket.SHUT_WR)
+
+    # --- reading
+
+    def _read_request(self, frame: Frame) -> Message:
+        assert self.port.target is not None
+        message = read_request(
+            frame.head,
+            size=frame.size,
+            target=self.port.target,
+            connection_source=self.source,
+            topics=self._office.topics,
+            sessions=self.port.sessions,
+        )
+        if self.source is None:
+            self.source = message.source
+        if not message.is_readable:
+            self._office.journal.count(message, "unread")
+        self._requests.append(message)
+        return message
+
+    def _read_response(self, frame: Frame) -> Message | None:
+        correlation_id = correlation_id_of_response(frame.head)
+        while self._requests:
+            # Brokers answer in order. A request without an answer (a produce with acks=0) is
+            # passed over by the answer to a later one.
+            request = self._requests.popleft()
+            if request.correlation_id == correlation_id:
+                message = read_response(
+                    frame.head,
+                    size=frame.size,
+                    request=request,
+                    topics=self._office.topics,
+                    sessions=self.port.sessions,
+                )
+                if not message.is_readable:
+                    self._office.journal.count(message, "unread")
+                return message
+        return None
+
+    def _become_dumb(self) -> None:
+        self._is_dumb = True
+        self._office.journal.broken_stream()
+
+    # --- passing
+
+    def _pass(self, lane: Lane, message: Message | None, frame: Frame, stream: FrameStream) -> None:
+        if message is None:
+            self._send_bytes(lane, frame.head)
+        else:
+            self._send_message(lane, message, frame.head)
+        rest = frame.rest_bytes
+        while rest:
+            chunk = stream.chunk(rest)
+            if not chunk:
+                return
+            rest -= len(chunk)
+            self._send_bytes(lane, chunk)
+
+    def _send_message(self, lane: Lane, message: Message, head: memoryview) -> None:
+        """Send a message's head as soon as no cut and no rule stops it, and record its way."""
+        if self._is_undecided(lane, message):
+            self._office.journal.count(message, "undecided")
+        fate: Fate = "passed"
+        was_cut = False
+        turn: Turn | None = None
+        while True:
+            try:
+                with lane.lock:
+                    blocker = self._cut(lane) or (self._rule(message) if fate == "passed" else None)
+                    if blocker is None:
+                        self._note(message, fate, may_be_idle=not was_cut)
+                        if turn is not None and len(head) > _SMALL_BYTES:
+                            turn.end()  # Sending much can take long; others need not wait for it.
+                        self._write(lane, head)
+                        return
+            finally:
+                if turn is not None:
+                    turn.end()
+            if isinstance(blocker, Hold):
+                turn = blocker.enter(self._record(message, "held"))
+                turn.wait(self._is_over)
+                fate = "released"
+            elif isinstance(blocker, Delay):
+                blocker.wait(self._is_over)
+                fate = "delayed"
+            else:
+                if not was_cut:
+                    self._record(message, "cut")
+                was_cut = True
+                self._await_uncut(lane)
+
+    def _is_over(self) -> bool:
+        return self.is_over
+
+    def _record(self, message: Message, fate: Fate) -> LinkRecord:
+        return self._office.journal.add(message, fate, self.number)
+
+    def _note(self, message: Message, fate: Fate, *, may_be_idle: bool) -> None:
+        detail = message.detail
+        if message.api_key == ApiKey.FETCH and detail is not None and "partitions" in detail:
+            is_request = message.direction == "request"
+            check = self._idle.is_idle_request if is_request else self._idle.is_idle_response
+            if check(detail) and fate == "passed" and may_be_idle:
+                self._office.journal.count(message, "passed")
+                return
+        self._record(message, fate)
+
+    def _cut(self, lane: Lane) -> Cut | None:
+        for cut in self._office.board.cuts:
+            if cut.covers(self.source, self.port.target, lane.direction):
+                return cut
+        return None
+
+    def _rule(self, message: Message) -> Hold | Delay | None:
+        for rule in self._office.board.rules:
+            if rule.match.decides(message):
+                return rule
+        return None
+
+    def _is_undecided(self, lane: Lane, message: Message) -> bool:
+        board = self._office.board
+        return any(
+            cut.covers(self.source, self.port.target, lane.direction) is None for cut in board.cuts
+        ) or any(rule.match.decides(message) is None for rule in board.rules)
+
+    def _await_uncut(self, lane: Lane) -> None:
+        """Return when no cut stops this direction; one that resets ends the connection."""
+        while (cut := self._cut(lane)) is not None and not self.is_over:
+            if cut.style == "reset":
+                raise LinkOver
+            cut.wait(self._is_over)
+
+    def _await_silence_over(self) -> None:
+        for lane in self.lanes:
+            while (cut := self._cut(lane)) is not None and cut.style == "silent":
+                if self.is_over:
+                    return
+                cut.wait(self._is_over)
+
+    def _send_bytes(self, lane: Lane, data: memoryview) -> None:
+        while True:
+            with lane.lock:
+                if self._cut(lane) is None:
+                    self._write(lane, data)
+                    return
+            self._await_uncut(lane)
+
+    def _out(self, lane: Lane) -> socket.socket | None:
+        return self._client if lane.direction == "response" else self._server
+
+    def _write(self, lane: Lane, data: memoryview) -> None:
+        if lane.direction == "request" and self._server is None:
+            self._connect()
+        out = self._out(lane)
+        assert out is not None
+        lane.is_sending = True
+        try:
+            if self.is_over:
+                raise LinkOver
+            out.sendall(data)
+        finally:
+            lane.is_sending = False
+
+    def _connect(self) -> None:
+        if _has_hung_up(self._client):
+            # It gave up while a cut lasted. On a network its first packet would be lost as well.
+            raise LinkOver
+        server = socket.create_connection(self.port.address, timeout=_CONNECT_TIMEOUT_S)
+        server.settimeout(None)
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._server = server
+        with self._ends:
+            self._pumps += 1
+        self._threads.append(self._thread(self._pump_responses, "responses"))
+        self._threads[1].start()
+        if self.is_over:
+            raise LinkOver  # It was reset before there was a second socket to reset.
+
+
+def _has_hung_up(sock: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(sock, select.POLLRDHUP)
+    return bool(poll.poll(0))

@@ -1,0 +1,307 @@
+"""The rules that a link obeys, and the board on which they hang.
+
+Cuts come first: nothing passes a cut. Then holds and delays are asked in the order in which they
+were installed, and the first that matches decides; a message that a hold let go is not asked
+again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from clusters.errors import AwaitTimeout
+from clusters.links.api_keys import ApiKey
+from clusters.links.errors import RuleRefused
+from clusters.links.layouts import PARTITION_API_KEYS
+from clusters.links.messages import Direction, Message, TopicPartition
+from clusters.links.records import LinkRecord
+
+CutStyle = Literal["silent", "reset"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Which messages a rule is about. A field that is None does not restrict.
+
+    ``source`` is the broker that sends the request, also where ``direction`` is ``response``;
+    ``target`` is the broker that answers. ``partition`` matches a message that covers it, with
+    whatever else it covers: what is held is the whole message. A response covers what its request
+    covered. ``fetch_offset_at_least`` (inclusive) looks at the fetch offset of ``partition``, or
+    of any partition without one, and is for Fetch only.
+
+    Raises RuleRefused when the links could never tell whether a message matches.
+    """
+
+    api_keys: frozenset[ApiKey] | None = None
+    source: int | None = None
+    target: int | None = None
+    partition: TopicPartition | None = None
+    fetch_offset_at_least: int | None = None
+    direction: Direction = "request"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be decided for any message."""
+        if self.direction not in ("request", "response"):
+            raise RuleRefused(f"direction is {self.direction!r}; use 'request' or 'response'")
+        if self.api_keys is not None and not self.api_keys:
+            raise RuleRefused("api_keys is empty and matches nothing; leave it out to match all")
+        unread = sorted((self.api_keys or frozenset()) - PARTITION_API_KEYS)
+        if self.partition is not None and unread:
+            readable = ", ".join(sorted(key.name for key in PARTITION_API_KEYS))
+            raise RuleRefused(
+                f"{', '.join(ApiKey(key).name for key in unread)} cannot be matched by partition; "
+                f"leave the partition out, or use some of {readable}"
+            )
+        if self.fetch_offset_at_least is not None and self.api_keys != frozenset({ApiKey.FETCH}):
+            raise RuleRefused("fetch_offset_at_least needs api_keys=frozenset({ApiKey.FETCH})")
+
+    def decides(self, message: Message) -> bool | None:
+        """Whether the message matches; None when that cannot be told."""
+        if message.direction != self.direction:
+            return False
+        if self.api_keys is not None and message.api_key not in self.api_keys:
+            return False
+        if self.target is not None and message.target != self.target:
+            return False
+        if self.source is not None and message.source is not None and message.source != self.source:
+            return False
+        covers = self._covers(message)
+        if covers is not True:
+            return covers
+        return None if self.source is not None and message.source is None else True
+
+    def _covers(self, message: Message) -> bool | None:
+        if self.partition is None and self.fetch_offset_at_least is None:
+            return True
+        offsets = message.fetch_offsets
+        if self.partition is not None:
+            offsets = {key: offset for key, offset in offsets.items() if key == self.partition}
+        least = self.fetch_offset_at_least
+        if any(least is None or (offset or 0) >= least for offset in offsets.values()):
+            return True
+        if self.partition is not None and offsets:
+            return False
+        return False if message.is_complete else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The match as JSON-able data; API keys by name."""
+        keys = None if self.api_keys is None else sorted(ApiKey(key).name for key in self.api_keys)
+        return {
+            "api_keys": keys,
+            "source": self.source,
+            "target": self.target,
+            "partition": None if self.partition is None else list(self.partition),
+            "fetch_offset_at_least": self.fetch_offset_at_least,
+            "direction": self.direction,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Match:
+        """The match that `to_json` wrote. Raises RuleRefused as the constructor does."""
+        keys = data.get("api_keys")
+        partition = data.get("partition")
+        return cls(
+            api_keys=None if keys is None else frozenset(ApiKey[key] for key in keys),
+            source=data.get("source"),
+            target=data.get("target"),
+            partition=None if partition is None else (partition[0], partition[1]),
+            fetch_offset_at_least=data.get("fetch_offset_at_least"),
+            direction=data.get("direction", "request"),
+        )
+
+
+class Board:
+    """The rules in force. Reading them takes no lock: each list is replaced, never changed."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.cuts: tuple[Cut, ...] = ()
+        self.rules: tuple[Hold | Delay, ...] = ()
+
+    def install(self, rule: Cut | Hold | Delay) -> None:
+        """Put a rule in force, after those that are."""
+        with self.changed:
+            if isinstance(rule, Cut):
+                self.cuts = (*self.cuts, rule)
+            else:
+                self.rules = (*self.rules, rule)
+
+    def remove(self, rule: Cut | Hold | Delay) -> None:
+        """Take a rule away and wake whatever waits at it; doing it twice does no harm."""
+        with self.changed:
+            self.cuts = tuple(cut for cut in self.cuts if cut is not rule)
+            self.rules = tuple(other for other in self.rules if other is not rule)
+            self.changed.notify_all()
+
+    def wake(self) -> None:
+        """Let everything that waits look again."""
+        with self.changed:
+            self.changed.notify_all()
+
+
+class _Removable:
+    """Leaving the context removes the rule."""
+
+    _board: Board
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._board.remove(self)  # type: ignore[arg-type]
+
+
+class Cut(_Removable):
+    """A cut between two brokers, or between a broker and ZooKeeper (``b`` is None).
+
+    ``silent``: connections stay open, new ones are accepted, and nothing passes, the end of a
+    connection included; healing lets the delayed bytes flow. ``reset``: connections are reset,
+    new ones as soon as it is known who made them. One way means that nothing *from a* reaches b
+    (requests of a to b, answers of a to b); with ``reset``, that connections from a to b are reset
+    while those from b to a live.
+    """
+
+    def __init__(
+        self, *, board: Board, a: int, b: int | None, style: CutStyle, one_way: bool
+    ) -> None:
+        self._board = board
+        self.a = a
+        self.b = b
+        self.style = style
+        self.one_way = one_way
+
+    def heal(self) -> None:
+        """End the cut. Safe to call twice."""
+        self._board.remove(self)
+
+    @property
+    def is_healed(self) -> bool:
+        """Whether the cut has ended."""
+        return self not in self._board.cuts
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Return when the cut has ended, or the link that waits is over."""
+        with self._board.changed:
+            self._board.changed.wait_for(lambda: is_over() or self.is_healed)
+
+    def involves(self, target: int | None) -> bool:
+        """Whether connections to this target can be concerned."""
+        return target is None if self.b is None else target in (self.a, self.b)
+
+    def covers(self, source: int | None, target: int | None, direction: Direction) -> bool | None:
+        """Whether it stops that direction of a connection; None when the source is not known."""
+        if not self.involves(target):
+            return False
+        if source is None:
+            return None
+        if self.b is None:
+            return source == self.a
+        if not self.one_way:
+            return {source, target} == {self.a, self.b}
+        if self.style == "reset" or direction == "request":
+            return (source, target) == (self.a, self.b)
+        return (target, source) == (self.a, self.b)
+
+
+class Hold(_Removable):
+    """Holds every message that matches, until it is released.
+
+    A connection is an ordered stream: what follows a held message on its connection in the same
+    direction waits behind it. A message whose sender has gone meanwhile is still delivered.
+    """
+
+    def __init__(self, *, board: Board, match: Match) -> None:
+        self._board = board
+        self.match = match
+        self._waiting: dict[int, LinkRecord] = {}
+
+    @property
+    def held(self) -> tuple[LinkRecord, ...]:
+        """What is held now, in the order of arrival."""
+        with self._board.changed:
+            return tuple(self._waiting[ticket] for ticket in sorted(self._waiting))
+
+    def release(self) -> None:
+        """Remove the rule and let everything held pass in the order of arrival. Safe to repeat."""
+        self._board.remove(self)
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the rule is gone."""
+        return self not in self._board.rules
+
+    def await_held(self, count: int = 1, *, timeout_s: float, waiting_for: str) -> None:
+        """Return once at least ``count`` messages are held; raise AwaitTimeout otherwise."""
+        with self._board.changed:
+            if self._board.changed.wait_for(lambda: len(self._waiting) >= count, timeout_s):
+                return
+            seen = [record.describe() for record in self._waiting.values()]
+        raise AwaitTimeout(
+            waited_for=f"{waiting_for} (held at a link: {self.match.to_json()})",
+            last_seen=f"{len(seen)} held: {seen}",
+            remedy="see Links.counts() for what passed; the source may be another broker",
+            timeout_s=timeout_s,
+        )
+
+    def enter(self, record: LinkRecord) -> Turn:
+        """A message begins to wait here; the relay calls this."""
+        with self._board.changed:
+            self._waiting[record.sequence] = record
+            self._board.changed.notify_all()
+        return Turn(hold=self, ticket=record.sequence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The place of one message among those that a hold holds."""
+
+    hold: Hold
+    ticket: int
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Return when the message may go: released and first in order, or its link is over."""
+        board, waiting = self.hold._board, self.hold._waiting
+        with board.changed:
+            board.changed.wait_for(
+                lambda: (
+                    is_over()
+                    or (self.hold not in board.rules and self.ticket == min(waiting, default=None))
+                )
+            )
+
+    def end(self) -> None:
+        """The message no longer waits, so the next in order may go. Safe to call twice."""
+        with self.hold._board.changed:
+            if self.hold._waiting.pop(self.ticket, None) is not None:
+                self.hold._board.changed.notify_all()
+
+
+class Delay(_Removable):
+    """Delays every message that matches; what follows it on its connection waits behind it."""
+
+    def __init__(self, *, board: Board, match: Match, delay_ms: int) -> None:
+        if delay_ms <= 0:
+            raise RuleRefused(f"delay_ms is {delay_ms}; it must be positive")
+        self._board = board
+        self.match = match
+        self.delay_ms = delay_ms
+
+    def remove(self) -> None:
+        """End the delay, also for what is being delayed now. Safe to call twice."""
+        self._board.remove(self)
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Return after the delay, or as soon as the rule or the link is over."""
+        with self._board.changed:
+            self._board.changed.wait_for(
+                lambda: is_over() or self not in self._board.rules, self.delay_ms / 1000
+            )

@@ -1,0 +1,269 @@
+"""Reads Kafka messages from bytes by layout tables, without I/O.
+
+A layout says which fields a message has in which versions. `decode` runs the steps of one version
+(compiled once) over the bytes that are there. Bytes may end before the
+message does (a large response is decoded from its head only); then what was read so far is
+returned and marked as incomplete.
+
+Source: Kafka's protocol guide and ``clients/src/main/resources/common/message`` in 2.8.2 and 3.9,
+the ``Schema`` constants of the request classes in 0.10.2 and 1.1 for the versions before those.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+_FORMATS = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uuid": "16s",
+}
+_NEWEST = 32767
+
+
+class BytesEndEarly(Exception):
+    """The bytes at hand end before the message does."""
+
+
+class RestIsSkipped(Exception):
+    """The layout says that nothing after this place is read."""
+
+
+class MalformedMessage(Exception):
+    """The bytes cannot be the message that their header announces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field of a layout: its type, and the versions (both inclusive) that carry it.
+
+    ``type`` is a primitive's name, ``string`` (null reads as None), ``records``, or ``rest`` (the
+    message goes on, but is not read from here). ``struct`` has the fields of a nested structure
+    instead. ``tag`` is set for a tagged field (KIP-482).
+    """
+
+    name: str
+    type: str = ""
+    struct: tuple[Field, ...] = ()
+    array: bool = False
+    since: int = 0
+    until: int = _NEWEST
+    tag: int | None = None
+
+
+def plain(name: str, type_: str, since: int = 0, until: int = _NEWEST) -> Field:
+    """A field of a primitive type."""
+    return Field(name=name, type=type_, since=since, until=until)
+
+
+def array(
+    name: str, element: str | tuple[Field, ...], since: int = 0, until: int = _NEWEST
+) -> Field:
+    """An array of a primitive type or of a structure. A null array reads as an empty one."""
+    if isinstance(element, str):
+        return Field(name=name, type=element, array=True, since=since, until=until)
+    return Field(name=name, struct=element, array=True, since=since, until=until)
+
+
+def tagged(tag: int, name: str, struct_: tuple[Field, ...], since: int) -> Field:
+    """A tagged field that holds a structure."""
+    return Field(name=name, struct=struct_, since=since, tag=tag)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """A record set inside a message: its whole size, and as much of it as was at hand."""
+
+    size_bytes: int
+    head: memoryview
+
+
+@dataclass(slots=True)
+class Reader:
+    """A position in the bytes of one message. ``size`` is what the whole message should have."""
+
+    view: memoryview
+    position: int
+    size: int
+
+    def take(self, count: int) -> memoryview:
+        """The next ``count`` bytes, without copying them."""
+        start = self.position
+        if count < 0 or start + count > self.size:
+            raise MalformedMessage(f"{count} bytes wanted at {start} of {self.size}")
+        if start + count > len(self.view):
+            raise BytesEndEarly
+        self.position = start + count
+        return self.view[start : start + count]
+
+    def number(self, format_: struct.Struct) -> int:
+        """One big-endian integer."""
+        return int(format_.unpack(self.take(format_.size))[0])
+
+    def unsigned_varint(self) -> int:
+        """One unsigned varint of at most five bytes."""
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise MalformedMessage("a varint of more than five bytes")
+
+    def length(self, *, compact: bool, format_: struct.Struct) -> int:
+        """A length prefix; -1 stands for null."""
+        count = self.unsigned_varint() - 1 if compact else self.number(format_)
+        if count < -1 or count > self.size - self.position:
+            raise MalformedMessage(f"length {count} at {self.position} of {self.size}")
+        return count
+
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_Values = dict[str, Any]
+_Step = Callable[[Reader, _Values], None]
+
+
+def _fixed_step(fields: list[Field]) -> _Step:
+    # Fields of fixed size that follow each other are read by one call: idle fetches are what the
+    # relay decodes most, and they are made of such runs.
+    names = [field.name for field in fields]
+    format_ = struct.Struct(">" + "".join(_FORMATS[field.type] for field in fields))
+
+    def step(reader: Reader, values: _Values) -> None:
+        values.update(zip(names, format_.unpack(reader.take(format_.size)), strict=True))
+
+    return step
+
+
+def _string_step(name: str, *, compact: bool) -> _Step:
+    def step(reader: Reader, values: _Values) -> None:
+        values[name] = read_string(reader, compact=compact)
+
+    return step
+
+
+def read_string(reader: Reader, *, compact: bool) -> str | None:
+    """A nullable string, with a varint length if ``compact``, else with two bytes of length."""
+    count = reader.length(compact=compact, format_=_INT16)
+    if count < 0:
+        return None
+    try:
+        return str(reader.take(count), "utf-8")
+    except UnicodeDecodeError as error:
+        raise MalformedMessage(f"a string that is not UTF-8: {error}") from error
+
+
+def _rest_step(reader: Reader, values: _Values) -> None:
+    raise RestIsSkipped
+
+
+def _records_step(name: str, *, compact: bool) -> _Step:
+    def step(reader: Reader, values: _Values) -> None:
+        count = max(0, reader.length(compact=compact, format_=_INT32))
+        start = reader.position
+        head = reader.view[start : start + count]
+        values[name] = Records(size_bytes=count, head=head)
+        reader.take(count)
+
+    return step
+
+
+def _struct_array_step(name: str, steps: tuple[_Step, ...], *, compact: bool) -> _Step:
+    def step(reader: Reader, values: _Values) -> None:
+        elements: list[_Values] = []
+        values[name] = elements
+        for _ in range(reader.length(compact=compact, format_=_INT32)):
+            element: _Values = {}
+            elements.append(element)
+            for inner in steps:
+                inner(reader, element)
+
+    return step
+
+
+def _primitive_array_step(name: str, type_: str, *, compact: bool) -> _Step:
+    letter = _FORMATS[type_]
+
+    def step(reader: Reader, values: _Values) -> None:
+        count = max(0, reader.length(compact=compact, format_=_INT32))
+        format_ = f">{count}{letter}"
+        values[name] = list(struct.unpack(format_, reader.take(struct.calcsize(format_))))
+
+    return step
+
+
+def _tags_step(fields: list[Field], version: int) -> _Step:
+    known = {
+        field.tag: (field.name, _steps(field.struct, version, compact=True)) for field in fields
+    }
+
+    def step(reader: Reader, values: _Values) -> None:
+        for _ in range(reader.unsigned_varint()):
+            tag = reader.unsigned_varint()
+            end = reader.unsigned_varint() + reader.position
+            if tag in known:
+                name, steps = known[tag]
+                values[name] = {}
+                for inner in steps:
+                    inner(reader, values[name])
+            reader.take(end - reader.position)
+
+    return step
+
+
+@cache
+def _steps(fields: tuple[Field, ...], version: int, *, compact: bool) -> tuple[_Step, ...]:
+    present = [field for field in fields if field.since <= version <= field.until]
+    steps: list[_Step] = []
+    run: list[Field] = []
+    for field in [field for field in present if field.tag is None]:
+        if field.type in _FORMATS and not field.array:
+            run.append(field)
+            continue
+        if run:
+            steps.append(_fixed_step(run))
+            run = []
+        if field.array and field.struct:
+            inner = _steps(field.struct, version, compact=compact)
+            steps.append(_struct_array_step(field.name, inner, compact=compact))
+        elif field.array:
+            steps.append(_primitive_array_step(field.name, field.type, compact=compact))
+        elif field.type == "rest":
+            steps.append(_rest_step)
+        elif field.type == "records":
+            steps.append(_records_step(field.name, compact=compact))
+        else:
+            steps.append(_string_step(field.name, compact=compact))
+    if run:
+        steps.append(_fixed_step(run))
+    if compact:
+        steps.append(_tags_step([field for field in present if field.tag is not None], version))
+    return tuple(steps)
+
+
+def decode(
+    fields: tuple[Field, ...], version: int, reader: Reader, *, flexible: bool
+) -> tuple[dict[str, Any], bool]:
+    """The message's fields by name, and whether the message was read to its end.
+
+    A structure becomes a dict, an array a list, a uuid its 16 bytes, a record set `Records`.
+    A last element that was cut off holds the fields that were read. Raises `MalformedMessage` when
+    the bytes cannot be this message.
+    """
+    values: dict[str, Any] = {}
+    try:
+        for step in _steps(fields, version, compact=flexible):
+            step(reader, values)
+    except RestIsSkipped:
+        return values, True
+    except BytesEndEarly:
+        return values, False
+    return values, True
