@@ -4,6 +4,7 @@ Nothing here raises for bad bytes, since a chaos run makes them on purpose.
 """
 
 import struct
+import zlib
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ _LOG_OVERHEAD_BYTES = 12
 _MAGIC_AT = 16
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
 _LENGTH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
 _MINIMUM_LENGTH = {**MINIMUM_LENGTH, 2: HEADER.size - _LOG_OVERHEAD_BYTES}
 _SMALLEST_LENGTH = min(_MINIMUM_LENGTH.values())
 
@@ -223,7 +225,7 @@ def _end_of_framing(
     if why or not trusted:
         why = why or "the entry before it is corrupt and this one does not fit the file"
     else:
-        later = _later_entry(view, position + 1, end, next_offset)
+        later = _later_entry(view, position, end, next_offset)
         if later < 0:
             return Finding(
                 kind="torn-tail",
@@ -256,12 +258,14 @@ def _framing_problem(view: memoryview, position: int, left: int) -> str:
     return ""
 
 
-def _later_entry(view: memoryview, start: int, end: int, next_offset: int) -> int:
-    """Return where a whole entry with a right checksum begins at or behind `start`, or -1.
+def _later_entry(view: memoryview, torn: int, end: int, next_offset: int) -> int:
+    """Return where a whole entry with a right checksum begins behind the one at `torn`, or -1.
 
     It tells a length field that was damaged in the middle of a file from a torn tail. Candidates
     are found by the upper half of their offset, which is that of `next_offset`.
     """
+    start = torn + 1
+    wrapped = _is_wrapper(view, torn, end)
     window = bytes(view[start : min(end, start + _SEARCH_BYTES)])
     upper_half = struct.pack(">q", next_offset)[:4] if next_offset >= 0 else bytes(4)
     found = -1
@@ -277,9 +281,24 @@ def _later_entry(view: memoryview, start: int, end: int, next_offset: int) -> in
             batch, _ = _read_entry(view, position, size_bytes, False, "")
         except CorruptEntryError:
             continue
-        if batch.base_offset >= next_offset:
+        if batch.base_offset >= next_offset and not (wrapped and _is_inner(view, torn, position)):
             return position
     return -1
+
+
+def _is_wrapper(view: memoryview, position: int, end: int) -> bool:
+    left = end - position
+    return left > _MAGIC_AT + 1 and view[position + _MAGIC_AT] < 2 and view[position + 17] & 7 != 0
+
+
+def _is_inner(view: memoryview, wrapper: int, position: int) -> bool:
+    """Return whether the entry at `position` is inside the wrapper, not behind its true end.
+
+    Snappy and LZ4 store what they cannot shrink as it is, inner messages included. Only the
+    wrapper's own checksum, over the bytes up to there, proves that it ended there.
+    """
+    (crc,) = _CRC.unpack_from(view, wrapper + 12)
+    return bool(zlib.crc32(view[wrapper + _MAGIC_AT : position]) != crc)
 
 
 def _all_zero(view: memoryview, position: int, end: int) -> bool:

@@ -1,0 +1,106 @@
+"""The text files beside the segments."""
+
+import pytest
+
+from checkers.segments.checkpoints import (
+    EpochEntry,
+    PartitionMetadata,
+    parse_leader_epoch_checkpoint,
+    parse_meta_properties,
+    parse_offset_checkpoint,
+    parse_partition_metadata,
+)
+from checkers.segments.errors import CheckpointError
+
+
+def test_leader_epochs_are_read_in_file_order() -> None:
+    assert parse_leader_epoch_checkpoint("0\n2\n1 0\n2 11\n", file="f") == (
+        EpochEntry(leader_epoch=1, start_offset=0),
+        EpochEntry(leader_epoch=2, start_offset=11),
+    )
+
+
+def test_an_empty_checkpoint_has_no_entries() -> None:
+    assert parse_leader_epoch_checkpoint("0\n0\n", file="f") == ()
+    assert parse_offset_checkpoint("0\n0\n", file="f") == {}
+
+
+def test_offsets_are_read_by_topic_and_partition() -> None:
+    text = "0\n3\nt 0 17\nmy.topic-1 12 0\n__consumer_offsets 49 5\n"
+    assert parse_offset_checkpoint(text, file="f") == {
+        ("t", 0): 17,
+        ("my.topic-1", 12): 0,
+        ("__consumer_offsets", 49): 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "line 1: the version or the count is missing"),
+        ("0\n", "line 2: the version or the count is missing"),
+        ("1\n0\n", "line 1: version 1 is not known"),
+        ("x\n0\n", "line 1: the version 'x' is not a number"),
+        ("0\n2\nt 0 1\n", "line 2: 2 entries are announced and 1 are there"),
+        ("0\n1\nt 0 1\nt 1 1\n", "line 2: 1 entries are announced and 2 are there"),
+        ("0\n1\nt 0\n", "line 3: 't 0' has 2 fields, not 3"),
+        ("0\n2\nt 0 1\nt 0 1_0\n", "line 4: t-0 is there twice"),
+        ("0\n1\nt 0 1_0\n", "line 3: the offset '1_0' is not a number"),
+        ("0\n1\nt a 1\n", "line 3: the partition 'a' is not a number"),
+        ("\x00\x00\n\x00\x00", "line 1"),
+    ],
+)
+def test_a_broken_offset_checkpoint_is_refused_with_file_and_line(text: str, why: str) -> None:
+    with pytest.raises(CheckpointError) as refused:
+        parse_offset_checkpoint(text, file="dir/replication-offset-checkpoint")
+    assert "dir/replication-offset-checkpoint, " in str(refused.value)
+    assert why in str(refused.value)
+
+
+def test_a_broken_leader_epoch_is_refused_with_its_line() -> None:
+    with pytest.raises(CheckpointError, match="line 4: the start offset '1x' is not a number"):
+        parse_leader_epoch_checkpoint("0\n2\n1 0\n2 1x\n", file="f")
+
+
+def test_meta_properties_are_read_without_their_comments() -> None:
+    text = "#\n#Mon Jan 01 00:00:00 UTC 2024\ncluster.id=a=b\nbroker.id=3\nversion=0\n"
+    assert parse_meta_properties(text, file="f") == {
+        "cluster.id": "a=b",
+        "broker.id": "3",
+        "version": "0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("version=0\nbroker.id\n", "f, line 2: 'broker.id' is not name=value"),
+        ("broker.id=1\n", "f: no line gives the version"),
+        ("version=0\n", "f: neither broker.id nor node.id"),
+    ],
+)
+def test_broken_meta_properties_are_refused(text: str, why: str) -> None:
+    with pytest.raises(CheckpointError) as refused:
+        parse_meta_properties(text, file="f")
+    assert why in str(refused.value)
+
+
+def test_partition_metadata_is_read() -> None:
+    text = "version: 0\ntopic_id: 3b8ZlKvgTtGQJV1sVYgSxw\n"
+    assert parse_partition_metadata(text, file="f") == PartitionMetadata(
+        version=0, topic_id="3b8ZlKvgTtGQJV1sVYgSxw"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("version: 0\n", "the line of topic_id is missing"),
+        ("version: 0\ntopic_id:\n", "line 2"),
+        ("version: x\ntopic_id: a\n", "line 1: the version 'x' is not a number"),
+    ],
+)
+def test_broken_partition_metadata_is_refused(text: str, why: str) -> None:
+    with pytest.raises(CheckpointError) as refused:
+        parse_partition_metadata(text, file="f")
+    assert why in str(refused.value)
