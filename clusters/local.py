@@ -8,14 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from kazoo.client import KazooClient
 
+from clusters.class_archive import ClassSharing
 from clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
 from clusters.distribution import Distribution, java_of, resolve
 from clusters.errors import ClusterError, MachineError
 from clusters.leftovers import claim, record_process
+from clusters.links import Links
 from clusters.local_broker import BrokerPlace, LocalBroker
 from clusters.local_zookeeper import HEAP_MIB, LocalZooKeeper, start_zookeepers
 from clusters.memory import check_memory
@@ -29,8 +31,9 @@ class LocalCluster:
     """A cluster of real processes; see ``clusters.api.Cluster`` for what each name promises.
 
     ``work_directory`` is made and owned by the cluster and stays after it; ``offline`` forbids
-    every fetch; ``say`` is told in plain words what happens. ``jvm_flags`` and ``side_by_side``
-    exist for the start-up benchmark: the flags of every JVM, and whether brokers start at once.
+    every fetch; ``say`` is told in plain words what happens. ``jvm_flags``, ``side_by_side`` and
+    ``share_classes`` exist for the start-up benchmark: the flags of every JVM, whether brokers
+    start at once, and whether class-data archives are used.
     """
 
     def __init__(
@@ -42,13 +45,15 @@ class LocalCluster:
         say: Callable[[str], None] | None = None,
         jvm_flags: Sequence[str] = FAST_JVM_FLAGS,
         side_by_side: bool = True,
+        share_classes: bool = True,
     ) -> None:
         self.spec = spec
         self.work_directory = work_directory.resolve()
-        self.links: Any = None
+        self.links: Links | None = None
         self._say = say or (lambda _text: None)
         self._jvm_flags = tuple(jvm_flags)
         self._side_by_side = side_by_side
+        self._class_sharing = ClassSharing() if share_classes else None
         self._distribution_of = cache(lambda kafka: resolve(kafka, offline=offline))
         self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
         self._brokers: dict[int, LocalBroker] = {}
@@ -82,6 +87,12 @@ class LocalCluster:
             raise ClusterError("this cluster was started before; make a new one")
         try:
             self._start()
+        except OSError as error:
+            self.stop()
+            raise MachineError(
+                f"the cluster could not be started: {error}; check the free space and the "
+                f"permissions of {self.work_directory}"
+            ) from error
         except BaseException:
             self.stop()
             raise
@@ -91,7 +102,8 @@ class LocalCluster:
         check_memory(
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
-        self._make_work_directory()
+        self.work_directory.mkdir(parents=True, exist_ok=True)
+        claim(self.work_directory)
         self._start_zookeeper(distributions)
         self._open_links()
         for broker_spec in self.spec.brokers:
@@ -99,32 +111,21 @@ class LocalCluster:
         self._write_description()
         self._say(f"starting {len(self._brokers)} brokers")
         first = self.spec.first_broker
-        order = sorted(self._brokers, key=lambda broker_id: broker_id != first)
         if not self._side_by_side:
             self._await_zookeeper()
-        for broker_id in order:
-            self._start_broker(broker_id, is_first=broker_id == first)
-        self._await_zookeeper()
+        for broker in sorted(self._brokers.values(), key=lambda broker: broker.id != first):
+            broker.start()
+            # The first broker's JVM boots beside ZooKeeper's. The others follow when ZooKeeper
+            # serves: a client that comes too early waits up to a second before its next try.
+            self._await_zookeeper()
+            if broker.id == first:
+                self._await_controller(broker)
+            if not self._side_by_side:
+                broker.await_ready()
         for broker in self._brokers.values():
             broker.await_ready()
-
-    def _start_broker(self, broker_id: int, *, is_first: bool) -> None:
-        broker = self._brokers[broker_id]
-        broker.start()
-        if is_first:
-            self._await_zookeeper()
-            self._await_controller(broker)
-        if not self._side_by_side:
-            broker.await_ready()
-
-    def _make_work_directory(self) -> None:
-        try:
-            self.work_directory.mkdir(parents=True, exist_ok=True)
-            claim(self.work_directory)
-        except OSError as error:
-            raise MachineError(
-                f"cannot write to the work directory {self.work_directory}: {error}"
-            ) from error
+        if self._class_sharing is not None:
+            self._class_sharing.write_archives()
 
     def _start_zookeeper(self, distributions: Mapping[int, Distribution]) -> None:
         """ZooKeeper runs from the newest release: its server serves older clients as well."""
@@ -138,10 +139,17 @@ class LocalCluster:
             java_home=self._java_of(newest),
             class_path=newest.class_path,
             tick_time_ms=self.spec.tick_time_ms,
-            flags=self._jvm_flags,
+            flags_of=lambda directory: self._flags_of(newest, directory),
         )
         for member in self._zookeepers:
             record_process(self.work_directory, member.child)
+
+    def _flags_of(self, distribution: Distribution, directory: Path) -> list[str]:
+        flags = list(self._jvm_flags)
+        if self._class_sharing is not None:
+            home = self._java_of(distribution)
+            flags += self._class_sharing.flags(distribution, home, directory)
+        return flags
 
     def _await_zookeeper(self) -> None:
         if self._client is not None:
@@ -156,8 +164,6 @@ class LocalCluster:
     def _open_links(self) -> None:
         """Make the relays, if the spec asks for them, before any broker knows an address."""
         if self.spec.linked:
-            from clusters.links import Links
-
             self.links = Links()
 
     def _place(
@@ -194,7 +200,7 @@ class LocalCluster:
             java_of=self._java_of,
             base_properties=lambda d: {**broker_defaults(release_of(d.release)), **fixed},
             zookeeper=self.zookeeper,
-            jvm_flags=self._jvm_flags,
+            jvm_flags_of=self._flags_of,
         )
         return LocalBroker(
             place=place,
@@ -248,19 +254,23 @@ class LocalCluster:
     def stop(self) -> None:
         """End every process with SIGKILL, close the links, give the ports back."""
         client, self._client = self._client, None
-        if client is not None:
-            with contextlib.suppress(Exception):
-                client.stop()
-                client.close()
-        for broker in self._brokers.values():
-            broker.kill()
-        for member in self._zookeepers:
-            member.child.kill()
-        if self.links is not None:
-            self.links.close()
-        for broker in self._brokers.values():
-            broker.place.internal_port.release()
-            broker.place.client_port.release()
+        # Everything is ended, in this order, even when one of them fails; the last is called first.
+        with contextlib.ExitStack() as ending:
+            for member in self._zookeepers:
+                ending.callback(member.give_back_ports)
+            for broker in self._brokers.values():
+                ending.callback(broker.give_back_ports)
+            if self._class_sharing is not None:
+                ending.callback(self._class_sharing.collect)
+            if self.links is not None:
+                ending.callback(self.links.close)
+            for member in self._zookeepers:
+                ending.callback(member.child.kill)
+            for broker in self._brokers.values():
+                ending.callback(broker.kill)
+            if client is not None:
+                ending.callback(client.close)
+                ending.callback(client.stop)
 
     def __enter__(self) -> Self:
         self.start()

@@ -13,17 +13,12 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
 from clusters.api import Collectable, Killable, Pausable, Restartable
-from clusters.configuration import (
-    FAST_JVM_FLAGS,
-    java_command,
-    log4j_text,
-    properties_text,
-)
+from clusters.configuration import java_command, log4j_text, properties_text
 from clusters.distribution import Distribution
-from clusters.errors import BrokerExited, ClusterError
+from clusters.errors import BrokerExited, ClusterError, MachineError
 from clusters.leftovers import record_process
 from clusters.log_tail import last_lines
-from clusters.ports import ReservedPort
+from clusters.ports import ReservedPort, is_free
 from clusters.processes import Child, spawn
 from clusters.waiting import await_until
 
@@ -36,7 +31,8 @@ class BrokerPlace:
 
     ``directory`` is its folder below ``work_directory``; ``distribution_of`` and ``java_of``
     find the jars and the Java of a Kafka; ``base_properties`` returns its configuration before
-    its own properties, for the Kafka it is started with; ``zookeeper`` is the shared client.
+    its own properties, for the Kafka it is started with; ``zookeeper`` is the shared client;
+    ``jvm_flags_of`` returns the flags for a Kafka that runs in a folder.
     """
 
     id: int
@@ -49,7 +45,7 @@ class BrokerPlace:
     java_of: Callable[[Distribution], Path]
     base_properties: Callable[[Distribution], dict[str, str]]
     zookeeper: Callable[[], KazooClient]
-    jvm_flags: Sequence[str] = FAST_JVM_FLAGS
+    jvm_flags_of: Callable[[Distribution, Path], Sequence[str]]
 
 
 @dataclass(slots=True)
@@ -141,8 +137,17 @@ class LocalBroker:
             self.kafka = kafka
         if properties:
             self.own_properties = {**self.own_properties, **properties}
+        self._check_ports()
         self._czxid_before = -1 if self._child is None else self._registered_czxid()
         self._spawn()
+
+    def _check_ports(self) -> None:
+        for port in (self.place.internal_port, self.place.client_port):
+            if not is_free(port.number):
+                raise MachineError(
+                    f"broker {self.id} cannot listen at 127.0.0.1:{port.number}: another process "
+                    "took the port; stop that one, or start the cluster anew"
+                )
 
     def _spawn(self) -> None:
         directory = self.place.directory
@@ -153,7 +158,7 @@ class LocalBroker:
         log4j.write_text(log4j_text(self.server_log), encoding="utf-8")
         command = java_command(
             self.place.java_of(self.distribution),
-            flags=[*self.place.jvm_flags, *self.jvm_flags],
+            flags=[*self.place.jvm_flags_of(self.distribution, directory), *self.jvm_flags],
             heap_mib=self.place.heap_mib,
             class_path=self.distribution.class_path,
             log4j=log4j,
@@ -224,6 +229,11 @@ class LocalBroker:
         """End the process with SIGKILL and return once it is gone."""
         if self._child is not None:
             self._child.kill()
+
+    def give_back_ports(self) -> None:
+        """Give its ports back; it cannot be started afterwards."""
+        self.place.internal_port.release()
+        self.place.client_port.release()
 
     def stop(self, timeout_s: float = 60) -> None:
         """Shut down in order (SIGTERM) and return once the process is gone."""

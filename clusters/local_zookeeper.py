@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.configuration import FAST_JVM_FLAGS, java_command, log4j_text, zookeeper_text
+from clusters.configuration import java_command, log4j_text, zookeeper_text
 from clusters.errors import BrokerExited
 from clusters.log_tail import last_lines
 from clusters.ports import ReservedPort, reserve_port
@@ -31,6 +31,11 @@ class LocalZooKeeper:
     def address(self) -> tuple[str, int]:
         """(host, port) for clients."""
         return "127.0.0.1", self.port.number
+
+    def give_back_ports(self) -> None:
+        """Give its ports back."""
+        for port in (self.port, *self.peer_ports):
+            port.release()
 
     def check_running(self) -> None:
         """Raise BrokerExited if the member's process has ended."""
@@ -84,12 +89,15 @@ def start_zookeepers(
     java_home: Path,
     class_path: Sequence[Path],
     tick_time_ms: int,
-    flags: Sequence[str] = FAST_JVM_FLAGS,
+    flags_of: Callable[[Path], Sequence[str]],
 ) -> list[LocalZooKeeper]:
-    """Start ``count`` members below the folder ``above`` and return without waiting for them."""
+    """Start ``count`` members below the folder ``above`` and return without waiting for them.
+
+    ``flags_of`` returns the JVM flags of the member that runs in a folder.
+    """
     peers = [(reserve_port(), reserve_port()) for _ in range(count)] if count > 1 else []
     return [
-        _start_one(index, peers, above, java_home, class_path, tick_time_ms, flags)
+        _start_one(index, peers, above, java_home, class_path, tick_time_ms, flags_of)
         for index in range(1, count + 1)
     ]
 
@@ -101,7 +109,7 @@ def _start_one(
     java_home: Path,
     class_path: Sequence[Path],
     tick_time_ms: int,
-    flags: Sequence[str],
+    flags_of: Callable[[Path], Sequence[str]],
 ) -> LocalZooKeeper:
     directory = above / f"zookeeper-{index}"
     data = directory / "data"
@@ -122,7 +130,7 @@ def _start_one(
         java_home,
         # The data is thrown away with the cluster, so nothing is gained by syncing it to disk;
         # the first transaction log is 64 MiB unless told otherwise.
-        flags=[*flags, "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64"],
+        flags=[*flags_of(directory), "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64"],
         heap_mib=HEAP_MIB,
         class_path=class_path,
         log4j=log4j,

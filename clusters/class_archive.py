@@ -1,0 +1,122 @@
+"""Class-data archives: a third of a broker's start is loading classes, and an archive saves it.
+
+On Java 11 an archive is made in three moves, none of which anyone waits for: the first cluster
+of a distribution lists the classes that it loads, the second one finds the list and has the
+archive written in the background, and from then on JVMs map the archive. A JVM that finds the
+archive unusable (another Java, another jar) ignores it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import signal
+import threading
+from pathlib import Path
+
+from clusters.cache import cache_directory
+from clusters.distribution import Distribution
+from clusters.processes import spawn
+
+# An archive holds for JVMs with the same verification; the collector must be one that can map it.
+_DUMP_FLAGS = ("-Xshare:dump", "-XX:+UseSerialGC", "-XX:-BytecodeVerificationRemote")
+_LIST = "classes.lst"
+
+
+class ClassSharing:
+    """What the JVMs of one cluster share; safe to make, and to drop, at any time."""
+
+    def __init__(self) -> None:
+        self._training: dict[str, list[Path]] = {}
+        self._missing: dict[str, tuple[Distribution, Path]] = {}
+
+    def flags(self, distribution: Distribution, java_home: Path, directory: Path) -> list[str]:
+        """Return the JVM flags for one process that runs in ``directory``."""
+        key = _key(distribution, java_home)
+        archives = _archives()
+        if (archives / f"{key}.jsa").is_file():
+            return [f"-XX:SharedArchiveFile={archives / key}.jsa"]
+        if (archives / f"{key}.lst").is_file():
+            self._missing[key] = (distribution, java_home)
+            return []
+        if (directory / _LIST).exists() or len(self._training.get(key, ())) >= 2:
+            return []
+        self._training.setdefault(key, []).append(directory / _LIST)
+        return [f"-XX:DumpLoadedClassList={directory / _LIST}"]
+
+    def write_archives(self) -> None:
+        """Write the archives that were missed, in the background; call it after the start."""
+        for key, (distribution, java_home) in self._missing.items():
+            _write_in_background(key, distribution, java_home)
+        self._missing.clear()
+
+    def collect(self) -> None:
+        """Keep the lists of classes; call it when the processes have ended."""
+        for key, files in self._training.items():
+            names: dict[str, None] = {}
+            for file in files:
+                if file.is_file():
+                    # A killed JVM may have left half a name at the end.
+                    names.update(dict.fromkeys(file.read_text().split("\n")[:-1]))
+                    file.unlink()
+            if len(names) > 1000:
+                unfinished = _archives() / f".{key}-{os.getpid()}.lst"
+                unfinished.write_text("\n".join(names) + "\n")
+                unfinished.replace(_archives() / f"{key}.lst")
+        self._training.clear()
+
+
+def _archives() -> Path:
+    archives = cache_directory() / "archives"
+    archives.mkdir(exist_ok=True)
+    return archives
+
+
+def _key(distribution: Distribution, java_home: Path) -> str:
+    """Name everything that makes an archive another one."""
+    parts = [str(java_home), *_DUMP_FLAGS]
+    for jar in distribution.class_path:
+        stat = jar.stat()
+        parts.append(f"{jar} {stat.st_size} {stat.st_mtime_ns}")
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    return f"{distribution.release}-{digest}"
+
+
+_under_way: set[str] = set()
+
+
+def _write_in_background(key: str, distribution: Distribution, java_home: Path) -> None:
+    if key not in _under_way:
+        _under_way.add(key)
+        arguments = (key, distribution, java_home)
+        threading.Thread(target=_write, args=arguments, name="kchaos-archive", daemon=True).start()
+
+
+def _write(key: str, distribution: Distribution, java_home: Path) -> None:
+    """Write one archive at the lowest priority; at most one process writes the same one."""
+    archives = _archives()
+    with (archives / f"{key}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        unfinished = archives / f"{key}.unfinished"
+        command = [
+            "nice",
+            "-n",
+            "19",
+            str(java_home / "bin" / "java"),
+            *_DUMP_FLAGS,
+            f"-XX:SharedClassListFile={archives / key}.lst",
+            f"-XX:SharedArchiveFile={unfinished}",
+            "-cp",
+            ":".join(str(jar) for jar in distribution.class_path),
+        ]
+        child = spawn(command, log_file=archives / f"{key}.log", name="class archive")
+        try:
+            code = child.await_exit(timeout_s=300)
+        finally:
+            child.send(signal.SIGKILL)
+        if code == 0:
+            unfinished.replace(archives / f"{key}.jsa")
