@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from clusters.local import LocalCluster
+
+RoundTrip = Callable[..., list[bytes]]
+
+
+@pytest.fixture
+def round_trip() -> RoundTrip:
+    """Create a topic, write values with acks=all, and return what a consumer reads of it."""
+
+    def run(cluster: LocalCluster, values: list[bytes], *, topic: str = "") -> list[bytes]:
+        topic = topic or f"round-trip-{time.monotonic_ns()}"
+        servers = cluster.bootstrap_servers
+        admin = KafkaAdminClient(bootstrap_servers=servers)
+        admin.create_topics(
+            {topic: {"num_partitions": 1, "replication_factor": len(cluster.brokers)}}
+        )
+        admin.close()
+        producer = KafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=False)
+        for value in values:
+            assert producer.send(topic, value).get(timeout=60).partition == 0
+        producer.close()
+        consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
+        consumer.assign([TopicPartition(topic, 0)])
+        deadline = time.monotonic() + 60
+        read: list[bytes] = []
+        while len(read) < len(values) and time.monotonic() < deadline:
+            for records in consumer.poll(timeout_ms=500).values():
+                read += [record.value for record in records]
+        consumer.close()
+        return read
+
+    return run
