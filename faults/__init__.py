@@ -1,0 +1,33 @@
+"""The faults: one small file each, by the plane it acts on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from faults.disk.lose_tail import LoseTail
+from faults.process.fast_bounce import FastBounce
+from faults.process.kill_broker import KillBroker
+from faults.process.pause_broker import PauseBroker
+from faults.process.stop_broker import StopBroker
+from faults.wire.cut_link import CutLink
+from faults.wire.hold_requests import HoldRequests
+from faults.zookeeper.cut_zookeeper import CutZooKeeper
+from faults.zookeeper.expire_session import ExpireSession
+from faults.zookeeper.move_controller import MoveController
+from faults.zookeeper.preferred_election import PreferredElection
+
+FAULTS: Mapping[str, type[Any]] = {
+    fault.__name__: fault
+    for fault in (
+        CutLink,
+        CutZooKeeper,
+        ExpireSession,
+        FastBounce,
+        HoldRequests,
+        KillBroker,
+        LoseTail,
+        MoveController,
+        PauseBroker,
+        PreferredElection,
+        StopBroker,
+    )
+}

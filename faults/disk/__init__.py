@@ -1,0 +1,1 @@
+"""Faults in the disk plane: what a power loss leaves behind."""

@@ -1,0 +1,118 @@
+"""What ZooKeeper and the process table say of a broker, and the gates that faults share."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from clusters.api import Broker, Cluster
+from clusters.waiting import await_until
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerObservation:
+    """One broker at one moment.
+
+    Attributes:
+        pid: Its process, or None.
+        czxid: Broker epoch (KIP-380): czxid of `/brokers/ids/N`; None while it is not registered.
+        session_id: Owner of that znode; None while it is not registered.
+        znode: The znode's text, or None.
+    """
+
+    broker: int
+    pid: int | None
+    czxid: int | None
+    session_id: int | None
+    znode: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain values."""
+        return asdict(self)
+
+
+def observe_broker(cluster: Cluster, broker: int) -> BrokerObservation:
+    """Reads the broker's registration with kazoo, directly and not through a link."""
+    from kazoo.exceptions import NoNodeError
+
+    pid = cluster.brokers[broker].pid
+    try:
+        data, stat = cluster.zookeeper().get(f"/brokers/ids/{broker}")
+    except NoNodeError:
+        return BrokerObservation(broker=broker, pid=pid, czxid=None, session_id=None, znode=None)
+    return BrokerObservation(
+        broker=broker,
+        pid=pid,
+        czxid=stat.czxid,
+        session_id=stat.ephemeralOwner,
+        znode=data.decode(),
+    )
+
+
+def await_unregistered(cluster: Cluster, broker: int, timeout_s: float = 60) -> BrokerObservation:
+    """Returns once `/brokers/ids/N` is gone.
+
+    Raises:
+        AwaitTimeout: It is still there.
+    """
+    return _await(
+        cluster,
+        broker,
+        lambda seen: seen.czxid is None,
+        f"the registration of broker {broker} to go away",
+        "its session lives as long as zookeeper.session.timeout.ms",
+        timeout_s,
+    )
+
+
+def await_registered(
+    cluster: Cluster, broker: int, *, above_czxid: int, timeout_s: float = 60
+) -> BrokerObservation:
+    """Returns once the broker is registered with a czxid greater than `above_czxid`.
+
+    Raises:
+        AwaitTimeout: It is not.
+    """
+    return _await(
+        cluster,
+        broker,
+        lambda seen: seen.czxid is not None and seen.czxid > above_czxid,
+        f"broker {broker} to register again with a czxid above {above_czxid}",
+        f"see {cluster.brokers[broker].server_log}",
+        timeout_s,
+    )
+
+
+def controller(cluster: Cluster) -> int | None:
+    """The broker that `/controller` names, or None."""
+    from kazoo.exceptions import NoNodeError
+
+    try:
+        data, _ = cluster.zookeeper().get("/controller")
+    except NoNodeError:
+        return None
+    return int(json.loads(data)["brokerid"])
+
+
+def check_process(broker: Broker) -> None:
+    """Raises BrokerExited if a broker that should run has ended."""
+    check = getattr(broker, "check_running", None)
+    if check is not None:
+        check()
+
+
+def _await(
+    cluster: Cluster, broker: int, holds: Any, waiting_for: str, remedy: str, timeout_s: float
+) -> BrokerObservation:
+    seen = [observe_broker(cluster, broker)]
+
+    def condition() -> BrokerObservation | None:
+        seen[0] = observe_broker(cluster, broker)
+        return seen[0] if holds(seen[0]) else None
+
+    return await_until(
+        condition,
+        timeout_s=timeout_s,
+        waiting_for=waiting_for,
+        last_seen=lambda: seen[0].to_json(),
+        remedy=remedy,
+    )

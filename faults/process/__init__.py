@@ -1,0 +1,1 @@
+"""Faults in the process plane: kill, stop, pause, bounce."""

@@ -1,0 +1,1 @@
+"""Faults in the wire plane: cut a pair of brokers, hold one kind of request."""

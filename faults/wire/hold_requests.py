@@ -1,0 +1,64 @@
+"""One kind of request, or response, between brokers that does not arrive."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from clusters.api import Cluster
+from clusters.links import ApiKey, Match
+from faults.api import Injection, Journal, links_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldRequests:
+    """Keeps back what matches, whole, until it is healed; then it passes in order.
+
+    Attributes:
+        name: Names the hold in the journal.
+        api: Kafka's name of the API, such as "Fetch" or "OffsetForLeaderEpoch".
+        source: The broker that sends the request, or None for any.
+        target: The broker that answers it, or None for any.
+        direction: "request", or "response": then the target has handled the request.
+        topic: With `partition`, only requests that concern this partition.
+        fetch_offset_at_least: Only Fetch requests from this offset on.
+    """
+
+    name: str
+    api: str
+    source: int | None = None
+    target: int | None = None
+    direction: str = "request"
+    topic: str | None = None
+    partition: int | None = None
+    fetch_offset_at_least: int | None = None
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Installs the rule; what it holds is seen in the handle's `held`; releases on leaving.
+
+        Raises:
+            LinkError: The rule cannot be decided for this API.
+        """
+        links = links_of(cluster)
+        about = None
+        if self.topic is not None and self.partition is not None:
+            about = (self.topic, self.partition)
+        match = Match(
+            api_keys=frozenset({ApiKey[self.api]}),
+            source=self.source,
+            target=self.target,
+            partition=about,
+            fetch_offset_at_least=self.fetch_offset_at_least,
+            direction=self.direction,
+        )
+        fields = {
+            name: getattr(self, name)
+            for name in ("name", "api", "source", "target", "direction", "topic", "partition")
+        }
+        with journal.acting("hold", **fields, fetch_offset_at_least=self.fetch_offset_at_least):
+            hold = links.hold(match)
+        try:
+            yield Injection(fault="HoldRequests", handle=hold)
+        finally:
+            with journal.acting("release", name=self.name):
+                hold.release()

@@ -1,0 +1,1 @@
+"""Faults in the ZooKeeper plane: sessions, elections, the controller."""

@@ -1,0 +1,65 @@
+"""ZooKeeper session expiry of a live broker."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from clusters.api import Cluster
+from faults.api import Injection, Journal, broker_able
+from faults.errors import NoEffect
+from faults.observation import await_registered, await_unregistered, observe_broker
+from faults.zookeeper.session import end_session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireSession:
+    """The broker's session ends within milliseconds, while its process goes on.
+
+    Its ephemeral znodes vanish and watches fire. The broker learns of it when it reconnects, and
+    registers again with a new session and a greater czxid; leaving waits for that. A broker that
+    is also cut off from ZooKeeper (`CutZooKeeper`) stays a zombie until that is healed; inject
+    this inside it.
+
+    Attributes:
+        broker: Its id.
+        await_return: Whether leaving waits for the broker to register again.
+    """
+
+    broker: int
+    await_return: bool = True
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Ends the session, and returns once the registration of before is gone."""
+        broker_able(cluster, self.broker)
+        before = observe_broker(cluster, self.broker)
+        if before.session_id is None or before.czxid is None:
+            raise NoEffect(f"broker {self.broker} has no session to end: it is not registered")
+        with journal.acting("expire-session", broker=self.broker):
+            end_session_of(cluster, before.session_id)
+        effect = observe_broker(cluster, self.broker)
+        if effect.czxid == before.czxid:
+            effect = await_unregistered(cluster, self.broker)
+        try:
+            yield Injection(fault="ExpireSession", before=before.to_json(), effect=effect.to_json())
+        finally:
+            if self.await_return and cluster.brokers[self.broker].is_running:
+                after = await_registered(cluster, self.broker, above_czxid=before.czxid)
+                journal.observed("broker-registered", **after.to_json())
+
+
+def end_session_of(cluster: Cluster, session_id: int) -> None:
+    """Ends this session at the first member that accepts the takeover.
+
+    Raises:
+        NoEffect: No member accepted it.
+    """
+    refusals = []
+    for address in cluster.zookeeper_addresses:
+        try:
+            end_session(address, session_id)
+        except (NoEffect, OSError) as error:
+            refusals.append(f"{address[0]}:{address[1]}: {error}")
+        else:
+            return
+    raise NoEffect(f"session {session_id:#x} could not be ended: {'; '.join(refusals)}")

@@ -1,0 +1,51 @@
+"""A new controller."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kazoo.exceptions import NoNodeError
+
+from clusters.api import Cluster
+from clusters.waiting import await_until
+from faults.api import Injection, Journal
+from faults.observation import controller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveController:
+    """`/controller` is deleted; every broker that sees it tries to become the controller.
+
+    The old one may win again; `/controller_epoch` grows in any case. There is nothing to heal.
+    """
+
+    timeout_s: float = 30
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Deletes the znode, and returns once the controller epoch has grown."""
+        before = {"controller": controller(cluster), "controller_epoch": _epoch(cluster)}
+        with journal.acting("move-controller"), contextlib.suppress(NoNodeError):
+            cluster.zookeeper().delete("/controller")
+        seen = dict(before)
+
+        def elected() -> bool:
+            seen.update(controller=controller(cluster), controller_epoch=_epoch(cluster))
+            grown = (seen["controller_epoch"] or 0) > (before["controller_epoch"] or 0)
+            return grown and seen["controller"] is not None
+
+        await_until(
+            elected,
+            timeout_s=self.timeout_s,
+            waiting_for=f"a controller epoch above {before['controller_epoch']}",
+            last_seen=lambda: seen,
+        )
+        yield Injection(fault="MoveController", before=before, effect=seen)
+
+
+def _epoch(cluster: Cluster) -> int | None:
+    try:
+        data, _ = cluster.zookeeper().get("/controller_epoch")
+    except NoNodeError:
+        return None
+    return int(data)

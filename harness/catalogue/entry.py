@@ -1,0 +1,76 @@
+"""What a catalogue entry is made of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from clusters.spec import ClusterSpec
+from harness.steps import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What the entry says of one case on one range of releases.
+
+    Attributes:
+        safe: Whether safety holds.
+        findings: (kind, brokers, first offset, last offset) of every safety finding.
+        witness: What shows that the mechanism ran, each as `checkers.verdict` reads it:
+            {"round": …}, {"log": …} or {"link": …}.
+        source: Where it is written or measured.
+    """
+
+    safe: bool
+    findings: tuple[tuple[str, tuple[int, ...], int, int], ...] = ()
+    witness: tuple[Mapping[str, Any], ...] = ()
+    source: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The expectation as the judge reads it."""
+        return {
+            "safe": self.safe,
+            "findings": [
+                {
+                    "kind": kind,
+                    "brokers": list(brokers),
+                    "first_offset": first,
+                    "last_offset": last,
+                }
+                for kind, brokers, first, last in self.findings
+            ],
+            "witness": [dict(witness) for witness in self.witness],
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One known bug.
+
+    Attributes:
+        name: What `kchaos reproduce` takes.
+        title: One line.
+        story: What happens, in plain words, and where document and shipped code differ.
+        source: KIP, Jira, and where the steps come from.
+        cases: Name and one line of each case.
+        cluster: The cluster for a Kafka (a release or a path).
+        steps: The steps of a case.
+        expectations: (case, release) to what is known; missing means: the model's answer.
+        default_releases: What is played without `--kafka`.
+        releases: The releases that the entry makes a statement about, for the list.
+    """
+
+    name: str
+    title: str
+    story: str
+    source: str
+    cases: Mapping[str, str]
+    cluster: Callable[[str], ClusterSpec]
+    steps: Callable[[str], tuple[Step, ...]]
+    expectations: Mapping[tuple[str, str], Expectation] = field(default_factory=dict)
+    default_releases: tuple[str, ...]
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The releases for which some case has an expectation, in order of first mention."""
+        return tuple(dict.fromkeys(release for _, release in self.expectations))

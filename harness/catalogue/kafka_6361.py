@@ -1,0 +1,120 @@
+"""KAFKA-6361, which is KIP-279's scenario 1: divergence after a fast leader change."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+from harness.catalogue.entry import Entry, Expectation
+from harness.steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Inject,
+    Produce,
+    ReorderReplicas,
+    Step,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+_LAST_OFFSET = {"n15": 15, "n20": 20, "n25": 25, "one-record": 25}
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
+        first_broker=CONTROLLER,
+        properties={
+            # B stays in the ISR while it is cut off: its absence must not be noticed in time.
+            "replica.lag.time.max.ms": "600000",
+            "replica.high.watermark.checkpoint.interval.ms": "100",
+            "replica.fetch.wait.max.ms": "200",
+            "replica.fetch.backoff.ms": "200",
+            "zookeeper.session.timeout.ms": "6000",
+        },
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    last = _LAST_OFFSET[case]
+    return (
+        CreateTopic(topic="t", assignment=((A, B),)),
+        ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
+        Tell(text="A leads, B is the preferred leader; offsets 0-10 go to both"),
+        Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+        Tell(text="A and B are cut off from each other; 11-20 reach A alone"),
+        Inject(name="A-B", fault=CutLink(source=A, target=B)),
+        Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
+        Tell(text="preferred election: B leads, and A cannot ask it where to truncate"),
+        Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        Tell(text=f"11-{last} reach B alone, in a later leader epoch"),
+        Produce(
+            operation="b-only",
+            topic="t",
+            partition=0,
+            records=last - 10,
+            acks=1,
+            one_record_batches=case == "one-record",
+        ),
+        Tell(text="B's ZooKeeper session ends; A leads again, and B does not know"),
+        Inject(name="B-ZooKeeper", fault=CutZooKeeper(broker=B)),
+        Inject(name="B-session", fault=ExpireSession(broker=B, await_return=False)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        Tell(text="21-30 reach A; then everything is healed, and B follows A"),
+        Produce(operation="a-again", topic="t", partition=0, records=10, acks=1),
+    )
+
+
+_RED = {
+    "n15": ("replication-stopped", (B,), -1, -1),
+    "n20": ("divergence", (A, B), 11, 20),
+    "n25": ("hole", (B,), 11, 20),
+    "one-record": ("divergence", (A, B), 11, 20),
+}
+# The leader answers B's question for an epoch that it does not know with the end of another one.
+_WRONG_ANSWER = {"round": {"follower": B, "leader": A, "end_offset": 21}}
+_SOURCE = "KIP-279, scenario 1; KAFKA-6361 (fixed in 2.0.0); offsets measured on real brokers"
+
+KAFKA_6361 = Entry(
+    name="KAFKA-6361",
+    title="Logs diverge after a preferred election and a fast second leader change",
+    story=(
+        "A leads in one epoch, B in the next, A again in the one after, and each wrote records at "
+        "offset 11 and above that the other never saw. When B becomes A's follower it asks where "
+        "its own epoch ends. A never knew that epoch and answers with the start of the next one "
+        "that it knows, 21. With n<20 B has less than that, truncates nothing, and its fetcher "
+        "fails on the batch that comes: replication stops. With n=20 it has exactly that, and two "
+        "in-sync replicas hold different records. With n>20 it truncates to 21, inside its batch "
+        "11..n: the batch goes, the log end offset stays 21, and B is in sync with a hole. KIP-279 "
+        "calls this case fine, because it expects the follower to fetch from 11; the shipped code "
+        "fetches from 21. In one-record batches the cut falls on a batch edge, and 11-20 diverge."
+    ),
+    source=_SOURCE,
+    cases={
+        "n15": "B wrote 11-15: its fetcher fails",
+        "n20": "B wrote 11-20: silent divergence",
+        "n25": "B wrote 11-25 in one batch: a hole",
+        "one-record": "B wrote 11-25 in one-record batches: silent divergence",
+    },
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (case, release): Expectation(
+            safe=False, findings=(finding,), witness=(_WRONG_ANSWER,), source=_SOURCE
+        )
+        for case, finding in _RED.items()
+        for release in ("0.11.0.3", "1.1.1")
+    }
+    | {
+        (case, release): Expectation(
+            safe=True,
+            witness=({"log": {"broker": B, "pattern": r"[Tt]runcat\w+ .*to( offset)? 11\b"}},),
+            source=_SOURCE,
+        )
+        for case in _RED
+        for release in ("2.0.0", "2.0.1", "2.1.1", "2.8.2", "3.9.1")
+    },
+    default_releases=("1.1.1", "2.0.1"),
+)

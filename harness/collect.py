@@ -1,0 +1,136 @@
+"""Collecting evidence: live partition directories, ZooKeeper's logs, brokers' logs."""
+
+import hashlib
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from checkers.segments.directory import partition_directories
+from clusters.api import Broker
+from clusters.waiting import await_until
+from harness.errors import ScenarioError
+from harness.play import Play
+
+# Indexes are preallocated and sparse, and say nothing that the segments do not say.
+_SKIPPED_SUFFIXES = (".index", ".timeindex", ".txnindex", ".lock", ".deleted", ".swap", ".cleaned")
+_STABLE_S = 20.0
+
+
+def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
+    """Copies every broker's log directory to `snapshots/LABEL/broker-N/`.
+
+    A running broker's files are read until two readings agree; the copy is what was read last.
+
+    Raises:
+        ScenarioError: A snapshot of that label exists.
+        AwaitTimeout: A broker's files never stood still.
+    """
+    root = play.run.path / "snapshots" / label
+    if root.exists():
+        raise ScenarioError(f"the scenario takes two snapshots named {label!r}")
+    brokers = {}
+    for broker in play.cluster.brokers.values():
+        files = _stable_files(broker)
+        for name, content in files.items():
+            target = root / f"broker-{broker.id}" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        (root / f"broker-{broker.id}").mkdir(parents=True, exist_ok=True)
+        brokers[str(broker.id)] = {
+            "is_running": broker.is_running,
+            "stable": True,
+            "files": len(files),
+        }
+    play.observe_all(f"snapshot {label}")
+    play.run.write(
+        f"snapshots/{label}/snapshot.json",
+        {
+            "label": label,
+            "time": time.time(),
+            "zxid": play.last_zxid(),
+            "is_final": is_final,
+            "brokers": brokers,
+            "states": _states(play),
+        },
+    )
+    from checkers.model import events
+
+    play.action(events.Snapshot(label=label), play.last_zxid())
+
+
+def collect_zookeeper(play: Play) -> None:
+    """Copies each member's transaction logs without the zeros that they are preallocated with."""
+    for member in sorted(play.cluster.work_directory.glob("zookeeper-*")):
+        number = member.name.rpartition("-")[2]
+        for log in sorted((member / "data").glob("version-2/log.*")):
+            target = play.run.path / "zookeeper" / f"member-{number}" / log.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(log.read_bytes().rstrip(b"\0"))
+
+
+def collect_brokers(play: Play) -> None:
+    """Copies each broker's configuration and log lines."""
+    for broker in play.cluster.brokers.values():
+        target = play.run.path / "brokers" / str(broker.id)
+        target.mkdir(parents=True, exist_ok=True)
+        folder = broker.server_log.parent
+        for name in ("server.properties", "server.log", "console.log"):
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, target / name)
+
+
+def _states(play: Play) -> dict[str, Any]:
+    client = play.cluster.zookeeper()
+    states = {}
+    for topic in client.get_children("/brokers/topics"):
+        for partition in play.assignment(topic):
+            states[f"{topic}-{partition}"] = play.state(topic, partition)
+    return states
+
+
+def _stable_files(broker: Broker) -> dict[str, bytes]:
+    if not broker.is_running:
+        return _files(broker.log_directory)
+    digests: list[str] = []
+    latest: dict[str, bytes] = {}
+
+    def agree() -> bool:
+        latest.clear()
+        latest.update(_files(broker.log_directory))
+        digests.append(_digest(latest))
+        return len(digests) > 1 and digests[-1] == digests[-2]
+
+    await_until(
+        agree,
+        timeout_s=_STABLE_S,
+        waiting_for=f"two equal copies of broker {broker.id}'s log directory",
+        last_seen=lambda: f"{len(digests)} copies, each different from the one before",
+        remedy="something still writes to it: stop the producers before a snapshot",
+    )
+    return latest
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    """The directory's own files and those of its live partitions, by relative name."""
+    files = {}
+    if not directory.is_dir():
+        return files
+    for folder in (directory, *partition_directories(directory)):
+        for file in sorted(folder.iterdir()):
+            hidden = file.name.startswith(".") or file.name.endswith(".tmp")
+            if hidden or file.suffix in _SKIPPED_SUFFIXES or not file.is_file():
+                continue
+            try:
+                files[str(file.relative_to(directory))] = file.read_bytes()
+            except FileNotFoundError:
+                # Renamed or deleted while the folder was listed: the next reading sees it.
+                continue
+    return files
+
+
+def _digest(files: dict[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, content in files.items():
+        digest.update(f"{name}:{len(content)}:".encode() + content)
+    return digest.hexdigest()

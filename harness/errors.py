@@ -1,0 +1,18 @@
+"""What can go wrong while a scenario is made, played or shown.
+
+HarnessError
+├── UsageError      what was asked for does not exist or does not fit; exit code 64
+└── ScenarioError   a scenario cannot be played as it is written
+"""
+
+
+class HarnessError(Exception):
+    """Root of everything that this package raises on purpose."""
+
+
+class UsageError(HarnessError):
+    """The caller's mistake; the message says what exists instead."""
+
+
+class ScenarioError(HarnessError):
+    """A step refers to something that is not there."""

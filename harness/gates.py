@@ -1,0 +1,151 @@
+"""Gates: what a step waits for. Each observes the cluster, and none of them is a sleep."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from checkers.model.events import TopicPartition
+from checkers.segments.directory import PartitionContents, read_partition
+from clusters.client import Produced
+from clusters.waiting import await_until
+from faults.observation import check_process
+from harness.play import Play
+
+
+def await_state(
+    play: Play,
+    about: TopicPartition,
+    *,
+    leader: int | None = None,
+    isr: Sequence[int] | None = None,
+    timeout_s: float,
+) -> dict[str, Any]:
+    """Returns the state znode once it names this leader, or this ISR in any order, or both."""
+    seen: list[dict[str, Any] | None] = [None]
+
+    def holds() -> dict[str, Any] | None:
+        seen[0] = state = play.state(*about)
+        if state is None or (leader is not None and state["leader"] != leader):
+            return None
+        return None if isr is not None and set(state["isr"]) != set(isr) else state
+
+    wanted = [f"leader {leader}"] * (leader is not None) + [f"ISR {isr}"] * (isr is not None)
+    state = await_until(
+        holds,
+        timeout_s=timeout_s,
+        waiting_for=f"{about.topic}-{about.partition} to have {' and '.join(wanted)}",
+        last_seen=lambda: seen[0],
+        remedy="see the controller's lines in brokers/N/server.log",
+        abort=_no_exit(play),
+    )
+    play.observed("state", topic=about.topic, partition=about.partition, state=state)
+    return state
+
+
+def await_log_end(
+    play: Play,
+    about: TopicPartition,
+    brokers: Sequence[int],
+    log_end_offset: int,
+    *,
+    timeout_s: float,
+) -> None:
+    """Returns once the last batch on each broker's disk ends right before `log_end_offset`."""
+    seen: dict[int, int] = {}
+
+    def holds() -> bool:
+        for broker in brokers:
+            seen[broker] = last_offset(play, broker, about) + 1
+        return all(end == log_end_offset for end in seen.values())
+
+    await_until(
+        holds,
+        timeout_s=timeout_s,
+        waiting_for=f"{about.topic}-{about.partition} to end at {log_end_offset} on {brokers}",
+        last_seen=lambda: f"log end offsets on disk {seen}",
+        remedy="see the fetchers' lines in brokers/N/server.log",
+        abort=_no_exit(play),
+    )
+    play.observed("log-end", topic=about.topic, partition=about.partition, ends=dict(seen))
+
+
+def await_high_watermark(
+    play: Play,
+    about: TopicPartition,
+    brokers: Sequence[int],
+    high_watermark: int,
+    *,
+    timeout_s: float,
+) -> None:
+    """Returns once each broker has checkpointed exactly this high watermark."""
+    seen: dict[int, int | None] = {}
+
+    def holds() -> bool:
+        for broker in brokers:
+            offsets = {(t, p): offset for t, p, offset in play.checkpointed(broker)}
+            seen[broker] = offsets.get((about.topic, about.partition))
+        return all(offset == high_watermark for offset in seen.values())
+
+    await_until(
+        holds,
+        timeout_s=timeout_s,
+        waiting_for=f"high watermark {high_watermark} of {about.topic}-{about.partition} "
+        f"to be checkpointed on {brokers}",
+        last_seen=lambda: f"checkpointed {seen}",
+        remedy="followers learn it with their next fetch; the file is written every "
+        "replica.high.watermark.checkpoint.interval.ms",
+        abort=_no_exit(play),
+    )
+    play.observed("high-watermark", topic=about.topic, partition=about.partition, seen=dict(seen))
+
+
+def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | Exception:
+    """Returns what came back for a produce that was started."""
+    thread: threading.Thread = play.pending[operation]
+    return await_until(
+        lambda: play.answers.get(operation) if not thread.is_alive() else None,
+        timeout_s=timeout_s,
+        waiting_for=f"an answer to produce {operation}",
+        last_seen=lambda: "none",
+        remedy="acks=all waits for every in-sync replica; is one of them cut off or paused?",
+        abort=_no_exit(play),
+    )
+
+
+def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
+    """Returns once the hold of that name keeps back at least `count` messages."""
+    hold = play.injections[name].handle
+    await_until(
+        lambda: len(hold.held) >= count,
+        timeout_s=timeout_s,
+        waiting_for=f"{count} messages to be held by {name}",
+        last_seen=lambda: [record.describe() for record in hold.held],
+        remedy="the rule's source, target, partition or offset may match nothing: see links.jsonl",
+        abort=_no_exit(play),
+    )
+    play.observed("held", name=name, messages=[record.describe() for record in hold.held])
+
+
+def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:
+    """What the broker's disk holds of the partition now; None while it has no directory."""
+    directory = play.partition_directory(broker, about.topic, about.partition)
+    if not directory.is_dir():
+        return None
+    return read_partition(directory, decode_records=False)
+
+
+def last_offset(play: Play, broker: int, about: TopicPartition) -> int:
+    """Offset of the last record on the broker's disk, or -1."""
+    found = contents(play, broker, about)
+    return found.batches[-1].last_offset if found is not None and found.batches else -1
+
+
+def _no_exit(play: Play) -> Callable[[], None]:
+    """A check that no running broker has ended by itself."""
+    running = [broker for broker in play.cluster.brokers.values() if broker.is_running]
+
+    def check() -> None:
+        for broker in running:
+            check_process(broker)
+
+    return check

@@ -1,0 +1,83 @@
+"""A scenario: a cluster, steps and an expectation, as data that can be saved and played again."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clusters.errors import ReleaseError
+from clusters.spec import ClusterSpec
+from harness.errors import ScenarioError
+from harness.steps import Step, step_from_json, step_to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is played.
+
+    Attributes:
+        entry: The catalogue's name for it, or a name of the caller's.
+        case: Which case of the entry.
+        release: The Kafka that was asked for: a release, or a path.
+        steps: Performed in order; whatever fault still acts at the end is healed, then settled.
+        seed: Recorded; whoever generated the steps from it can do so again.
+        expectation: What the judge compares with: {"safe", "findings", "witness", "source"}, or
+            None to take the model's answer. See `checkers.verdict`.
+    """
+
+    entry: str
+    case: str
+    release: str
+    cluster: ClusterSpec
+    steps: tuple[Step, ...]
+    seed: int = 0
+    expectation: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The scenario as plain JSON values."""
+        return {
+            "entry": self.entry,
+            "case": self.case,
+            "release": self.release,
+            "seed": self.seed,
+            "cluster": self.cluster.to_json(),
+            "steps": [step_to_json(step) for step in self.steps],
+            "expectation": dict(self.expectation) if self.expectation is not None else None,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Scenario":
+        """The scenario that `to_json` wrote.
+
+        Raises:
+            ScenarioError: It has another shape; the message says where.
+        """
+        try:
+            return cls(
+                entry=data["entry"],
+                case=data["case"],
+                release=data["release"],
+                seed=data["seed"],
+                cluster=ClusterSpec.from_json(data["cluster"]),
+                steps=tuple(step_from_json(step) for step in data["steps"]),
+                expectation=data["expectation"],
+            )
+        except (KeyError, TypeError, ReleaseError) as error:
+            raise ScenarioError(f"not a scenario: {error!r}") from error
+
+
+def read_scenario(file: Path) -> Scenario:
+    """The scenario in a JSON file.
+
+    Raises:
+        ScenarioError: The file is missing, is no JSON, or is no scenario; the message names it.
+    """
+    try:
+        data = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{file} cannot be read as a scenario: {error}") from error
+    try:
+        return Scenario.from_json(data)
+    except ScenarioError as error:
+        raise ScenarioError(f"{file}: {error}") from error

@@ -1,0 +1,236 @@
+"""Settle: everything is healed; does replication come to rest, and how?
+
+It ends in one of three ways:
+
+converged  every live replica is in sync, a probe write with acks=all was acknowledged, and all
+           disks hold the same batches;
+failed     positive evidence that this will not happen: a fetcher thread that died, a partition
+           that was marked failed, replicas that are in sync, have followed the probe write, and
+           hold different batches;
+stalled    for a stated time nothing changed, while ZooKeeper answered and a leader, if there is
+           one, acknowledged the probe.
+"""
+
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from checkers.model import events
+from checkers.model.events import TopicPartition
+from checkers.segments.batch import Batch
+from clusters.client import Produced
+from clusters.errors import AwaitTimeout
+from clusters.waiting import await_until
+from harness import gates
+from harness.play import Play
+
+BOUND_S = 20.0
+_PROBE_S = 10.0
+_HIGH_WATERMARK_S = 5.0
+# The fetcher's own last words: up to 2.2 its thread ends, from 2.3 on (KIP-461) only the
+# partition is given up.
+_THREAD_DEATH = r"\[ReplicaFetcher.*(Error due to|\]: Error due to)"
+_PARTITION_FAILED = r"(P|p)artition {topic}-{partition} .*marked as failed"
+
+
+@dataclass(slots=True)
+class Settled:
+    """How one run came to rest.
+
+    Attributes:
+        state: "converged", "failed" or "stalled"; the worst over all partitions.
+        reasons: Findings in the making: kind, broker, topic, partition, detail.
+        bound_s: How long nothing may change before it counts as stalled.
+        probes: The probe writes and what came back.
+        last_seen: State znode, log ends and fetcher evidence of each partition.
+    """
+
+    state: str = "converged"
+    reasons: list[dict[str, Any]] = field(default_factory=list)
+    bound_s: float = BOUND_S
+    probes: list[dict[str, Any]] = field(default_factory=list)
+    last_seen: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain values."""
+        return asdict(self)
+
+    def add(self, kind: str, about: TopicPartition, broker: int, detail: str) -> None:
+        """Adds one reason why it did not converge."""
+        self.reasons.append(
+            {
+                "kind": kind,
+                "broker": broker,
+                "topic": about.topic,
+                "partition": about.partition,
+                "detail": detail,
+            }
+        )
+
+    def worsen(self, state: str) -> None:
+        """Remembers the worst state of all partitions."""
+        order = ("converged", "failed", "stalled")
+        self.state = max(self.state, state, key=order.index)
+
+
+def settle(play: Play, partitions: list[TopicPartition], *, bound_s: float = BOUND_S) -> Settled:
+    """Waits until every partition has come to rest, and says how."""
+    settled = Settled(bound_s=bound_s)
+    for about in partitions:
+        _settle_partition(play, about, settled)
+    play.observed("settled", **settled.to_json())
+    return settled
+
+
+def _settle_partition(play: Play, about: TopicPartition, settled: Settled) -> None:
+    name = f"{about.topic}-{about.partition}"
+    seen = _await_rest(play, about, settled)
+    in_sync, failed = seen["isr"], seen["failed"]
+    end = -1
+    if seen["leader"] >= 0:
+        end = _probe(play, about, seen["leader"], settled)
+    if end >= 0:
+        _await_probe_replicated(play, about, in_sync, end, settled)
+    settled.last_seen[name] = seen | {"ends": _ends(play, about)}
+    for broker, line in failed.items():
+        settled.worsen("failed")
+        settled.add("replication-stopped", about, int(broker), line)
+    different = _different(play, about, in_sync) if end >= 0 else None
+    if different is not None:
+        # Both have followed the leader past the probe: nothing will make them equal any more.
+        settled.worsen("failed")
+        settled.last_seen[name]["different"] = different
+    if not failed and different is None and settled.state == "converged":
+        _await_high_watermarks(play, about, in_sync, end)
+
+
+def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str, Any]:
+    """Returns what is seen once every live replica is in sync or has failed, or nothing moves."""
+    replicas = play.assignment(about.topic)[about.partition]
+    seen: dict[str, Any] = {}
+    still_since = [time.monotonic()]
+    before: list[Any] = [None]
+
+    def look() -> bool:
+        seen.clear()
+        seen.update(_look(play, about, replicas))
+        waiting = [b for b in seen["live"] if b not in seen["isr"] and str(b) not in seen["failed"]]
+        if seen["leader"] in seen["live"] and not waiting:
+            return True
+        now = (seen, _ends(play, about))
+        if repr(now) != before[0]:
+            before[0] = repr(now)
+            still_since[0] = time.monotonic()
+        return time.monotonic() - still_since[0] > settled.bound_s
+
+    await_until(
+        look,
+        timeout_s=10 * settled.bound_s,
+        waiting_for=f"{about.topic}-{about.partition} to come to rest",
+        last_seen=lambda: seen,
+    )
+    if seen["leader"] not in seen["live"]:
+        settled.worsen("stalled")
+        settled.add("offline-partition", about, -1, f"leader {seen['leader']} for {BOUND_S:g} s")
+    for broker in seen["live"]:
+        if broker not in seen["isr"] and str(broker) not in seen["failed"]:
+            settled.worsen("stalled")
+            detail = f"not in the ISR {seen['isr']} for {settled.bound_s:g} s without any change"
+            settled.add("replication-stopped", about, broker, detail)
+    return seen
+
+
+def _look(play: Play, about: TopicPartition, replicas: list[int]) -> dict[str, Any]:
+    state = play.state(*about) or {"leader": -1, "leader_epoch": -1, "isr": []}
+    live = [broker for broker in replicas if play.cluster.brokers[broker].is_running]
+    failed = {}
+    for broker in live:
+        if broker != state["leader"] and broker not in state["isr"]:
+            line = fetcher_failure(play, broker, about)
+            if line:
+                failed[str(broker)] = line
+    return {
+        "leader": state["leader"],
+        "leader_epoch": state["leader_epoch"],
+        "isr": state["isr"],
+        "live": live,
+        "failed": failed,
+    }
+
+
+def fetcher_failure(play: Play, broker: int, about: TopicPartition) -> str:
+    """The log line with which this broker's present process gave up fetching, or ""."""
+    started = play.log_started.get(broker, 0)
+    marked = _PARTITION_FAILED.format(topic=about.topic, partition=about.partition)
+    lines = play.log_lines(broker, f"{_THREAD_DEATH}|{marked}", since=started)
+    return lines[-1] if lines else ""
+
+
+def _probe(play: Play, about: TopicPartition, leader: int, settled: Settled) -> int:
+    """Writes one record with acks=all; returns the log end offset after it, or -1."""
+    operation = f"settle-{about.topic}-{about.partition}"
+    action = events.Produce(
+        operation=operation,
+        broker=leader,
+        topic=about.topic,
+        partition=about.partition,
+        records=(operation,),
+        acks=-1,
+    )
+    play.start_produce(action, timeout_s=_PROBE_S)
+    answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
+    done = isinstance(answer, Produced) and answer.error_code == 0
+    settled.probes.append({"operation": operation, "acknowledged": done, "answer": str(answer)})
+    if isinstance(answer, Produced) and done:
+        return answer.base_offset + 1
+    settled.worsen("stalled")
+    settled.add("replication-stopped", about, leader, f"probe write not acknowledged: {answer}")
+    return -1
+
+
+def _await_probe_replicated(
+    play: Play, about: TopicPartition, in_sync: list[int], end: int, settled: Settled
+) -> None:
+    try:
+        gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s)
+    except AwaitTimeout as error:
+        settled.worsen("stalled")
+        for broker in in_sync:
+            if gates.last_offset(play, broker, about) + 1 != end:
+                settled.add("replication-stopped", about, broker, str(error))
+
+
+def _await_high_watermarks(play: Play, about: TopicPartition, brokers: list[int], end: int) -> None:
+    """Followers learn the high watermark with their next fetch; pin it where that is quick."""
+    try:
+        gates.await_high_watermark(play, about, brokers, end, timeout_s=_HIGH_WATERMARK_S)
+    except AwaitTimeout as error:
+        play.observed("high-watermark-not-pinned", detail=str(error))
+
+
+def _ends(play: Play, about: TopicPartition) -> dict[str, int]:
+    replicas = play.assignment(about.topic)[about.partition]
+    return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
+
+
+def _different(play: Play, about: TopicPartition, brokers: list[int]) -> dict[str, Any] | None:
+    """The first batch in which two of these brokers' disks differ, or None."""
+    logs = {broker: _identities(play, broker, about) for broker in brokers}
+    first = brokers[0]
+    for broker in brokers[1:]:
+        if logs[broker] == logs[first]:
+            continue
+        for mine, theirs in zip(logs[first], logs[broker], strict=False):
+            if mine != theirs:
+                return {"brokers": [first, broker], "batches": [mine, theirs]}
+        return {"brokers": [first, broker], "lengths": [len(logs[first]), len(logs[broker])]}
+    return None
+
+
+def _identities(play: Play, broker: int, about: TopicPartition) -> list[tuple[int, ...]]:
+    found = gates.contents(play, broker, about)
+    return [] if found is None else [_identity(batch) for batch in found.batches]
+
+
+def _identity(batch: Batch) -> tuple[int, ...]:
+    return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.crc

@@ -1,0 +1,360 @@
+"""Steps: frozen values, each with a real side, a gate and, through the journal, model actions.
+
+A step is performed on the cluster and returns when its gate holds; what it does is written down
+as the model's actions while it is done. Every step has a JSON form: its class name under "step",
+its fields beside it, a fault inside it under "fault".
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from checkers.model import events
+from checkers.model.events import TopicPartition
+from clusters.client import Produced
+from clusters.waiting import await_until
+from faults.api import Fault
+from harness import gates
+from harness.collect import take_snapshot
+from harness.errors import ScenarioError
+from harness.play import Play
+
+GATE_S = 45.0
+
+
+class Step(Protocol):
+    """One step; its class is a frozen dataclass listed in `STEPS`."""
+
+    def perform(self, play: Play) -> None:
+        """Does it, and returns when its gate holds.
+
+        Raises:
+            AwaitTimeout: The gate did not hold in time.
+            ClusterError, FaultError: It could not be done.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """Says in plain words what happens next. Nothing is done."""
+
+    text: str
+
+    def perform(self, play: Play) -> None:
+        """Says it."""
+        play.say(self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """A topic with a written assignment, as `kafka-topics --replica-assignment` makes it.
+
+    Attributes:
+        assignment: Replica ids per partition, preferred replica first.
+        configuration: The topic's own configuration as (name, value).
+    """
+
+    topic: str
+    assignment: tuple[tuple[int, ...], ...]
+    configuration: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Writes the znodes; returns when every live replica is in sync and holds a log."""
+        client = play.cluster.zookeeper()
+        settings = {"version": 1, "config": dict(self.configuration)}
+        client.create(f"/config/topics/{self.topic}", json.dumps(settings).encode(), makepath=True)
+        partitions = {str(index): list(ids) for index, ids in enumerate(self.assignment)}
+        written = {"version": 1, "partitions": partitions}
+        client.create(f"/brokers/topics/{self.topic}", json.dumps(written).encode())
+        for partition, replicas in enumerate(self.assignment):
+            about = TopicPartition(self.topic, partition)
+            live = [b for b in replicas if play.cluster.brokers[b].is_running]
+            gates.await_state(play, about, leader=live[0], isr=live, timeout_s=self.timeout_s)
+            _await_directories(play, about, live, self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReorderReplicas:
+    """Another replica becomes the preferred one: a reassignment to the same brokers.
+
+    The leader stays, and its epoch grows by one.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Writes `/admin/reassign_partitions`; returns when the controller has removed it."""
+        client = play.cluster.zookeeper()
+        wanted = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "replicas": list(self.replicas),
+        }
+        client.create(
+            "/admin/reassign_partitions",
+            json.dumps({"version": 1, "partitions": [wanted]}).encode(),
+        )
+        await_until(
+            lambda: (
+                client.exists("/admin/reassign_partitions") is None
+                and play.assignment(self.topic)[self.partition] == list(self.replicas)
+            ),
+            timeout_s=self.timeout_s,
+            waiting_for=f"{self.topic}-{self.partition} to have the replicas {self.replicas}",
+            last_seen=lambda: play.assignment(self.topic),
+            remedy="see the controller's lines in brokers/N/server.log",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produce:
+    """One ProduceRequest with one batch of known records, sent to one broker.
+
+    The records' values are `OPERATION-INDEX`. A broker that does not lead yet appends nothing
+    and says so; it is asked again until the gate's time is up.
+
+    Attributes:
+        operation: Names the operation; must be new in the scenario.
+        records: How many.
+        acks: 1, or -1 for all in-sync replicas.
+        broker: Whom to send it to, or None for the leader that the state znode names.
+        await_answer: Whether the gate is the answer; else `AwaitAnswer` comes later.
+        accept_error: Whether an answer with an error passes the gate too.
+        one_record_batches: Send as many requests with one record each, one after another.
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    records: int
+    acks: int
+    broker: int | None = None
+    await_answer: bool = True
+    accept_error: bool = False
+    one_record_batches: bool = False
+    codec: str = "none"
+    timeout_s: float = 20.0
+
+    def perform(self, play: Play) -> None:
+        """Sends; returns with the answer, or at once."""
+        broker = self._target(play)
+        values = tuple(f"{self.operation}-{index}" for index in range(self.records))
+        batches = [(self.operation, values)]
+        if self.one_record_batches:
+            batches = [(f"{self.operation}.{i}", (value,)) for i, value in enumerate(values)]
+        for operation, records in batches:
+            action = events.Produce(
+                operation=operation,
+                broker=broker,
+                topic=self.topic,
+                partition=self.partition,
+                records=records,
+                acks=self.acks,
+                codec=self.codec,
+            )
+            play.start_produce(action, timeout_s=self.timeout_s)
+            if self.await_answer:
+                _require_answer(play, operation, self.accept_error, self.timeout_s + 5)
+
+    def _target(self, play: Play) -> int:
+        if self.broker is not None:
+            return self.broker
+        state = play.state(self.topic, self.partition)
+        if state is None or state["leader"] < 0:
+            raise ScenarioError(f"{self.topic}-{self.partition} has no leader: {state}")
+        return int(state["leader"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitAnswer:
+    """The answer to a produce that was started without waiting for it."""
+
+    operation: str
+    accept_error: bool = False
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns with the answer."""
+        _require_answer(play, self.operation, self.accept_error, self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inject:
+    """A fault, and the name under which it is healed; whatever still acts is healed at the end."""
+
+    name: str
+    fault: Fault
+
+    def perform(self, play: Play) -> None:
+        """Injects; returns when its effect was observed."""
+        play.inject(self.name, self.fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heal:
+    """Lifts the fault of that name."""
+
+    name: str
+
+    def perform(self, play: Play) -> None:
+        """Heals; returns when the recovery was observed."""
+        play.heal(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitState:
+    """The partition's leader, its ISR, or both, in the state znode."""
+
+    topic: str
+    partition: int
+    leader: int | None = None
+    isr: tuple[int, ...] | None = None
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the znode says so."""
+        about = TopicPartition(self.topic, self.partition)
+        gates.await_state(play, about, leader=self.leader, isr=self.isr, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitReplicated:
+    """These brokers' logs end at an offset (exclusive), on disk."""
+
+    topic: str
+    partition: int
+    brokers: tuple[int, ...]
+    log_end_offset: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once every disk holds the records up to there."""
+        about = TopicPartition(self.topic, self.partition)
+        gates.await_log_end(
+            play, about, self.brokers, self.log_end_offset, timeout_s=self.timeout_s
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitHighWatermark:
+    """These brokers have checkpointed exactly this high watermark."""
+
+    topic: str
+    partition: int
+    brokers: tuple[int, ...]
+    high_watermark: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once every checkpoint file says so."""
+        about = TopicPartition(self.topic, self.partition)
+        gates.await_high_watermark(
+            play, about, self.brokers, self.high_watermark, timeout_s=self.timeout_s
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitHeld:
+    """A hold keeps back at least so many messages."""
+
+    name: str
+    count: int = 1
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once they are held."""
+        gates.await_held(play, self.name, self.count, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeSnapshot:
+    """Every broker's partition directories are copied now, before anything else happens."""
+
+    label: str
+
+    def perform(self, play: Play) -> None:
+        """Returns once live copies agree twice."""
+        take_snapshot(play, self.label, is_final=False)
+
+
+STEPS: Mapping[str, type[Any]] = {
+    step.__name__: step
+    for step in (
+        Tell,
+        CreateTopic,
+        ReorderReplicas,
+        Produce,
+        AwaitAnswer,
+        Inject,
+        Heal,
+        AwaitState,
+        AwaitReplicated,
+        AwaitHighWatermark,
+        AwaitHeld,
+        TakeSnapshot,
+    )
+}
+
+
+def step_to_json(step: Step) -> dict[str, Any]:
+    """The step as plain JSON values."""
+    fields = {f.name: getattr(step, f.name) for f in dataclasses.fields(step)}  # type: ignore[arg-type]
+    if isinstance(step, Inject):
+        fault = step.fault
+        fields["fault"] = {"fault": type(fault).__name__} | dataclasses.asdict(fault)  # type: ignore[call-overload]
+    return {"step": type(step).__name__} | fields
+
+
+def step_from_json(data: Mapping[str, Any]) -> Step:
+    """The step that `step_to_json` wrote.
+
+    Raises:
+        ScenarioError: No such step or fault, or fields that it does not have.
+    """
+    arguments = {key: _frozen(value) for key, value in data.items() if key != "step"}
+    if "fault" in arguments:
+        from faults import FAULTS
+
+        wanted = dict(data["fault"])
+        arguments["fault"] = _made(FAULTS, wanted.pop("fault", None), wanted)
+    step: Step = _made(STEPS, data.get("step"), arguments)
+    return step
+
+
+def _made(table: Mapping[str, type[Any]], name: Any, arguments: Mapping[str, Any]) -> Any:
+    if name not in table:
+        raise ScenarioError(f"nothing is named {name!r}; known: {', '.join(table)}")
+    try:
+        return table[name](**{key: _frozen(value) for key, value in arguments.items()})
+    except TypeError as error:
+        raise ScenarioError(f"{name} cannot be made of {dict(arguments)}: {error}") from error
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+def _require_answer(play: Play, operation: str, accept_error: bool, timeout_s: float) -> None:
+    answer = gates.await_answer(play, operation, timeout_s=timeout_s)
+    if accept_error or (isinstance(answer, Produced) and answer.error_code == 0):
+        return
+    raise ScenarioError(f"produce {operation} was not acknowledged: {answer}")
+
+
+def _await_directories(
+    play: Play, about: TopicPartition, brokers: list[int], timeout_s: float
+) -> None:
+    """A replica has handled its first LeaderAndIsr when its directory is there."""
+    await_until(
+        lambda: all(gates.contents(play, broker, about) is not None for broker in brokers),
+        timeout_s=timeout_s,
+        waiting_for=f"brokers {brokers} to make the log of {about.topic}-{about.partition}",
+        last_seen=lambda: [b for b in brokers if gates.contents(play, b, about) is not None],
+        remedy="see the state.change.logger lines in brokers/N/server.log",
+    )
