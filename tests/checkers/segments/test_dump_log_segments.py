@@ -1,8 +1,10 @@
 """Segments that real brokers wrote, read here and by Kafka's own DumpLogSegments."""
 
+import random
 import re
+import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from checkers.segments.reader import read_records
 from clusters.distribution import java_of, resolve
 from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
+from clusters.waiting import await_until
 
 pytestmark = pytest.mark.cluster
 
@@ -36,6 +39,9 @@ ONE_BROKER = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
+    "log.cleaner.enable": "true",
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.dedupe.buffer.size": "2000000",
 }
 TIMES = ("CreateTime", "LogAppendTime", "NoTimestampType")
 # Small, so that each topic has several segments.
@@ -44,10 +50,17 @@ SEGMENT_BYTES = "1500"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a broker left behind: its log directory, and each topic's format and codec."""
+    """What a broker left behind.
+
+    `topics` gives the magic and codec of each topic by name, `compacted` those of the topics whose
+    older segments the log cleaner has rewritten, `preallocated` a topic's directory as it was
+    while the broker ran.
+    """
 
     log_directory: Path
     topics: Mapping[str, tuple[int, str]]
+    compacted: Mapping[str, tuple[int, str]]
+    preallocated: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +72,12 @@ class Dumped:
     records: tuple[Mapping[str, str], ...]
 
 
-def topics_of(release: str) -> dict[str, tuple[dict[str, str], int, str]]:
-    """Return the settings, magic and codec of each topic by name."""
-    topics = {}
+Topics = dict[str, tuple[dict[str, str], int, str]]
+"""The settings, magic and codec of each topic by name."""
+
+
+def topics_of(release: str) -> Topics:
+    topics: Topics = {}
     for version, magic in FORMATS[release].items():
         for codec in (*OLD_CODECS, "zstd") if magic == 2 else OLD_CODECS:
             for time in ("CreateTime", "LogAppendTime") if magic else ("CreateTime",):
@@ -73,6 +89,24 @@ def topics_of(release: str) -> dict[str, tuple[dict[str, str], int, str]]:
                 }
                 topics[f"magic{magic}-{codec}-{time}"] = (settings, magic, codec)
     return topics
+
+
+def compacted_topics_of(release: str) -> Topics:
+    return {
+        f"compacted-magic{magic}-{codec}": (
+            {
+                "message.format.version": version,
+                "compression.type": codec,
+                "segment.bytes": SEGMENT_BYTES,
+                "cleanup.policy": "compact",
+                "min.cleanable.dirty.ratio": "0.01",
+            },
+            magic,
+            codec,
+        )
+        for version, magic in FORMATS[release].items()
+        for codec in ("uncompressed", "gzip")
+    }
 
 
 def produce(servers: list[str], topics: Mapping[str, tuple[int, str]]) -> None:
@@ -102,6 +136,41 @@ def records_of(
         yield key, value, headers
 
 
+def produce_repeated_keys(servers: list[str], topics: Iterable[str]) -> None:
+    """Write the same two keys again and again beside keys that come once."""
+    with KafkaProducer(
+        bootstrap_servers=servers, linger_ms=50, enable_idempotence=False
+    ) as producer:
+        for part in range(20):
+            sent = [
+                producer.send(topic, key=key, value=b"value-%d-" % part + random.Random(part).randbytes(90))
+                for topic in topics
+                for key in (b"key-a", b"key-once-%d" % part, b"key-b")
+            ]
+            producer.flush(timeout=60)
+            for each in sent:
+                each.get(timeout=60)
+
+
+def await_compaction(log_directory: Path, topics: Iterable[str]) -> None:
+    """Return once the cleaner has rewritten a segment of every topic."""
+    checkpoint = log_directory / "cleaner-offset-checkpoint"
+    seen: dict[tuple[str, int], int] = {}
+
+    def cleaned() -> bool:
+        if checkpoint.exists():
+            seen.update(parse_offset_checkpoint(checkpoint.read_text(), file=checkpoint.name))
+        return all(seen.get((topic, 0), 0) > 0 for topic in topics)
+
+    await_until(
+        cleaned,
+        timeout_s=90,
+        waiting_for=f"the log cleaner to have cleaned {', '.join(topics)}",
+        last_seen=lambda: seen,
+        remedy="see log-cleaner lines in the broker's log",
+    )
+
+
 def produce_transactions(servers: list[str]) -> None:
     """Write one committed and one aborted transaction over two topics of magic 2."""
     with KafkaProducer(bootstrap_servers=servers, transactional_id="writer") as producer:
@@ -122,23 +191,39 @@ def produce_transactions(servers: list[str]) -> None:
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
     release = request.param
     spec = ClusterSpec(brokers=brokers_of(release, (0,)), linked=False, properties=ONE_BROKER)
-    topics = topics_of(release)
-    shapes = {name: (magic, codec) for name, (_, magic, codec) in topics.items()}
+    topics, compacted = topics_of(release), compacted_topics_of(release)
+    preallocated: Topics = {
+        "preallocated": ({"preallocate": "true", "segment.bytes": "100000"}, -1, "none")
+    }
     with LocalCluster(spec, work_directory=tmp_path_factory.mktemp("cluster")) as cluster:
-        with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        servers = cluster.bootstrap_servers
+        with KafkaAdminClient(bootstrap_servers=servers) as admin:
             admin.create_topics(
                 {
                     name: {"num_partitions": 1, "replication_factor": 1, "configs": settings}
-                    for name, (settings, _, _) in topics.items()
+                    for name, (settings, _, _) in (topics | compacted | preallocated).items()
                 },
                 wait_for_metadata=True,
             )
-        produce(cluster.bootstrap_servers, shapes)
-        if 2 in FORMATS[release].values():
-            produce_transactions(cluster.bootstrap_servers)
         broker = cluster.brokers[0]
+        produce(servers, shapes_of(topics | preallocated))
+        produce_repeated_keys(servers, list(compacted))
+        if 2 in FORMATS[release].values():
+            produce_transactions(servers)
+        await_compaction(broker.log_directory, list(compacted))
+        running = tmp_path_factory.mktemp("running") / "preallocated-0"
+        shutil.copytree(broker.log_directory / running.name, running)
         broker.stop()
-        return Written(log_directory=broker.log_directory, topics=shapes)
+        return Written(
+            log_directory=broker.log_directory,
+            topics=shapes_of(topics),
+            compacted=shapes_of(compacted),
+            preallocated=running,
+        )
+
+
+def shapes_of(topics: Topics) -> dict[str, tuple[int, str]]:
+    return {name: (magic, codec) for name, (_, magic, codec) in topics.items()}
 
 
 def dump(files: list[Path]) -> Iterator[Dumped]:
@@ -222,7 +307,7 @@ def record_as_dumped(record: Record, batch: Batch) -> dict[str, str]:
         }
     elif record.key is not None and record.key.startswith(b"key"):
         said["key"] = record.key.decode()
-    if record.value is not None and re.match(rb"value|in-a", record.value):
+    if record.value is not None and re.fullmatch(rb"[a-z0-9-]+", record.value):
         said["payload"] = record.value.decode()
     return {name: str(value) for name, value in said.items()}
 
@@ -282,3 +367,22 @@ def test_the_text_files_of_a_log_directory_are_read(written: Written) -> None:
     assert parse_meta_properties(text, file="meta.properties")["broker.id"] == "0"
     for path in written.log_directory.glob("*/partition.metadata"):
         assert parse_partition_metadata(path.read_text(), file=path.name).version == 0
+
+
+def test_what_the_log_cleaner_rewrote_is_read_without_a_finding(written: Written) -> None:
+    for topic, (magic, codec) in written.compacted.items():
+        contents = read_partition(written.log_directory / f"{topic}-0")
+        assert contents.findings == ()
+        assert {each.magic for each in contents.batches} == {magic}
+        assert {each.codec for each in contents.batches} == {codec.replace("uncompressed", "none")}
+        assert sum(each.record_count for each in contents.batches) < 60
+        assert contents.batches[-1].last_offset == 59
+
+
+def test_a_preallocated_active_segment_is_read_up_to_its_zero_tail(written: Written) -> None:
+    contents = read_partition(written.preallocated)
+    assert [finding.kind for finding in contents.findings] == ["zero-tail"]
+    assert contents.batches[-1].last_offset == 23
+    stopped = read_partition(written.log_directory / "preallocated-0")
+    assert stopped.findings == ()
+    assert stopped.batches == contents.batches
