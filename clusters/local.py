@@ -75,6 +75,11 @@ class LocalCluster:
         """(host, port) of each ZooKeeper member, directly."""
         return tuple(member.address for member in self._zookeepers)
 
+    @property
+    def zookeeper_members(self) -> tuple[LocalZooKeeper, ...]:
+        """The ZooKeeper processes, member 1 first."""
+        return tuple(self._zookeepers)
+
     def zookeeper(self) -> KazooClient:
         """Return the shared client; raise ClusterError before ``start`` and after ``stop``."""
         if self._client is None:

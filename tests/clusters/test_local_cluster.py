@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from clusters.api import Broker, Cluster, Killable, Pausable
+from clusters.errors import BrokerExited, ClusterError, MachineError
+from clusters.local import LocalCluster
+from clusters.processes import process_start_time
+from clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from clusters.waiting import await_until
+
+pytestmark = pytest.mark.cluster
+
+
+def spec_of(kafka: str, *ids: int, **rest: object) -> ClusterSpec:
+    return ClusterSpec(brokers=brokers_of(kafka, ids), **rest)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    spec = spec_of("1.1.1", 0, 1, 2, first_broker=2)
+    with LocalCluster(spec, work_directory=tmp_path_factory.mktemp("local") / "one") as started:
+        yield started
+
+
+def czxid(cluster: LocalCluster, broker_id: int) -> int:
+    return int(cluster.zookeeper().exists(f"/brokers/ids/{broker_id}").czxid)
+
+
+def bring_back(
+    cluster: LocalCluster, broker_id: int, properties: dict[str, str] | None = None
+) -> None:
+    """Start a killed broker once its old session is over, as its registration would fail."""
+    await_until(
+        lambda: cluster.zookeeper().exists(f"/brokers/ids/{broker_id}") is None,
+        timeout_s=30,
+        waiting_for=f"the session of broker {broker_id} to expire",
+        last_seen=lambda: cluster.zookeeper().exists(f"/brokers/ids/{broker_id}"),
+    )
+    cluster.brokers[broker_id].start(properties=properties)
+    cluster.brokers[broker_id].await_ready()
+
+
+def test_the_driver_offers_what_the_protocols_promise(cluster: LocalCluster) -> None:
+    assert isinstance(cluster, Cluster)
+    assert isinstance(cluster.brokers[0], Broker)
+    assert {Killable, Pausable} <= cluster.brokers[0].capabilities
+
+
+def test_the_first_broker_is_the_controller(cluster: LocalCluster) -> None:
+    assert json.loads(cluster.zookeeper().get("/controller")[0])["brokerid"] == 2
+
+
+def test_brokers_advertise_their_link_to_each_other_and_their_own_port_to_clients(
+    cluster: LocalCluster,
+) -> None:
+    broker = cluster.brokers[0]
+    znode = json.loads(cluster.zookeeper().get("/brokers/ids/0")[0])
+
+    internal, client = sorted(znode["endpoints"], key=lambda e: not e.startswith("INTERNAL"))
+
+    assert client == f"CLIENT://{broker.client_address}"
+    assert internal not in broker.properties["listeners"]
+
+
+def test_a_killed_broker_comes_back_with_a_newer_znode_and_its_logs(
+    cluster: LocalCluster, round_trip: Callable[..., list[bytes]]
+) -> None:
+    round_trip(cluster, [b"kept"], topic="kept")
+    broker = cluster.brokers[0]
+    before, pid = czxid(cluster, 0), broker.pid
+
+    broker.kill()
+    assert (broker.exit_code, broker.pid, broker.is_running) == (-signal.SIGKILL, None, False)
+    bring_back(cluster, 0, {"replica.lag.time.max.ms": "12345"})
+
+    assert broker.pid not in (None, pid)
+    assert czxid(cluster, 0) > before
+    assert broker.properties["replica.lag.time.max.ms"] == "12345"
+    assert (broker.log_directory / "kept-0").is_dir()
+
+
+def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
+    cluster: LocalCluster,
+) -> None:
+    broker = cluster.brokers[1]
+    broker.pause()
+    assert broker.is_running
+    broker.resume()
+
+    broker.stop()
+    assert broker.exit_code is not None
+    assert (broker.log_directory / ".kafka_cleanshutdown").exists()
+    with pytest.raises(ClusterError, match="broker 1 has no process"):
+        broker.pause()
+
+    broker.start()
+    broker.await_ready()
+    with pytest.raises(ClusterError, match="runs already"):
+        broker.start()
+
+
+def test_a_broker_that_exits_while_awaited_is_reported_at_once(cluster: LocalCluster) -> None:
+    broker = cluster.brokers[1]
+    broker.kill()
+    broker.start(properties={"log.segment.bytes": "-1"})
+    with pytest.raises(BrokerExited, match="exited with code 1") as caught:
+        broker.await_ready(timeout_s=3600)
+
+    assert caught.value.exit_code == 1
+    assert any("log.segment.bytes" in line for line in caught.value.last_lines)
+
+    bring_back(cluster, 1, {"log.segment.bytes": "1073741824"})
+
+
+def test_a_port_that_someone_took_meanwhile_is_named(cluster: LocalCluster) -> None:
+    broker = cluster.brokers[1]
+    broker.kill()
+    host, port = broker.client_address.split(":")
+    with socket.create_server((host, int(port))), pytest.raises(MachineError, match=port):
+        broker.start()
+
+    bring_back(cluster, 1)
+
+
+def test_releases_can_be_mixed_and_then_speak_the_oldest_protocol(
+    tmp_path: Path, round_trip: Callable[..., list[bytes]]
+) -> None:
+    brokers = (BrokerSpec(id=0, kafka="2.0.1"), BrokerSpec(id=1, kafka="2.1.1"))
+    spec = ClusterSpec(brokers=brokers, first_broker=0)
+    with LocalCluster(spec, work_directory=tmp_path / "mixed") as mixed:
+        assert [broker.release for broker in mixed.brokers.values()] == ["2.0.1", "2.1.1"]
+        assert {b.properties["inter.broker.protocol.version"] for b in mixed.brokers.values()} == {
+            "2.0"
+        }
+        assert round_trip(mixed, [b"both"]) == [b"both"]
+
+
+def test_an_ensemble_of_three_goes_on_without_one_member(
+    tmp_path: Path, round_trip: Callable[..., list[bytes]]
+) -> None:
+    spec = spec_of("2.8.2", 0, zookeepers=3)
+    with LocalCluster(spec, work_directory=tmp_path / "ensemble") as ensemble:
+        assert len(ensemble.zookeeper_addresses) == 3
+        modes = [member.ask("srvr") for member in ensemble.zookeeper_members]
+        assert sum("Mode: leader" in mode for mode in modes) == 1
+        ensemble.zookeeper_members[0].child.kill()
+        assert round_trip(ensemble, [b"still there"]) == [b"still there"]
+
+
+HARNESS = """
+import json, sys, time
+from pathlib import Path
+from clusters.local import LocalCluster
+from clusters.spec import ClusterSpec, brokers_of
+spec = ClusterSpec(brokers=brokers_of("1.1.1", (0,)))
+with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:
+    pids = [cluster.brokers[0].pid] + [m.child.pid for m in cluster.zookeeper_members]
+    print(json.dumps({"pids": pids, "ports": cluster.bootstrap_servers}), flush=True)
+    sys.stdin.read()
+"""
+
+
+def start_harness(work_directory: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(HARNESS), str(work_directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_kill_9_of_the_harness_leaves_no_process_and_ctrl_c_neither(tmp_path: Path) -> None:
+    for number in (signal.SIGKILL, signal.SIGINT):
+        harness = start_harness(tmp_path / number.name)
+        assert harness.stdout is not None
+        pids = json.loads(harness.stdout.readline())["pids"]
+        assert all(process_start_time(pid) for pid in pids)
+
+        os.kill(harness.pid, number)
+        harness.wait()
+
+        await_until(
+            lambda pids=pids: not any(process_start_time(pid) for pid in pids),  # type: ignore[misc]
+            timeout_s=30,
+            waiting_for=f"{pids} to be gone after {number.name} to their harness",
+            last_seen=lambda pids=pids: [process_start_time(pid) for pid in pids],  # type: ignore[misc]
+        )
+
+
+def test_two_harnesses_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    harnesses = [start_harness(tmp_path / name) for name in ("one", "two")]
+    said = [json.loads(h.stdout.readline()) for h in harnesses if h.stdout is not None]
+    outcomes = [(h.communicate(), h.returncode)[1] for h in harnesses]
+
+    assert outcomes == [0, 0]
+    assert said[0]["ports"] != said[1]["ports"]
+    assert not any(process_start_time(pid) for one in said for pid in one["pids"])
+
+
+def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
+    spec = spec_of("1.1.1", 0, properties={"num.network.threads": "none"})
+    cluster = LocalCluster(spec, work_directory=tmp_path / "bad")
+    with pytest.raises(BrokerExited, match=r"num\.network\.threads"):
+        cluster.start()
+
+    assert not cluster.brokers[0].is_running
+    assert not any(member.child.is_running for member in cluster.zookeeper_members)
+
+
+def test_a_cluster_that_does_not_fit_into_memory_is_refused_before_it_starts(
+    tmp_path: Path,
+) -> None:
+    spec = spec_of("1.1.1", 0, broker_heap_mib=100_000_000)
+    with pytest.raises(MachineError, match="2 JVMs need about 1000003"):
+        LocalCluster(spec, work_directory=tmp_path / "big").start()
+    assert not (tmp_path / "big").exists()
+
+
+def test_a_work_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    cluster = LocalCluster(spec_of("1.1.1", 0), work_directory=tmp_path / "file" / "work")
+    with pytest.raises(MachineError, match="check the free space and the permissions"):
+        cluster.start()

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from clusters.errors import AwaitTimeout
+from clusters.ports import is_free, reserve_port
+from clusters.processes import Child, process_start_time, spawn
+from clusters.waiting import await_until
+
+
+def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
+    children: list[Child] = []
+    asking = threading.Thread(
+        target=lambda: children.append(spawn(["sleep", "600"], log_file=tmp_path / "log"))
+    )
+    asking.start()
+    asking.join()
+
+    with pytest.raises(AwaitTimeout, match="it still runs"):
+        children[0].await_exit(0.2)
+    children[0].kill()
+    assert (children[0].exit_code, process_start_time(children[0].pid)) == (-9, None)
+
+
+def test_a_child_writes_to_its_log_and_a_missing_program_is_an_error(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = spawn(["sh", "-c", "echo out; echo err >&2; exit 3"], log_file=log, cwd=tmp_path)
+    assert child.await_exit(30) == 3
+    assert log.read_text() == "out\nerr\n"
+    with pytest.raises(FileNotFoundError):
+        spawn(["no-such-program"], log_file=log)
+
+
+def test_a_reserved_port_is_not_given_to_another_process(tmp_path: Path) -> None:
+    port = reserve_port()
+    script = (
+        "import clusters.ports as p\n"
+        f"p._FIRST, p._LAST = {port.number}, {port.number + 1}\n"
+        "p._random.sample = lambda numbers, count: list(numbers)\n"
+        "p.reserve_port()"
+    )
+
+    def other() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=False
+        )
+        return done.stderr.strip().rpartition("\n")[2]
+
+    assert is_free(port.number)
+    assert "MachineError: no free port" in other()
+    port.release()
+    assert other() == ""
+
+
+def test_waiting_returns_the_first_true_value() -> None:
+    values = iter([None, False, 0])
+    seen = await_until(
+        lambda: next(values), timeout_s=30, waiting_for="a value", last_seen=lambda: "nothing"
+    )
+    assert seen == 0
+
+
+def test_waiting_says_what_was_awaited_and_last_seen_and_what_to_do() -> None:
+    with pytest.raises(AwaitTimeout) as caught:
+        await_until(
+            lambda: None,
+            timeout_s=0,
+            waiting_for="the ISR [0, 1]",
+            last_seen=lambda: "[0]",
+            remedy="look at broker 1",
+        )
+    assert str(caught.value) == ("waited 0 s for the ISR [0, 1]; last seen: [0]; look at broker 1")
+
+
+def test_waiting_ends_at_once_when_it_is_aborted() -> None:
+    def abort() -> None:
+        raise RuntimeError("the broker is gone")
+
+    with pytest.raises(RuntimeError, match="the broker is gone"):
+        await_until(
+            lambda: None, timeout_s=3600, waiting_for="it", last_seen=lambda: "", abort=abort
+        )

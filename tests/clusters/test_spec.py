@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from clusters.configuration import mixed_protocol
+from clusters.errors import ReleaseError
+from clusters.releases import release_of
+from clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+
+
+def test_a_cluster_survives_the_way_through_json() -> None:
+    spec = ClusterSpec(
+        brokers=(
+            BrokerSpec(id=0, kafka="2.0.1", properties={"a": "b"}),
+            BrokerSpec(id=7, kafka="/opt/kafka", protocol="1.1.1"),
+        ),
+        zookeepers=3,
+        tick_time_ms=200,
+        properties={"replica.lag.time.max.ms": "1"},
+        first_broker=7,
+        linked=False,
+    )
+    assert ClusterSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"brokers": [{}]}, {"brokers": [{"id": 0, "kafka": "1.1.1"}], "extra": 1}]
+)
+def test_another_shape_is_refused(data: dict[str, object]) -> None:
+    with pytest.raises(ReleaseError, match=r"not a (broker|cluster)'s description"):
+        ClusterSpec.from_json(data)
+
+
+def test_a_cluster_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ReleaseError, match="distinct ids"):
+        ClusterSpec(brokers=brokers_of("1.1.1", (0, 0)))
+    with pytest.raises(ReleaseError, match="odd number"):
+        ClusterSpec(brokers=brokers_of("1.1.1"), zookeepers=2)
+    with pytest.raises(ReleaseError, match="none of the brokers"):
+        ClusterSpec(brokers=brokers_of("1.1.1"), first_broker=9)
+
+
+def test_mixed_releases_speak_the_oldest_and_equal_ones_their_own_protocol() -> None:
+    mixed = [release_of("2.1.1"), release_of("2.0.1")]
+    assert mixed_protocol(mixed) == {
+        "inter.broker.protocol.version": "2.0",
+        "log.message.format.version": "2.0",
+    }
+    assert mixed_protocol([release_of("2.0.0"), release_of("2.0.1")]) == {}
