@@ -4,34 +4,16 @@ Nothing here raises for bad bytes, since a chaos run makes them on purpose.
 """
 
 import struct
-import zlib
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 from checkers.findings import Finding
 from checkers.segments.batch import Batch, Record
-from checkers.segments.message import MINIMUM_LENGTH, message_records, read_message
-from checkers.segments.record_batch import (
-    HEADER,
-    CorruptEntryError,
-    batch_records,
-    read_record_batch,
-)
+from checkers.segments.framing import MAGIC_AT, end_of_framing, read_entry, whole_entry_bytes
+from checkers.segments.message import message_records
+from checkers.segments.record_batch import CorruptEntryError, batch_records
 
-_LOG_OVERHEAD_BYTES = 12
-_MAGIC_AT = 16
-_OFFSET_AND_LENGTH = struct.Struct(">qi")
-_LENGTH = struct.Struct(">i")
-_CRC = struct.Struct(">I")
-_MINIMUM_LENGTH = {**MINIMUM_LENGTH, 2: HEADER.size - _LOG_OVERHEAD_BYTES}
-_SMALLEST_LENGTH = min(_MINIMUM_LENGTH.values())
-
-# Behind an entry that does not fit the file, whole ones are looked for this far and this often. The
-# reach is above the largest batch that brokers accept by default (message.max.bytes, 1 MiB).
-_SEARCH_BYTES = 4 << 20
-_SEARCH_CANDIDATES = 50_000
-_ZERO_CHUNK_BYTES = 1 << 20
+_OFFSET = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +29,21 @@ class SegmentContents:
     batches: tuple[Batch, ...]
     findings: tuple[Finding, ...]
     end_position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSlice:
+    """A part of a segment that `read_segment` and `iter_batches` can be given.
+
+    Attributes:
+        start_position: Byte position of its first entry.
+        end_position: Byte position behind its last entry, exclusive.
+        base_offset: The least offset that may come in it.
+    """
+
+    start_position: int
+    end_position: int
+    base_offset: int
 
 
 def read_segment(
@@ -120,12 +117,12 @@ def iter_batches(
     least_offset = base_offset
     trusted = True
     while position < end:
-        size_bytes = _whole_entry_bytes(view, position, end)
+        size_bytes = whole_entry_bytes(view, position, end)
         if not size_bytes:
-            yield _end_of_framing(view, position, end, file, trusted, least_offset)
+            yield end_of_framing(view, position, end, file, trusted, least_offset)
             break
         try:
-            batch, problem = _read_entry(view, position, size_bytes, decode_records, file)
+            batch, problem = read_entry(view, position, size_bytes, decode_records, file)
         except CorruptEntryError as error:
             trusted = False
             yield _corrupt_entry(view, position, size_bytes, file, str(error))
@@ -142,6 +139,40 @@ def iter_batches(
     return position
 
 
+def split_segment(
+    data: bytes | memoryview, *, base_offset: int, target_bytes: int
+) -> tuple[SegmentSlice, ...]:
+    """Return slices of a segment that can be read apart, each of at least `target_bytes` but one.
+
+    Read in order, with each slice's positions and `base_offset`, they give together what the whole
+    segment gives. Only lengths are looked at, and one checksum for each slice, so this is fast. An
+    empty segment has no slices.
+    """
+    view = memoryview(data).cast("B")
+    slices = []
+    start, least_offset = 0, base_offset
+    position = 0
+    while size_bytes := whole_entry_bytes(view, position, len(view)):
+        entry, position = position, position + size_bytes
+        behind_is_whole = whole_entry_bytes(view, position, len(view)) > 0
+        if position - start < target_bytes or not behind_is_whole:
+            continue
+        try:
+            batch, _ = read_entry(view, entry, size_bytes, False, "")
+        except CorruptEntryError:
+            # A cut here would hide from the next slice what came before it.
+            continue
+        slices.append(
+            SegmentSlice(start_position=start, end_position=position, base_offset=least_offset)
+        )
+        start, least_offset = position, max(batch.base_offset, batch.last_offset) + 1
+    if start < len(view):
+        slices.append(
+            SegmentSlice(start_position=start, end_position=len(view), base_offset=least_offset)
+        )
+    return tuple(slices)
+
+
 def read_records(data: bytes | memoryview, batch: Batch) -> tuple[Record, ...]:
     """Return the records of `batch`, which was read from the same `data`.
 
@@ -152,34 +183,11 @@ def read_records(data: bytes | memoryview, batch: Batch) -> tuple[Record, ...]:
     return batch_records(view, batch) if batch.magic == 2 else message_records(view, batch)
 
 
-def _whole_entry_bytes(view: memoryview, position: int, end: int) -> int:
-    """Return the size of the entry at `position`, or 0 if no whole one can be there."""
-    left = end - position
-    if left < _LOG_OVERHEAD_BYTES + _SMALLEST_LENGTH:
-        return 0
-    length = int(_LENGTH.unpack_from(view, position + 8)[0])
-    minimum = _MINIMUM_LENGTH.get(view[position + _MAGIC_AT], _SMALLEST_LENGTH)
-    if length < minimum or length > left - _LOG_OVERHEAD_BYTES:
-        return 0
-    return length + _LOG_OVERHEAD_BYTES
-
-
-def _read_entry(
-    view: memoryview, position: int, size_bytes: int, decode: bool, file: str
-) -> tuple[Batch, str]:
-    magic = view[position + _MAGIC_AT]
-    if magic == 2:
-        return read_record_batch(view, position, size_bytes, decode=decode, file=file)
-    if magic < 2:
-        return read_message(view, position, size_bytes, decode=decode, file=file)
-    raise CorruptEntryError(f"its magic {magic} is unknown")
-
-
 def _corrupt_entry(
     view: memoryview, position: int, size_bytes: int, file: str, why: str
 ) -> Finding:
-    offset, _ = _OFFSET_AND_LENGTH.unpack_from(view, position)
-    magic = view[position + _MAGIC_AT]
+    (offset,) = _OFFSET.unpack_from(view, position)
+    magic = view[position + MAGIC_AT]
     return Finding(
         kind="corrupt-batch",
         message=f"{file}: the entry at byte {position} is corrupt: {why}",
@@ -208,102 +216,3 @@ def _disagreeing_batch(batch: Batch, problem: str) -> Finding:
             "magic": batch.magic,
         },
     )
-
-
-def _end_of_framing(
-    view: memoryview, position: int, end: int, file: str, trusted: bool, next_offset: int
-) -> Finding:
-    left = end - position
-    evidence: dict[str, Any] = {"file": file, "position": position, "left_bytes": left}
-    if _all_zero(view, position, end):
-        return Finding(
-            kind="zero-tail",
-            message=f"{file}: the last {left} bytes, from byte {position}, are zero",
-            evidence=evidence,
-        )
-    why = _framing_problem(view, position, left)
-    if why or not trusted:
-        why = why or "the entry before it is corrupt and this one does not fit the file"
-    else:
-        later = _later_entry(view, position, end, next_offset)
-        if later < 0:
-            return Finding(
-                kind="torn-tail",
-                message=f"{file}: the last {left} bytes, from byte {position}, are an unfinished"
-                " batch",
-                evidence=evidence,
-            )
-        evidence["later_entry_position"] = later
-        why = f"it does not fit the file, yet whole entries follow it, from byte {later}"
-    return Finding(
-        kind="corrupt-batch",
-        message=f"{file}: no entry can be read at byte {position}, and the {left} bytes from there"
-        f" are not judged: {why}",
-        evidence=evidence,
-    )
-
-
-def _framing_problem(view: memoryview, position: int, left: int) -> str:
-    """Return why these bytes cannot even be the beginning of an entry, or ""."""
-    if left >= _LOG_OVERHEAD_BYTES:
-        _, length = _OFFSET_AND_LENGTH.unpack_from(view, position)
-        smallest = _SMALLEST_LENGTH
-        if left > _MAGIC_AT:
-            magic = view[position + _MAGIC_AT]
-            if magic not in _MINIMUM_LENGTH:
-                return f"its magic {magic} is unknown"
-            smallest = _MINIMUM_LENGTH[magic]
-        if length < smallest:
-            return f"its length {length} is below the smallest possible, {smallest}"
-    return ""
-
-
-def _later_entry(view: memoryview, torn: int, end: int, next_offset: int) -> int:
-    """Return where a whole entry with a right checksum begins behind the one at `torn`, or -1.
-
-    It tells a length field that was damaged in the middle of a file from a torn tail. Candidates
-    are found by the upper half of their offset, which is that of `next_offset`.
-    """
-    start = torn + 1
-    wrapped = _is_wrapper(view, torn, end)
-    window = bytes(view[start : min(end, start + _SEARCH_BYTES)])
-    upper_half = struct.pack(">q", next_offset)[:4] if next_offset >= 0 else bytes(4)
-    found = -1
-    for _ in range(_SEARCH_CANDIDATES):
-        found = window.find(upper_half, found + 1)
-        if found < 0:
-            break
-        position = start + found
-        size_bytes = _whole_entry_bytes(view, position, end)
-        if not size_bytes:
-            continue
-        try:
-            batch, _ = _read_entry(view, position, size_bytes, False, "")
-        except CorruptEntryError:
-            continue
-        if batch.base_offset >= next_offset and not (wrapped and _is_inner(view, torn, position)):
-            return position
-    return -1
-
-
-def _is_wrapper(view: memoryview, position: int, end: int) -> bool:
-    left = end - position
-    return left > _MAGIC_AT + 1 and view[position + _MAGIC_AT] < 2 and view[position + 17] & 7 != 0
-
-
-def _is_inner(view: memoryview, wrapper: int, position: int) -> bool:
-    """Return whether the entry at `position` is inside the wrapper, not behind its true end.
-
-    Snappy and LZ4 store what they cannot shrink as it is, inner messages included. Only the
-    wrapper's own checksum, over the bytes up to there, proves that it ended there.
-    """
-    (crc,) = _CRC.unpack_from(view, wrapper + 12)
-    return bool(zlib.crc32(view[wrapper + _MAGIC_AT : position]) != crc)
-
-
-def _all_zero(view: memoryview, position: int, end: int) -> bool:
-    for start in range(position, end, _ZERO_CHUNK_BYTES):
-        chunk = bytes(view[start : min(start + _ZERO_CHUNK_BYTES, end)])
-        if chunk.count(0) != len(chunk):
-            return False
-    return True

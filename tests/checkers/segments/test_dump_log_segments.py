@@ -143,7 +143,9 @@ def produce_repeated_keys(servers: list[str], topics: Iterable[str]) -> None:
     ) as producer:
         for part in range(20):
             sent = [
-                producer.send(topic, key=key, value=b"value-%d-" % part + random.Random(part).randbytes(90))
+                producer.send(
+                    topic, key=key, value=b"value-%d-" % part + random.Random(part).randbytes(90)
+                )
                 for topic in topics
                 for key in (b"key-a", b"key-once-%d" % part, b"key-b")
             ]
