@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 
@@ -10,6 +11,7 @@ class ApiKey(IntEnum):
 
     Source: ``ApiKeys`` in Kafka 3.9. Key 56 was called AlterIsr in 2.7 to 3.1. A key that is not
     listed here stays a plain integer in link records; nothing depends on the list being complete.
+    ``ApiKey("OffsetForLeaderEpoch")`` finds a key by Kafka's own spelling of its name.
     """
 
     PRODUCE = 0
@@ -53,6 +55,13 @@ class ApiKey(IntEnum):
     ENVELOPE = 58
     DESCRIBE_CLUSTER = 60
     ALLOCATE_PRODUCER_IDS = 67
+
+    @classmethod
+    def _missing_(cls, value: object) -> ApiKey | None:
+        if not isinstance(value, str):
+            return None
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", value).upper()
+        return cls.__members__.get(name)
 
 
 def api_key_of(number: int) -> ApiKey | int:

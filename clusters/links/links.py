@@ -72,8 +72,8 @@ class Links:
             self._topics.add(topic_id, name)
 
     def set_sink(self, sink: Callable[[LinkRecord], None] | None) -> None:
-        """Replace the sink; records from now on go there."""
-        self._journal.sink = sink
+        """Replace the sink; records from now on go there. A failure of the old one is forgotten."""
+        self._journal.set_sink(sink)
 
     def close(self) -> None:
         """End every connection and listener and wait for their threads. Safe to call twice.

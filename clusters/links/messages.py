@@ -305,11 +305,12 @@ def _detail(
         detail["replica_id"] = state.get("replica_id")
     absent = dict.fromkeys(_ABSENT_IN_OLD_VERSIONS.get((api_key, direction), ()))
     partitions = [
-        {**_topic_of(key[0], topics), **absent, **_entry(partition)}
+        {**_topic_of(key[0], topics), **_entry(partition, absent)}
         for key, partition in _keys_of(values.get("topics", []))
     ]
     partitions.extend(
-        {**absent, **_entry(partition)} for partition in values.get("ungrouped_partitions", ())
+        {"topic": partition.get("topic"), **_entry(partition, absent)}
+        for partition in values.get("ungrouped_partitions", ())
     )
     if "topics" in values or "ungrouped_partitions" in values:
         detail["partitions"] = partitions
@@ -331,10 +332,11 @@ def _topic_of(topic: str | bytes, topics: TopicNames) -> dict[str, Any]:
     return {"topic": topics.name_of(topic), "topic_id": text}
 
 
-def _entry(partition: int | dict[str, Any]) -> dict[str, Any]:
+def _entry(partition: int | dict[str, Any], absent: Mapping[str, None]) -> dict[str, Any]:
     if isinstance(partition, int):
         return {"partition": partition}
-    entry = {name: value for name, value in partition.items() if name not in _LEFT_OUT}
+    entry: dict[str, Any] = {"partition": partition.get("partition"), **absent}
+    entry.update(item for item in partition.items() if item[0] not in _LEFT_OUT)
     records = entry.pop("records", None)
     if records is not None:
         entry.update(_batches(records))

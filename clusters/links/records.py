@@ -117,13 +117,19 @@ class Journal:
     def __init__(
         self, *, sink: Callable[[LinkRecord], None] | None = None, most_records: int = 200_000
     ) -> None:
-        self.sink = sink
+        self._sink = sink
         self._changed = threading.Condition()
         self._records: deque[LinkRecord] = deque(maxlen=most_records)
         self._last_sequence = 0
         self._counts: dict[LinkKey, dict[str, int]] = {}
         self._broken_streams = 0
         self._sink_error: Exception | None = None
+
+    def set_sink(self, sink: Callable[[LinkRecord], None] | None) -> None:
+        """Replace the sink; what the one before failed with is forgotten."""
+        with self._changed:
+            self._sink = sink
+            self._sink_error = None
 
     @property
     def next_sequence(self) -> int:
@@ -170,9 +176,9 @@ class Journal:
                 detail=message.detail,
             )
             self._records.append(record)
-            if self.sink is not None and self._sink_error is None:
+            if self._sink is not None and self._sink_error is None:
                 try:
-                    self.sink(record)
+                    self._sink(record)
                 except Exception as error:  # noqa: BLE001 - raised by check() in the caller's thread
                     self._sink_error = error
             self._changed.notify_all()

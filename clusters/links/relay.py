@@ -193,8 +193,6 @@ class Connection:
         while chunk := (stream.rest() or stream.chunk(BUFFER_BYTES)):
             self._send_bytes(lane, chunk)
         self._await_uncut(lane)
-        if self.is_over:
-            raise LinkOver
         out = self._out(lane)
         if out is not None:
             out.shutdown(socket.SHUT_WR)
@@ -268,6 +266,7 @@ class Connection:
                 with lane.lock:
                     blocker = self._cut(lane) or (self._rule(message) if fate == "passed" else None)
                     if blocker is None:
+                        self._check_alive()
                         self._note(message, fate, may_be_idle=not was_cut)
                         if turn is not None and len(head) > _SMALL_BYTES:
                             turn.end()  # Sending much can take long; others need not wait for it.
@@ -291,6 +290,10 @@ class Connection:
 
     def _is_over(self) -> bool:
         return self.is_over
+
+    def _check_alive(self) -> None:
+        if self.is_over:
+            raise LinkOver
 
     def _record(self, message: Message, fate: Fate) -> LinkRecord:
         return self._office.journal.add(message, fate, self.number)
@@ -329,6 +332,7 @@ class Connection:
             if cut.style == "reset":
                 raise LinkOver
             cut.wait(self._is_over)
+        self._check_alive()
 
     def _await_silence_over(self) -> None:
         for lane in self.lanes:
@@ -355,8 +359,7 @@ class Connection:
         assert out is not None
         lane.is_sending = True
         try:
-            if self.is_over:
-                raise LinkOver
+            self._check_alive()
             out.sendall(data)
         finally:
             lane.is_sending = False
@@ -373,8 +376,7 @@ class Connection:
             self._pumps += 1
         self._threads.append(self._thread(self._pump_responses, "responses"))
         self._threads[1].start()
-        if self.is_over:
-            raise LinkOver  # It was reset before there was a second socket to reset.
+        self._check_alive()  # It may have been reset before there was a second socket to reset.
 
 
 def _has_hung_up(sock: socket.socket) -> bool:

@@ -1,0 +1,404 @@
+"""What the relay reads in requests and responses, from real brokers' bytes and a peer's."""
+
+import json
+import struct
+import uuid
+from pathlib import Path
+
+import pytest
+from kafka.protocol.consumer import fetch, offsets
+
+from clusters.links.api_keys import ApiKey
+from clusters.links.messages import TopicNames, read_request, read_response
+from clusters.links.sessions import FetchSessions
+from clusters.links.wire import MalformedMessage
+
+# Written to the wire by brokers of these releases (and 3.9.1 with older inter-broker protocols):
+# controller 2, topic t with partition 0 on brokers 0 and 1.
+CAPTURED = json.loads((Path(__file__).parent / "captured_frames.json").read_text())
+TOPIC_ID = uuid.UUID(int=0x1234)
+
+
+def captured(api, direction, version=None):
+    return [
+        entry
+        for entry in CAPTURED
+        if entry["api"] == api
+        and entry["direction"] == direction
+        and version in (None, entry["version"])
+    ]
+
+
+def name_of(entry):
+    return f"v{entry['version']}-{entry['captured_from']}"
+
+
+def read(data, *, target=0, topics=None, sessions=None, size=None, source=None):
+    return read_request(
+        memoryview(data),
+        size=len(data) if size is None else size,
+        target=target,
+        connection_source=source,
+        topics=topics or TopicNames(),
+        sessions=sessions or FetchSessions(),
+    )
+
+
+def read_entry(entry):
+    return read(bytes.fromhex(entry["hex"]))
+
+
+def answer_to(request, data, topics=None):
+    return read_response(
+        memoryview(data),
+        size=len(data),
+        request=request,
+        topics=topics or TopicNames(),
+        sessions=FetchSessions(),
+    )
+
+
+@pytest.mark.parametrize("entry", captured("LEADER_AND_ISR", "request"), ids=name_of)
+def test_leader_and_isr_of_every_version_tells_the_leader_epoch_and_isr(entry):
+    message = read_entry(entry)
+    (partition,) = message.detail["partitions"]
+    assert message.source == message.detail["controller_id"] == 2
+    assert message.detail["controller_epoch"] == 1
+    assert ("broker_epoch" in message.detail) == (entry["version"] >= 2)
+    wanted = {"topic": "t", "partition": 0, "leader": 0, "isr": [0, 1], "replicas": [0, 1]}
+    assert {name: partition[name] for name in wanted} == wanted
+    assert (partition["leader_epoch"], partition["partition_epoch"]) == (0, 0)
+    assert partition["is_new"] is (None if entry["version"] == 0 else True)
+    assert message.fetch_offsets == {("t", 0): None}
+    assert message.is_complete
+
+
+def test_the_captured_control_requests_are_of_every_version():
+    versions = {
+        api: sorted(entry["version"] for entry in captured(api, "request"))
+        for api in ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "CONTROLLED_SHUTDOWN")
+    }
+    assert versions == {
+        "LEADER_AND_ISR": [0, 1, 2, 3, 4, 5, 6, 7],
+        "STOP_REPLICA": [0, 1, 2, 3, 4],
+        "UPDATE_METADATA": [3, 4, 5, 6, 7, 8],
+        "CONTROLLED_SHUTDOWN": [1, 2, 3],
+    }
+
+
+@pytest.mark.parametrize("entry", captured("STOP_REPLICA", "request"), ids=name_of)
+def test_stop_replica_of_every_version_tells_its_partitions(entry):
+    message = read_entry(entry)
+    assert message.source == 2
+    assert message.fetch_offsets == {("t", 0): None}
+    partition = message.detail["partitions"][0]
+    assert (message.detail | partition)[
+        "delete_partitions" if entry["version"] < 3 else "delete_partition"
+    ] is False
+
+
+@pytest.mark.parametrize("entry", captured("UPDATE_METADATA", "request"), ids=name_of)
+def test_update_metadata_of_every_version_tells_its_partitions(entry):
+    message = read_entry(entry)
+    assert (message.source, message.detail["partitions"][0]["isr"]) == (2, [0, 1])
+    assert message.fetch_offsets == {("t", 0): None}
+
+
+@pytest.mark.parametrize("entry", captured("CONTROLLED_SHUTDOWN", "request"), ids=name_of)
+def test_a_controlled_shutdown_comes_from_the_broker_that_it_names(entry):
+    message = read_entry(entry)
+    assert (message.source, message.fetch_offsets, message.is_complete) == (0, {}, True)
+
+
+@pytest.mark.parametrize("entry", captured("ALTER_PARTITION", "request"), ids=name_of)
+def test_alter_partition_tells_the_isr_that_a_leader_asks_for(entry):
+    message = read_entry(entry)
+    (partition,) = message.detail["partitions"]
+    assert (message.source, partition["leader_epoch"], partition["partition_epoch"]) == (0, 1, 1)
+    if entry["version"] == 0:
+        assert (partition["topic"], partition["new_isr"]) == ("t", [0, 1])
+    else:
+        ids = [state["broker_id"] for state in partition["new_isr_with_epochs"]]
+        assert (partition["topic"], ids) == (None, [0, 1])
+        assert (message.fetch_offsets, message.is_complete) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    captured("LEADER_AND_ISR", "response")
+    + captured("STOP_REPLICA", "response")
+    + captured("CONTROLLED_SHUTDOWN", "response")
+    + captured("ALTER_PARTITION", "response"),
+    ids=lambda entry: f"{entry['api']}-{name_of(entry)}",
+)
+def test_the_answers_to_control_requests_tell_their_errors(entry):
+    (asked,) = captured(entry["api"], "request", entry["version"])
+    message = answer_to(read_entry(asked), bytes.fromhex(entry["hex"]))
+    assert message.detail["error_code"] == 0
+    assert all(each["error_code"] == 0 for each in message.detail.get("partitions", []))
+
+
+def test_control_requests_teach_the_names_of_topic_ids():
+    topics = TopicNames()
+    (asked,) = captured("LEADER_AND_ISR", "request", 7)
+    (answer,) = captured("LEADER_AND_ISR", "response", 7)
+    request = read(bytes.fromhex(asked["hex"]), topics=topics)
+    message = answer_to(request, bytes.fromhex(answer["hex"]), topics)
+    assert [each["topic"] for each in message.detail["partitions"]] == ["t"]
+
+
+def encoded(request, version, *, correlation_id=5, client_id="broker-1-fetcher-0"):
+    request.with_header(correlation_id=correlation_id, client_id=client_id)
+    return bytes(request.encode(version=version, header=True, framed=True))
+
+
+def fetch_request(version, *, session_id=0, session_epoch=0, replica_id=3):
+    kinds = fetch.FetchRequest
+    partition = kinds.FetchTopic.FetchPartition(
+        partition=4,
+        current_leader_epoch=6,
+        fetch_offset=33,
+        last_fetched_epoch=5,
+        log_start_offset=2,
+        partition_max_bytes=1 << 20,
+    )
+    return kinds(
+        cluster_id="a cluster",
+        replica_id=replica_id,
+        replica_state=kinds.ReplicaState(replica_id=replica_id, replica_epoch=8),
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=10 << 20,
+        isolation_level=0,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[kinds.FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[partition])],
+        forgotten_topics_data=[
+            kinds.ForgottenTopic(topic="u", topic_id=TOPIC_ID, partitions=[1, 2])
+        ],
+        rack_id="",
+    )
+
+
+def names():
+    topics = TopicNames()
+    topics.add(TOPIC_ID.bytes, "t")
+    return topics
+
+
+@pytest.mark.parametrize("version", range(18))
+def test_a_fetch_request_of_every_version_reads_as_its_peer_wrote_it(version):
+    data = encoded(fetch_request(version), version, client_id="ReplicaFetcherThread-0-9")
+    message = read(data, topics=names())
+    (partition,) = message.detail["partitions"]
+    assert message.is_readable
+    assert (message.source, message.correlation_id) == (3, 5)
+    assert message.detail["replica_id"] == 3
+    assert message.fetch_offsets == {("t", 4): 33}
+    assert (partition["topic"], partition["partition"], partition["fetch_offset"]) == ("t", 4, 33)
+    assert partition["current_leader_epoch"] == (6 if version >= 9 else None)
+    assert partition["last_fetched_epoch"] == (5 if version >= 12 else None)
+    assert partition["log_start_offset"] == (2 if version >= 5 else None)
+    assert ("forgotten" in message.detail) == (version >= 7)
+
+
+def batch(base_offset, last_offset_delta, *, size=70, magic=2):
+    data = bytearray(size)
+    struct.pack_into(">qi", data, 0, base_offset, size - 12)
+    data[16] = magic
+    if magic == 2:
+        struct.pack_into(">i", data, 23, last_offset_delta)
+    return bytes(data)
+
+
+RECORDS = batch(10, 4) + batch(15, 0) + batch(16, 3)[:40]
+
+
+def framed_answer(response, version, *, is_flexible):
+    body = struct.pack(">i", 5) + (b"\0" if is_flexible else b"") + response.encode(version=version)
+    return struct.pack(">i", len(body)) + body
+
+
+def fetch_response(version, records=RECORDS):
+    kinds = fetch.FetchResponse
+    parts = kinds.FetchableTopicResponse
+    data = parts.PartitionData
+    partition = data(
+        partition_index=4,
+        error_code=0,
+        high_watermark=15,
+        last_stable_offset=14,
+        log_start_offset=1,
+        diverging_epoch=data.EpochEndOffset(epoch=3, end_offset=12),
+        aborted_transactions=[data.AbortedTransaction(producer_id=7, first_offset=8)],
+        preferred_read_replica=-1,
+        records=records,
+    )
+    response = kinds(
+        throttle_time_ms=0,
+        error_code=0,
+        session_id=99,
+        responses=[parts(topic="t", topic_id=TOPIC_ID, partitions=[partition])],
+    )
+    return framed_answer(response, version, is_flexible=version >= 12)
+
+
+@pytest.mark.parametrize("version", range(18))
+def test_a_fetch_response_of_every_version_tells_offsets_and_batches(version):
+    request = read(encoded(fetch_request(version), version), topics=names())
+    message = answer_to(request, fetch_response(version), names())
+    (partition,) = message.detail["partitions"]
+    wanted = {
+        "topic": "t",
+        "partition": 4,
+        "error_code": 0,
+        "high_watermark": 15,
+        "log_start_offset": 1 if version >= 5 else None,
+        "diverging_epoch": {"epoch": 3, "end_offset": 12} if version >= 12 else None,
+        "records_size_bytes": len(RECORDS),
+        "base_offset": 10,
+        "last_offset": 15,
+        "batch_count": 2,
+    }
+    assert {name: partition[name] for name in wanted} == wanted
+    assert message.fetch_offsets == request.fetch_offsets
+    assert "is_whole" not in message.detail
+
+
+def test_of_a_large_fetch_response_the_head_is_read():
+    request = read(encoded(fetch_request(11), 11))
+    whole = fetch_response(11, records=batch(10, 4) + batch(15, 9, size=100_000))
+    message = read_response(
+        memoryview(whole)[:300],
+        size=len(whole),
+        request=request,
+        topics=TopicNames(),
+        sessions=FetchSessions(),
+    )
+    (partition,) = message.detail["partitions"]
+    assert message.detail["is_whole"] is False
+    assert (partition["high_watermark"], partition["records_size_bytes"]) == (15, 100_070)
+    assert (partition["base_offset"], partition["last_offset"]) == (10, 24)
+
+
+def test_messages_before_magic_2_are_counted_by_their_own_offset():
+    request = read(encoded(fetch_request(3), 3))
+    records = batch(7, 0, magic=1) + batch(8, 0, magic=1)
+    (partition,) = answer_to(request, fetch_response(3, records)).detail["partitions"]
+    assert (partition["base_offset"], partition["last_offset"]) == (7, 8)
+    assert partition["batch_count"] == 2
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_an_epoch_request_and_its_answer_read_as_their_peer_wrote_them(version):
+    kinds = offsets.OffsetForLeaderEpochRequest
+    topic = kinds.OffsetForLeaderTopic
+    asked = topic.OffsetForLeaderPartition(partition=0, current_leader_epoch=6, leader_epoch=4)
+    data = encoded(kinds(replica_id=3, topics=[topic(topic="t", partitions=[asked])]), version)
+    request = read(data)
+    assert request.source == (3 if version >= 3 else 1), "before version 3 by the client id"
+    (partition,) = request.detail["partitions"]
+    assert partition["leader_epoch"] == 4
+    assert partition["current_leader_epoch"] == (6 if version >= 2 else None)
+    kinds = offsets.OffsetForLeaderEpochResponse
+    topic = kinds.OffsetForLeaderTopicResult
+    told = topic.EpochEndOffset(error_code=0, partition=0, leader_epoch=3, end_offset=17)
+    answer = kinds(throttle_time_ms=0, topics=[topic(topic="t", partitions=[told])])
+    data = framed_answer(answer, version, is_flexible=version >= 4)
+    (partition,) = answer_to(request, data).detail["partitions"]
+    assert partition["leader_epoch"] == (3 if version >= 1 else None)
+    assert (partition["error_code"], partition["end_offset"]) == (0, 17)
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_list_offsets_request_of_every_version_tells_source_and_partitions(version):
+    kinds = offsets.ListOffsetsRequest
+    topic = kinds.ListOffsetsTopic
+    asked = topic.ListOffsetsPartition(
+        partition_index=2, current_leader_epoch=6, timestamp=-1, max_num_offsets=1
+    )
+    request = kinds(replica_id=3, isolation_level=0, topics=[topic(name="t", partitions=[asked])])
+    message = read(encoded(request, version))
+    assert (message.source, message.fetch_offsets) == (3, {("t", 2): None})
+
+
+@pytest.mark.parametrize(
+    ("client_id", "source"),
+    [
+        ("1", 1),
+        ("broker-12-fetcher-0", 12),
+        ("broker-3-to-controller-alter-partition-channel-manager", 3),
+        ("ReplicaFetcherThread-0-2", None),
+        ("consumer-1", None),
+        ("1.5", None),
+        ("", None),
+    ],
+)
+def test_the_client_id_tells_the_source_where_the_body_does_not(make_request, client_id, source):
+    assert read(make_request(1, client_id=client_id.encode())).source == source
+
+
+def test_a_consumers_fetch_comes_from_no_broker():
+    assert read(encoded(fetch_request(11, replica_id=-1), 11, client_id="c")).source is None
+
+
+def test_an_incremental_fetch_covers_what_its_session_covers():
+    sessions, topics = FetchSessions(), names()
+    full = read(encoded(fetch_request(11), 11), sessions=sessions)
+    read_response(
+        memoryview(fetch_response(11)),
+        size=len(fetch_response(11)),
+        request=full,
+        topics=topics,
+        sessions=sessions,
+    )
+    kinds = fetch.FetchRequest
+    empty = kinds(
+        replica_id=3,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=1,
+        isolation_level=0,
+        session_id=99,
+        session_epoch=1,
+        topics=[],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    message = read(encoded(empty, 11), sessions=sessions)
+    assert (message.fetch_offsets, message.is_complete) == ({("t", 4): 33}, True)
+    elsewhere = read(encoded(empty, 11), sessions=FetchSessions())
+    assert (elsewhere.fetch_offsets, elsewhere.is_complete) == ({}, False)
+
+
+def test_a_topic_id_without_a_name_leaves_the_request_incomplete():
+    data = encoded(fetch_request(17), 17)
+    message = read(data)
+    assert (message.fetch_offsets, message.is_complete) == ({}, False)
+    assert message.detail["partitions"][0]["topic_id"] == "AAAAAAAAAAAAAAAAAAASNA"
+    assert read(data, topics=names()).is_complete
+
+
+@pytest.mark.parametrize(
+    "entry", CAPTURED, ids=lambda e: f"{e['api']}-{e['direction']}-{name_of(e)}"
+)
+def test_no_damage_to_a_real_message_raises_anything_but_malformed(entry):
+    good = bytes.fromhex(entry["hex"])
+    (asked,) = captured(entry["api"], "request", entry["version"])
+    for position in range(4, len(good)):
+        for value in (0x00, 0x7F, 0xFF):
+            bad = good[:position] + bytes([value]) + good[position + 1 :]
+            for data in (bad, good[:position]):
+                try:
+                    if entry["direction"] == "request":
+                        read(data)
+                    else:
+                        answer_to(read_entry(asked), data)
+                except MalformedMessage:
+                    continue
+
+
+def test_a_key_is_found_by_kafkas_own_spelling():
+    assert ApiKey("OffsetForLeaderEpoch") is ApiKey.OFFSET_FOR_LEADER_EPOCH
+    with pytest.raises(ValueError, match="NoSuchApi"):
+        ApiKey("NoSuchApi")
