@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from clusters.errors import MachineError
+
+STAGING = ".staging-"
 
 
 def cache_directory() -> Path:
@@ -29,6 +32,17 @@ def cache_directory() -> Path:
             f"cannot make the cache {path}: {error}; set KCHAOS_CACHE to a writable folder"
         ) from error
     return path.resolve()
+
+
+@contextmanager
+def staging(above: Path) -> Iterator[Path]:
+    """Yield a folder inside ``above`` for what is not complete yet; it is removed afterwards.
+
+    Its name carries this process's pid, so that what a killed process left is recognised.
+    """
+    above.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=above, prefix=f"{STAGING}{os.getpid()}-") as folder:
+        yield Path(folder)
 
 
 @contextmanager

@@ -83,14 +83,21 @@ def _key(distribution: Distribution, java_home: Path) -> str:
     return f"{distribution.release}-{digest}"
 
 
-_under_way: set[str] = set()
+_under_way: dict[str, threading.Thread] = {}
 
 
 def _write_in_background(key: str, distribution: Distribution, java_home: Path) -> None:
     if key not in _under_way:
-        _under_way.add(key)
         arguments = (key, distribution, java_home)
-        threading.Thread(target=_write, args=arguments, name="kchaos-archive", daemon=True).start()
+        thread = threading.Thread(target=_write, args=arguments, name="archive", daemon=True)
+        _under_way[key] = thread
+        thread.start()
+
+
+def await_archives(timeout_s: float = 300) -> None:
+    """Return when no archive is being written by this process; for benchmarks."""
+    for thread in _under_way.values():
+        thread.join(timeout_s)
 
 
 def _write(key: str, distribution: Distribution, java_home: Path) -> None:

@@ -6,12 +6,11 @@ import hashlib
 import os
 import re
 import tarfile
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.cache import cache_directory, locked
+from clusters.cache import cache_directory, locked, staging
 from clusters.errors import MachineError, ReleaseError
 from clusters.java import java_home
 from clusters.maven import fetch, jars_of
@@ -137,10 +136,9 @@ def _from_archive(archive: Path) -> Distribution:
 
 
 def _unpack(archive: Path, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".unpack-") as staging:
-            inside = Path(staging) / "tar"
+        with staging(place.parent) as folder:
+            inside = folder / "tar"
             inside.mkdir()
             with tarfile.open(archive) as tar:
                 tar.extractall(inside, filter="data")

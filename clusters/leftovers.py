@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.cache import cache_directory
+from clusters.cache import STAGING, cache_directory
 from clusters.processes import Child, kill_by_identity, process_start_time
 
 _OWNER = "owner.json"
@@ -81,10 +81,23 @@ def _processes(directory: Path) -> list[tuple[int, int]]:
 
 
 def gc() -> list[Leftover]:
-    """Remove what dead owners left and return it; living owners' things are not touched."""
+    """Remove what dead owners left and return the work directories that were removed.
+
+    Living owners' things are not touched. Half-finished downloads of dead processes go too.
+    """
     leftovers = find_leftovers()
     for leftover in leftovers:
         for pid, start_time in leftover.processes:
             kill_by_identity(pid, start_time)
         shutil.rmtree(leftover.directory)
+    for folder in _staging_folders():
+        owner = folder.name.removeprefix(STAGING).partition("-")[0]
+        if owner.isdigit() and process_start_time(int(owner)) is None:
+            shutil.rmtree(folder, ignore_errors=True)
     return leftovers
+
+
+def _staging_folders() -> list[Path]:
+    cache = cache_directory()
+    places = (cache, cache / "java", cache / "unpacked")
+    return [folder for place in places for folder in place.glob(f"{STAGING}*")]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from clusters.cache import staging
 from clusters.errors import MachineError, ReleaseError
 
 
@@ -109,9 +109,9 @@ def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Pa
     settings = user_settings()
     repository = cache / "maven"
     repository.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix=".maven-") as staging:
+    with staging(cache) as folder:
         context = MavenContext(
-            repo_cache=Path(staging),
+            repo_cache=folder,
             local_repos=[repository, *settings.local_repositories],
             remote_repos=dict(settings.remote_repositories) or None,
             timeout=60,
@@ -123,7 +123,7 @@ def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Pa
             inputs, transitive = context.resolver.resolve(dependencies)
             wanted = [*inputs, *(d for d in transitive if d.scope in ("compile", "runtime"))]
             for dependency in wanted:
-                _take(Path(dependency.artifact.resolve()), dependency.artifact, Path(staging))
+                _take(Path(dependency.artifact.resolve()), dependency.artifact, folder)
             lock = LockFile.from_resolved_dependencies(wanted, environment_name=name)
         except RuntimeError as error:
             raise ReleaseError(
@@ -134,14 +134,14 @@ def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Pa
                 f"{name} could not be fetched: {error}; check the network, Maven's mirror in "
                 "settings.xml and the free space"
             ) from error
-        _move_all(Path(staging), repository)
+        _move_all(folder, repository)
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = lock_file.with_suffix(".unfinished")
     lock.save(unfinished)
     unfinished.replace(lock_file)
 
 
-def _take(found: Path, artifact: object, staging: Path) -> None:
+def _take(found: Path, artifact: object, folder: Path) -> None:
     """Check that a jar is whole, and copy it when it came from the user's own repository."""
     try:
         with zipfile.ZipFile(found) as jar:
@@ -151,14 +151,14 @@ def _take(found: Path, artifact: object, staging: Path) -> None:
     if broken is not None:
         raise MachineError(f"{found} is damaged at {broken}; delete it and try again")
     ours = artifact.cached_path  # type: ignore[attr-defined]
-    if ours is not None and found != ours and staging in Path(ours).parents:
+    if ours is not None and found != ours and folder in Path(ours).parents:
         Path(ours).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(found, ours)
 
 
-def _move_all(staging: Path, repository: Path) -> None:
-    for file in [path for path in staging.rglob("*") if path.is_file()]:
-        place = repository / file.relative_to(staging)
+def _move_all(folder: Path, repository: Path) -> None:
+    for file in [path for path in folder.rglob("*") if path.is_file()]:
+        place = repository / file.relative_to(folder)
         place.parent.mkdir(parents=True, exist_ok=True)
         file.replace(place)
 

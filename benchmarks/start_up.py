@@ -1,0 +1,111 @@
+"""How long from start() to the first acknowledged acks=all write on a replicated topic.
+
+ZooKeeper and 3 brokers with links, in two ways in turn: as kchaos starts them, and as a plain
+script would (brokers one after another, the JVM's own flags, no class-data archive). Prints
+seconds for orientation and their ratio, which is what may be compared between machines.
+
+    python benchmarks/start_up.py [--kafka 1.1.1] [--rounds 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from clusters.class_archive import await_archives
+from clusters.client import NoAnswer, NotSent, produce
+from clusters.local import LocalCluster
+from clusters.spec import ClusterSpec, brokers_of
+from clusters.waiting import await_until
+
+_TOPIC = "start-up"
+
+
+def seconds_to_first_write(spec: ClusterSpec, *, is_ours: bool) -> tuple[float, float]:
+    """Return the seconds to every broker ready, and to the first acknowledged write."""
+    with tempfile.TemporaryDirectory(prefix="kchaos-start-up-") as above:
+        if is_ours:
+            cluster = LocalCluster(spec, work_directory=Path(above) / "ours")
+        else:
+            cluster = LocalCluster(
+                spec,
+                work_directory=Path(above) / "baseline",
+                jvm_flags=(),
+                side_by_side=False,
+                share_classes=False,
+            )
+        started = time.perf_counter()
+        with cluster:
+            ready_s = time.perf_counter() - started
+            write(cluster)
+            written_s = time.perf_counter() - started
+            if is_ours:
+                await_archives()
+        return ready_s, written_s
+
+
+def write(cluster: LocalCluster) -> None:
+    """Create a topic on every broker and write one record to it with acks=all."""
+    replicas = list(cluster.brokers)
+    assignment = json.dumps({"version": 1, "partitions": {"0": replicas}}).encode()
+    cluster.zookeeper().create(f"/brokers/topics/{_TOPIC}", assignment)
+    magic = 1 if next(iter(cluster.brokers.values())).release.startswith("0.10") else 2
+    seen: list[object] = ["nothing sent"]
+
+    def acknowledged() -> bool:
+        try:
+            answer = produce(
+                cluster.brokers[replicas[0]].client_address,
+                topic=_TOPIC,
+                partition=0,
+                values=[b"first"],
+                acks=-1,
+                magic=magic,
+                timestamp_ms=0,
+            )
+        except (NoAnswer, NotSent) as error:
+            seen[0] = error
+            return False
+        seen[0] = f"error code {answer.error_code}"
+        return answer.error_code == 0
+
+    await_until(
+        acknowledged,
+        timeout_s=60,
+        waiting_for="the first acknowledged write",
+        last_seen=lambda: seen[0],
+    )
+
+
+def main() -> None:
+    """Run both ways in turn and print the medians."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kafka", default="1.1.1")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    spec = ClusterSpec(brokers=brokers_of(options.kafka))
+    # Two starts fill the cache: the first lists the classes, the second writes the archive.
+    for _ in range(2):
+        seconds_to_first_write(spec, is_ours=True)
+    ours, baseline = [], []
+    for _ in range(options.rounds):
+        ours.append(seconds_to_first_write(spec, is_ours=True))
+        baseline.append(seconds_to_first_write(spec, is_ours=False))
+    print(f"Kafka {options.kafka}, ZooKeeper and 3 brokers, {options.rounds} rounds, medians:")
+    for name, rounds in (("kchaos", ours), ("baseline", baseline)):
+        ready_s = statistics.median(pair[0] for pair in rounds)
+        written_s = statistics.median(pair[1] for pair in rounds)
+        every = " ".join(f"{pair[1]:.2f}" for pair in rounds)
+        print(f"  {name:9} ready {ready_s:5.2f} s, first write {written_s:5.2f} s   ({every})")
+    ratio = statistics.median(pair[1] for pair in baseline) / statistics.median(
+        pair[1] for pair in ours
+    )
+    print(f"  kchaos is {ratio:.1f} times as fast to the first write")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What this machine can do, one question at a time."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from clusters.cache import cache_directory
+from clusters.errors import ClusterError
+from clusters.java import java_home, spark_java_home
+from clusters.leftovers import find_leftovers
+from clusters.memory import available_mib
+from clusters.ports import reserve_port
+
+_ENOUGH_MEMORY_MIB = 1700
+_ENOUGH_SPACE_MIB = 2000
+
+
+class Examined(NamedTuple):
+    """One answer: ``ok`` is None when the thing is only needed for a part of kchaos."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    remedy: str
+
+
+def examine() -> list[Examined]:
+    """Return what was found; nothing is fetched and nothing is started but ``java -version``."""
+    questions: list[Callable[[], Examined]] = [
+        _python,
+        _cache,
+        _space,
+        _memory,
+        _ports,
+        _broker_java,
+        _spark_java,
+        _pyspark,
+        _docker,
+        _left,
+    ]
+    return [_ask(question) for question in questions]
+
+
+def _ask(question: Callable[[], Examined]) -> Examined:
+    try:
+        return question()
+    except (ClusterError, OSError) as error:
+        name = question.__name__.strip("_").replace("_", " ")
+        return Examined(name, False, str(error), "see the detail")
+
+
+def _python() -> Examined:
+    version = sys.version.split()[0]
+    ok = sys.platform == "linux" and sys.version_info >= (3, 11)
+    return Examined("Python", ok, f"{version} on {sys.platform}", "use Python 3.11+ on Linux")
+
+
+def _cache() -> Examined:
+    cache = cache_directory()
+    kafkas = sorted(path.parent.name for path in cache.glob("kafka/*/jgo.lock.toml"))
+    ok = os.access(cache, os.W_OK)
+    detail = f"{cache}, Kafka {', '.join(kafkas) if kafkas else 'none yet'}"
+    return Examined("cache", ok, detail, "set KCHAOS_CACHE to a writable folder")
+
+
+def _space() -> Examined:
+    free_mib = shutil.disk_usage(cache_directory()).free >> 20
+    remedy = f"free some: all releases and a few runs take {_ENOUGH_SPACE_MIB} MiB"
+    return Examined("disk", free_mib >= _ENOUGH_SPACE_MIB, f"{free_mib} MiB free", remedy)
+
+
+def _memory() -> Examined:
+    mib = available_mib()
+    if mib is None:
+        return Examined("memory", None, "unknown", "")
+    remedy = f"ZooKeeper and 3 brokers take {_ENOUGH_MEMORY_MIB} MiB: stop something"
+    return Examined("memory", mib >= _ENOUGH_MEMORY_MIB, f"{mib} MiB available", remedy)
+
+
+def _ports() -> Examined:
+    try:
+        port = reserve_port()
+    except ClusterError as error:
+        return Examined("ports", False, str(error), "stop what listens there")
+    port.release()
+    return Examined("ports", True, "free ones on 127.0.0.1", "")
+
+
+def _broker_java() -> Examined:
+    try:
+        return Examined("Java for brokers", True, str(java_home(11, offline=True)), "")
+    except ClusterError:
+        return Examined(
+            "Java for brokers", None, "not fetched yet", "it is fetched by pip on first use"
+        )
+
+
+def _spark_java() -> Examined:
+    try:
+        return Examined("Java for Spark", True, str(spark_java_home(offline=True)), "")
+    except ClusterError:
+        return Examined(
+            "Java for Spark", None, "not fetched yet", "it is fetched by pip on first use"
+        )
+
+
+def _pyspark() -> Examined:
+    ok = all(importlib.util.find_spec(name) for name in ("pyspark", "pyarrow")) or None
+    detail = "installed" if ok else "not installed"
+    return Examined("Spark", ok, detail, "needed to judge many runs: pip install 'kchaos[spark]'")
+
+
+def _docker() -> Examined:
+    ok = shutil.which("docker") is not None or None
+    remedy = "needed for the Docker driver only"
+    return Examined("Docker", ok, "found" if ok else "not found", remedy)
+
+
+def _left() -> Examined:
+    left = find_leftovers()
+    detail = f"{len(left)} work directories of dead owners"
+    return Examined("leftovers", None if left else True, detail, "kchaos gc removes them")
