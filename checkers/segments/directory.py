@@ -13,7 +13,6 @@ from checkers.segments.errors import CheckpointError, SegmentError
 from checkers.segments.reader import SegmentContents, read_segment
 
 EPOCH_CHECKPOINT_NAME = "leader-epoch-checkpoint"
-_DIRECTORY_SUFFIXES_TO_SKIP = ("-delete", "-future", "-stray")
 _TAIL_KINDS = ("torn-tail", "zero-tail")
 
 
@@ -131,10 +130,9 @@ def read_segment_file(path: Path, *, decode_records: bool = True) -> SegmentCont
 
 
 def _topic_partition(name: str) -> tuple[str, int] | None:
+    # A suffix such as -delete, -future or -stray leaves no number at the end.
     topic, dash, number = name.rpartition("-")
     if not (dash and topic and number.isascii() and number.isdigit()):
-        return None
-    if name.endswith(_DIRECTORY_SUFFIXES_TO_SKIP):
         return None
     return topic, int(number)
 

@@ -22,12 +22,12 @@ def epoch_findings(entries: Sequence[EpochEntry], batches: Sequence[Batch]) -> l
     **Verifies**: that entries ascend, in epoch strictly, in start offset at least weakly (releases
     up to 2.0.0 accept a new epoch at the same start; later ones remove the older entry); that every
     magic 2 batch has, at its first and at its last offset, the epoch that the cache says.
-    **Does not verify**: batches below the first entry's start (the cache begins with the log start,
-    and after an unclean stop releases before 2.6.1 may have lost epoch 0, KAFKA-10432); batches of
-    magic 0 and 1, which have no epoch; entries that no batch belongs to: a leader of 2.0.1 or later
-    writes its entry when it is elected, before it has a batch (KAFKA-7415), truncation may leave
-    one behind (the log ends between batches, releases before KAFKA-10706), and retention deletes
-    batches first.
+    **Does not verify**: batches below the first entry's start: the cache begins with the log start,
+    and after an unclean stop it may lack epoch 0 (KAFKA-10432, repaired in 2.6.1 and 2.7.0);
+    batches of magic 0 and 1, which have no epoch; entries that no batch belongs to. Those are
+    right: from 2.0.1 a leader writes its entry when it is elected, before it has a batch
+    (KAFKA-7415); a truncation at or above the log end left the cache as it was (until KAFKA-10706,
+    2.6.1 and 2.7.0); and a hole in the log leaves the entry of what is missing.
     """
     findings = _order_findings(entries)
     if not entries or findings:
