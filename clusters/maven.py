@@ -6,12 +6,16 @@ import os
 import shutil
 import xml.etree.ElementTree as ElementTree
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from clusters.cache import staging
 from clusters.errors import MachineError, ReleaseError
+
+_DOWNLOADS_AT_ONCE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +110,14 @@ def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Pa
     from jgo.env import LockFile
     from jgo.maven import MavenContext
 
+    from clusters.downloads import CheckedResolver
+
     settings = user_settings()
     repository = cache / "maven"
     repository.mkdir(exist_ok=True)
     with staging(cache) as folder:
         context = MavenContext(
+            resolver=CheckedResolver(),
             repo_cache=folder,
             local_repos=[repository, *settings.local_repositories],
             remote_repos=dict(settings.remote_repositories) or None,
@@ -122,8 +129,8 @@ def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Pa
         try:
             inputs, transitive = context.resolver.resolve(dependencies)
             wanted = [*inputs, *(d for d in transitive if d.scope in ("compile", "runtime"))]
-            for dependency in wanted:
-                _take(Path(dependency.artifact.resolve()), dependency.artifact, folder)
+            with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
+                list(pool.map(lambda dependency: _take(dependency.artifact, folder), wanted))
             lock = LockFile.from_resolved_dependencies(wanted, environment_name=name)
         except RuntimeError as error:
             raise ReleaseError(
@@ -141,8 +148,9 @@ def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Pa
     unfinished.replace(lock_file)
 
 
-def _take(found: Path, artifact: object, folder: Path) -> None:
-    """Check that a jar is whole, and copy it when it came from the user's own repository."""
+def _take(artifact: Any, folder: Path) -> None:
+    """Fetch a jar, check that it is whole, and copy it if it is from the user's repository."""
+    found = Path(artifact.resolve())
     try:
         with zipfile.ZipFile(found) as jar:
             broken = jar.testzip()
@@ -150,7 +158,7 @@ def _take(found: Path, artifact: object, folder: Path) -> None:
         raise MachineError(f"{found} is no jar ({error}); delete it and try again") from error
     if broken is not None:
         raise MachineError(f"{found} is damaged at {broken}; delete it and try again")
-    ours = artifact.cached_path  # type: ignore[attr-defined]
+    ours = artifact.cached_path
     if ours is not None and found != ours and folder in Path(ours).parents:
         Path(ours).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(found, ours)

@@ -4,8 +4,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import threading
 import zipfile
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,34 @@ def test_the_users_mirror_of_central_is_asked(
     )
     assert done.stdout.strip() == "(('ours', 'http://me:a%3Ab@127.0.0.1:9/maven'),)"
     assert done.stderr.splitlines()[-1].startswith("clusters.errors.MachineError: Kafka 1.1.1")
+
+
+def test_a_download_whose_checksum_is_wrong_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Repository(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"0" * 40 if self.path.endswith(".sha1") else b"<project/>")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Repository) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = tmp_path / ".m2" / "settings.xml"
+        settings.parent.mkdir()
+        settings.write_text(
+            "<settings><mirrors><mirror><id>m</id><mirrorOf>central</mirrorOf>"
+            f"<url>http://127.0.0.1:{server.server_port}</url></mirror></mirrors></settings>"
+        )
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
+        with pytest.raises(MachineError, match="its repository says 0000"):
+            resolve("1.1.1")
+        server.shutdown()
+    assert not (tmp_path / "cache" / "kafka").exists()
 
 
 @pytest.mark.cluster
