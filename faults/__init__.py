@@ -31,3 +31,18 @@ FAULTS: Mapping[str, type[Any]] = {
         StopBroker,
     )
 }
+
+__all__ = [
+    "FAULTS",
+    "CutLink",
+    "CutZooKeeper",
+    "ExpireSession",
+    "FastBounce",
+    "HoldRequests",
+    "KillBroker",
+    "LoseTail",
+    "MoveController",
+    "PauseBroker",
+    "PreferredElection",
+    "StopBroker",
+]

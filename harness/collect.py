@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from checkers.model import events
 from checkers.segments.directory import partition_directories
 from clusters.api import Broker
 from clusters.waiting import await_until
@@ -54,8 +55,6 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
             "states": _states(play),
         },
     )
-    from checkers.model import events
-
     play.action(events.Snapshot(label=label), play.last_zxid())
 
 
@@ -113,7 +112,7 @@ def _stable_files(broker: Broker) -> dict[str, bytes]:
 
 def _files(directory: Path) -> dict[str, bytes]:
     """The directory's own files and those of its live partitions, by relative name."""
-    files = {}
+    files: dict[str, bytes] = {}
     if not directory.is_dir():
         return files
     for folder in (directory, *partition_directories(directory)):

@@ -7,7 +7,9 @@ from typing import Any
 from checkers.model.events import TopicPartition
 from checkers.segments.directory import PartitionContents, read_partition
 from clusters.client import Produced
+from clusters.links import ApiKey, LinkRecord
 from clusters.waiting import await_until
+from faults.api import links_of
 from faults.observation import check_process
 from harness.play import Play
 
@@ -102,14 +104,16 @@ def await_high_watermark(
 def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | Exception:
     """Returns what came back for a produce that was started."""
     thread: threading.Thread = play.pending[operation]
-    return await_until(
-        lambda: play.answers.get(operation) if not thread.is_alive() else None,
+
+    await_until(
+        lambda: not thread.is_alive() and operation in play.answers,
         timeout_s=timeout_s,
         waiting_for=f"an answer to produce {operation}",
         last_seen=lambda: "none",
         remedy="acks=all waits for every in-sync replica; is one of them cut off or paused?",
         abort=_no_exit(play),
     )
+    return play.answers[operation]
 
 
 def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
@@ -124,6 +128,35 @@ def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
         abort=_no_exit(play),
     )
     play.observed("held", name=name, messages=[record.describe() for record in hold.held])
+
+
+def await_following(
+    play: Play, about: TopicPartition, follower: int, leader: int, *, timeout_s: float
+) -> None:
+    """Returns once the follower has answered a LeaderAndIsr with this leader and its epoch."""
+    state = await_state(play, about, leader=leader, timeout_s=timeout_s)
+    asked: set[tuple[int, int]] = set()
+
+    def is_answer(record: LinkRecord) -> bool:
+        if record.api_key != ApiKey.LEADER_AND_ISR or record.target != follower:
+            return False
+        exchange = (record.connection, record.correlation_id)
+        if record.direction == "response":
+            return exchange in asked
+        named = record.partition(*about) or {}
+        wanted = (leader, state["leader_epoch"])
+        if (named.get("leader"), named.get("leader_epoch")) == wanted:
+            asked.add(exchange)
+        return False
+
+    links_of(play.cluster).await_record(
+        is_answer,
+        timeout_s=timeout_s,
+        waiting_for=f"broker {follower} to answer the LeaderAndIsr that makes broker {leader} "
+        f"the leader of {about.topic}-{about.partition}",
+        since=0,
+    )
+    play.observed("following", broker=follower, leader=leader, state=state)
 
 
 def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:

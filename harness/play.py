@@ -130,9 +130,11 @@ class Play:
     def checkpointed(self, broker: int) -> tuple[tuple[str, int, int], ...]:
         """What the broker's high watermark checkpoint holds: (topic, partition, offset)."""
         file = self.cluster.brokers[broker].log_directory / HIGH_WATERMARKS
-        if not file.is_file():
+        text = file.read_text() if file.is_file() else ""
+        if not text:
+            # Up to 1.1 the broker makes the file empty and fills it by a rename.
             return ()
-        offsets = parse_offset_checkpoint(file.read_text(), file=str(file))
+        offsets = parse_offset_checkpoint(text, file=str(file))
         return tuple((topic, partition, offset) for (topic, partition), offset in offsets.items())
 
     # -- faults -----------------------------------------------------------------------------
@@ -173,7 +175,7 @@ class Play:
         for name in reversed(list(self.healing)):
             try:
                 self.heal(name)
-            except Exception as error:  # noqa: BLE001: every fault gets its turn, then all is raised
+            except Exception as error:  # noqa: BLE001 - all are raised below
                 problems.append(error)
         if problems:
             raise ExceptionGroup("not everything could be healed", problems)
@@ -272,16 +274,15 @@ class Play:
             seen = observe_broker(self.cluster, broker).to_json()
             self.observed("broker", why=why, **seen)
 
-    def log_lines(self, broker: int, pattern: str, *, since: int = 0) -> list[str]:
+    def log_lines(self, broker: int, pattern: re.Pattern[str], *, since: int = 0) -> list[str]:
         """The lines of a broker's log, from a byte position on, that match the expression."""
-        expression = re.compile(pattern)
         log = self.cluster.brokers[broker].server_log
         if not log.is_file():
             return []
         with log.open("rb") as file:
             file.seek(since)
             lines = file.read().decode("utf-8", "replace").splitlines()
-        return [line for line in lines if expression.search(line)]
+        return [line for line in lines if pattern.search(line)]
 
     def _log_size(self, broker: int) -> int:
         log = self.cluster.brokers[broker].server_log

@@ -11,6 +11,7 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
            one, acknowledged the probe.
 """
 
+import re
 import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -27,10 +28,11 @@ from harness.play import Play
 BOUND_S = 20.0
 _PROBE_S = 10.0
 _HIGH_WATERMARK_S = 5.0
-# The fetcher's own last words: up to 2.2 its thread ends, from 2.3 on (KIP-461) only the
-# partition is given up.
-_THREAD_DEATH = r"\[ReplicaFetcher.*(Error due to|\]: Error due to)"
-_PARTITION_FAILED = r"(P|p)artition {topic}-{partition} .*marked as failed"
+_QUICK_S = 1.0
+# What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
+# the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
+_THREAD = re.compile(r"ReplicaFetcher.*(?P<said>\bStarting\b|Error due to)")
+_PARTITION = r"(?P<said>Added fetcher .*\b{name}\b|artition {name} .*marked as failed)"
 
 
 @dataclass(slots=True)
@@ -160,10 +162,12 @@ def _look(play: Play, about: TopicPartition, replicas: list[int]) -> dict[str, A
 
 def fetcher_failure(play: Play, broker: int, about: TopicPartition) -> str:
     """The log line with which this broker's present process gave up fetching, or ""."""
-    started = play.log_started.get(broker, 0)
-    marked = _PARTITION_FAILED.format(topic=about.topic, partition=about.partition)
-    lines = play.log_lines(broker, f"{_THREAD_DEATH}|{marked}", since=started)
-    return lines[-1] if lines else ""
+    name = re.escape(f"{about.topic}-{about.partition}")
+    for pattern in (_THREAD, re.compile(_PARTITION.format(name=name))):
+        lines = play.log_lines(broker, pattern, since=play.log_started.get(broker, 0))
+        if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
+            return lines[-1]
+    return ""
 
 
 def _probe(play: Play, about: TopicPartition, leader: int, settled: Settled) -> int:
@@ -202,10 +206,16 @@ def _await_probe_replicated(
 
 def _await_high_watermarks(play: Play, about: TopicPartition, brokers: list[int], end: int) -> None:
     """Followers learn the high watermark with their next fetch; pin it where that is quick."""
+    quick = [broker for broker in brokers if _checkpoint_interval_s(play, broker) < _QUICK_S]
     try:
-        gates.await_high_watermark(play, about, brokers, end, timeout_s=_HIGH_WATERMARK_S)
+        gates.await_high_watermark(play, about, quick, end, timeout_s=_HIGH_WATERMARK_S)
     except AwaitTimeout as error:
         play.observed("high-watermark-not-pinned", detail=str(error))
+
+
+def _checkpoint_interval_s(play: Play, broker: int) -> float:
+    name = "replica.high.watermark.checkpoint.interval.ms"
+    return int(play.cluster.brokers[broker].properties.get(name, "5000")) / 1000
 
 
 def _ends(play: Play, about: TopicPartition) -> dict[str, int]:

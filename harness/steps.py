@@ -260,6 +260,26 @@ class AwaitHighWatermark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitFollowing:
+    """A replica has handled the LeaderAndIsr that makes it the leader's follower.
+
+    Seen at the link: the controller's request that names the leader with the epoch of the state
+    znode, and the replica's answer to it.
+    """
+
+    topic: str
+    partition: int
+    follower: int
+    leader: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the answer has passed."""
+        about = TopicPartition(self.topic, self.partition)
+        gates.await_following(play, about, self.follower, self.leader, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitHeld:
     """A hold keeps back at least so many messages."""
 
@@ -296,6 +316,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitState,
         AwaitReplicated,
         AwaitHighWatermark,
+        AwaitFollowing,
         AwaitHeld,
         TakeSnapshot,
     )

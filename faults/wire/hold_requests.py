@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from clusters.api import Cluster
 from clusters.links import ApiKey, Match
@@ -27,7 +28,7 @@ class HoldRequests:
     api: str
     source: int | None = None
     target: int | None = None
-    direction: str = "request"
+    direction: Literal["request", "response"] = "request"
     topic: str | None = None
     partition: int | None = None
     fetch_offset_at_least: int | None = None
@@ -44,7 +45,7 @@ class HoldRequests:
         if self.topic is not None and self.partition is not None:
             about = (self.topic, self.partition)
         match = Match(
-            api_keys=frozenset({ApiKey[self.api]}),
+            api_keys=frozenset({ApiKey(self.api)  # type: ignore[arg-type]}),
             source=self.source,
             target=self.target,
             partition=about,

@@ -3,6 +3,7 @@
 from clusters.spec import ClusterSpec, brokers_of
 from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
 from harness.steps import (
     AwaitHighWatermark,
     AwaitReplicated,
@@ -23,14 +24,7 @@ def _cluster(kafka: str) -> ClusterSpec:
     return ClusterSpec(
         brokers=brokers_of(kafka, (A, B, CONTROLLER)),
         first_broker=CONTROLLER,
-        properties={
-            # B stays in the ISR while it is cut off: its absence must not be noticed in time.
-            "replica.lag.time.max.ms": "600000",
-            "replica.high.watermark.checkpoint.interval.ms": "100",
-            "replica.fetch.wait.max.ms": "200",
-            "replica.fetch.backoff.ms": "200",
-            "zookeeper.session.timeout.ms": "6000",
-        },
+        properties=QUICK,
     )
 
 

@@ -1,0 +1,117 @@
+"""KIP-101, scenario 1: an acknowledged record is lost by truncation to the high watermark."""
+
+from clusters.spec import BrokerSpec, ClusterSpec
+from faults import CutLink, HoldRequests, KillBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.steps import (
+    AwaitFollowing,
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Inject,
+    Produce,
+    Step,
+    Tell,
+)
+
+X, B, A, CONTROLLER = 0, 1, 2, 3
+# X and B die before they have checkpointed anything, so that they follow A from the start of the
+# log when they return, and what was lost stays lost.
+_NEVER = {"replica.high.watermark.checkpoint.interval.ms": "600000"}
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=(
+            BrokerSpec(id=X, kafka=kafka, properties=_NEVER),
+            BrokerSpec(id=B, kafka=kafka, properties=_NEVER),
+            BrokerSpec(id=A, kafka=kafka),
+            BrokerSpec(id=CONTROLLER, kafka=kafka),
+        ),
+        first_broker=CONTROLLER,
+        properties={**QUICK, "min.insync.replicas": "1"},
+    )
+
+
+def _hold(follower: int) -> Inject:
+    """X knows that the follower has m2; the follower does not hear that X knows."""
+    name = f"hold-{follower}"
+    return Inject(
+        name=name,
+        fault=HoldRequests(
+            name=name,
+            api="Fetch",
+            source=follower,
+            target=X,
+            direction="response",
+            topic="t",
+            partition=0,
+            fetch_offset_at_least=2,
+        ),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((X, B, A),)),
+        Tell(text="X leads, B and A follow; m1 is committed everywhere"),
+        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
+        Tell(text="m2 reaches all three and is acknowledged; B and A do not hear of it"),
+        _hold(B),
+        _hold(A),
+        Produce(operation="m2", topic="t", partition=0, records=1, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=2),
+        AwaitHeld(name=f"hold-{B}"),
+        AwaitHeld(name=f"hold-{A}"),
+        Tell(text="X dies, B is elected; A becomes its follower and cannot reach it"),
+        Inject(name="A-B", fault=CutLink(source=A, target=B)),
+        Inject(name="X-down", fault=KillBroker(broker=X)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
+        Tell(text="B dies too; A is in the ISR and is elected: does it still have m2?"),
+        Inject(name="B-down", fault=KillBroker(broker=B)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        Produce(operation="m3", topic="t", partition=0, records=1, acks=-1),
+    )
+
+
+_SOURCE = "KIP-101, scenario 1; KAFKA-1211 (fixed in 0.11.0)"
+_HELD = {"link": {"api": "FETCH", "direction": "response", "fate": "held", "source": A}}
+
+KIP_101_1 = Entry(
+    name="KIP-101-1",
+    title="An acknowledged record is lost when a follower truncates to its high watermark",
+    story=(
+        "m2 is on all three replicas and acknowledged with acks=all, but the followers learn the "
+        "new high watermark only with their next fetch. Before that the leader X dies. B is "
+        "elected, A becomes its follower and, up to 0.10.2, truncates to its own high watermark: "
+        "m2 goes. Before A can fetch it again B dies as well, and A, in the ISR, is elected "
+        "cleanly without m2. From 0.11 on A asks B where its leader epoch ends before it "
+        "truncates anything, keeps m2 while nobody answers, and leads with it. From 2.0 on this "
+        "is KIP-279's scenario 2: still no truncation. KIP-101 tells it with two replicas and a "
+        "restart of A; a restarted broker is out of the ISR, so here A becomes a follower by an "
+        "election instead."
+    ),
+    source=_SOURCE,
+    cases={"": "two leaders die in a row, all elections are clean"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        ("", "0.10.2.2"): Expectation(
+            safe=False,
+            findings=(("committed-loss", (X, B, A), 1, 1),),
+            witness=(_HELD, {"log": {"broker": A, "pattern": r"Truncating log t-0 to offset 1\b"}}),
+            source=_SOURCE,
+        )
+    }
+    | {
+        ("", release): Expectation(safe=True, witness=(_HELD,), source=_SOURCE)
+        for release in ("0.11.0.3", "2.0.1", "2.8.2")
+    },
+    default_releases=("0.10.2.2", "0.11.0.3", "2.0.1", "2.8.2"),
+)

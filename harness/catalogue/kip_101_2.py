@@ -1,0 +1,82 @@
+"""KIP-101, scenario 2: replicas diverge after both have lost power."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import KillBroker, LoseTail
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Produce,
+    Step,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((A, B),)),
+        Tell(text="m1 and m2 are committed on A and B"),
+        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        Produce(operation="m2", topic="t", partition=0, records=1, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=2),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=2),
+        Tell(text="both lose power; B's disk has m2, A's has not"),
+        Inject(name="B-down", fault=KillBroker(broker=B)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        Inject(name="A-down", fault=KillBroker(broker=A)),
+        AwaitState(topic="t", partition=0, leader=-1, isr=(A,)),
+        Inject(name="A-tail", fault=LoseTail(broker=A, topic="t", partition=0, log_end_offset=1)),
+        Tell(text="A returns first and leads; m3 takes the offset that m2 had"),
+        Heal(name="A-down"),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        Produce(operation="m3", topic="t", partition=0, records=1, acks=-1),
+        Tell(text="B returns with m2 below its high watermark: does it let go of it?"),
+        Heal(name="B-down"),
+    )
+
+
+_SOURCE = "KIP-101, scenario 2; KAFKA-3919 (fixed in 0.11.0)"
+
+KIP_101_2 = Entry(
+    name="KIP-101-2",
+    title="Replicas diverge after both lost power",
+    story=(
+        "Kafka flushes asynchronously, so after a power loss replicas come back with ends of "
+        "different length. A, the last in the ISR, comes back without m2 and leads; losing m2 is "
+        "permitted, since every replica lost power. m3 takes its offset. B comes back with m2, and "
+        "its checkpointed high watermark says that m2 is committed. Up to 0.10.2 B truncates to "
+        "that high watermark, which removes nothing, and both are in sync with different records "
+        "at offset 1. From 0.11 on B asks where its leader epoch ended on A and truncates there."
+    ),
+    source=_SOURCE,
+    cases={"": "A loses the last record, B does not"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        ("", "0.10.2.2"): Expectation(
+            safe=False,
+            findings=(("divergence", (A, B), 1, 1),),
+            witness=({"log": {"broker": B, "pattern": r"Truncating log t-0 to offset 2\b"}},),
+            source=_SOURCE,
+        ),
+        ("", "0.11.0.3"): Expectation(
+            safe=True,
+            witness=({"round": {"follower": B, "leader": A, "end_offset": 1}},),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("0.10.2.2", "0.11.0.3"),
+)

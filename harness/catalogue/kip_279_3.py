@@ -1,0 +1,121 @@
+"""KIP-279, scenario 3: two unclean leaders in turn, each with records of its own."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import KillBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Produce,
+    Step,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
+        first_broker=CONTROLLER,
+        properties={**QUICK, "unclean.leader.election.enable": "true"},
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    common: tuple[Step, ...] = ()
+    if case == "common-epoch":
+        common = (
+            Tell(text="one record is common to A and B"),
+            Produce(operation="common", topic="t", partition=0, records=1, acks=-1),
+            AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
+            AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
+        )
+    return (
+        CreateTopic(topic="t", assignment=((A, B),)),
+        *common,
+        Tell(text="B is down, A writes A0; then A is down too"),
+        Inject(name="B-down", fault=KillBroker(broker=B)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        *_lead(A, "A0"),
+        Tell(text="B returns as unclean leader and writes B0; then B is down"),
+        Heal(name="B-down"),
+        *_lead(B, "B0"),
+        Tell(text="A returns as unclean leader and writes A1; then A is down"),
+        Heal(name="A-down"),
+        *_lead(A, "A1"),
+        Tell(text="B returns as unclean leader and writes B1"),
+        Heal(name="B-down"),
+        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        Produce(operation="B1", topic="t", partition=0, records=1, acks=1),
+        Tell(text="A returns and follows B: how far back does it truncate?"),
+        Heal(name="A-down"),
+    )
+
+
+def _lead(broker: int, operation: str) -> tuple[Step, ...]:
+    """The broker leads alone, writes one record and dies."""
+    name = "A-down" if broker == A else "B-down"
+    return (
+        AwaitState(topic="t", partition=0, leader=broker, isr=(broker,)),
+        Produce(operation=operation, topic="t", partition=0, records=1, acks=1),
+        Inject(name=name, fault=KillBroker(broker=broker)),
+        AwaitState(topic="t", partition=0, leader=-1),
+    )
+
+
+_SOURCE = "KIP-279, scenario 3; KAFKA-6361 (fixed in 2.0.0) and KAFKA-7415 (fixed in 2.0.1)"
+
+
+def _red(offset: int, *, answered: int) -> Expectation:
+    return Expectation(
+        safe=False,
+        findings=(("divergence", (A, B), offset, offset),),
+        witness=({"round": {"follower": A, "leader": B, "end_offset": answered}},),
+        source=_SOURCE,
+    )
+
+
+def _green(*, answered: int) -> Expectation:
+    return Expectation(
+        safe=True,
+        witness=({"round": {"follower": A, "leader": B, "end_offset": answered}},),
+        source=_SOURCE,
+    )
+
+
+KIP_279_3 = Entry(
+    name="KIP-279-3",
+    title="Logs diverge when two unclean leaders take turns",
+    story=(
+        "A and B lead in turn, each without the other, and each writes one record a turn. When A "
+        "at last follows B, its latest epoch is one that B never had. Up to 1.1 B answers with the "
+        "start of its next greater epoch, and A keeps a record that B never saw. With KIP-279 B "
+        "names its largest epoch that is not greater, A truncates to its own end of what it has "
+        "below that epoch, and asks again. The KIP says that A falls back to its high watermark, "
+        "offset 0, once B knows no smaller epoch. The shipped 2.0.0 differs: the fall-back is the "
+        "offset that the first round left, 1, so A keeps A0 and diverges. From 2.0.1 on "
+        "(KAFKA-7415) B answers with the start of its first epoch instead. With one record in a "
+        "common epoch 2.0.0 converges as well."
+    ),
+    source=_SOURCE,
+    cases={
+        "no-common-epoch": "A and B have no leader epoch in common",
+        "common-epoch": "both hold one record of a common leader epoch",
+    },
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        ("no-common-epoch", "1.1.1"): _red(0, answered=1),
+        ("no-common-epoch", "2.0.0"): _red(0, answered=-1),
+        ("no-common-epoch", "2.0.1"): _green(answered=0),
+        ("common-epoch", "1.1.1"): _red(1, answered=2),
+        ("common-epoch", "2.0.0"): _green(answered=1),
+    },
+    default_releases=("1.1.1", "2.0.0", "2.0.1"),
+)

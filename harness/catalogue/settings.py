@@ -1,0 +1,20 @@
+"""Broker properties that the catalogue's scenarios have in common, and why."""
+
+from collections.abc import Mapping
+
+QUICK: Mapping[str, str] = {
+    # Gates read high watermarks from the checkpoint files.
+    "replica.high.watermark.checkpoint.interval.ms": "100",
+    # A follower learns a new high watermark with its next fetch, and that waits this long.
+    "replica.fetch.wait.max.ms": "200",
+    "replica.fetch.backoff.ms": "200",
+    # A fetcher whose request is cut off cannot be stopped before its request times out, and the
+    # broker handles no LeaderAndIsr until it is; the controller in turn waits for that answer.
+    # Up to 1.0 the time is request.timeout.ms (ReplicaFetcherBlockingSend 0.11.0), and not
+    # replica.socket.timeout.ms.
+    "replica.socket.timeout.ms": "1000",
+    "request.timeout.ms": "1000",
+    # Nobody leaves the ISR for being slow: who leaves it is for the scenario to decide.
+    "replica.lag.time.max.ms": "600000",
+    "zookeeper.session.timeout.ms": "6000",
+}

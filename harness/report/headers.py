@@ -1,0 +1,127 @@
+"""The bytes of a batch's header, field by field, with what they mean."""
+
+import datetime
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkers.segments.batch import CODECS, Batch
+
+_BATCH_FIELDS = (
+    ("baseOffset", "q"),
+    ("batchLength", "i"),
+    ("partitionLeaderEpoch", "i"),
+    ("magic", "b"),
+    ("crc", "I"),
+    ("attributes", "h"),
+    ("lastOffsetDelta", "i"),
+    ("baseTimestamp", "q"),
+    ("maxTimestamp", "q"),
+    ("producerId", "q"),
+    ("producerEpoch", "h"),
+    ("baseSequence", "i"),
+    ("records count", "i"),
+)
+_MESSAGE_FIELDS = (
+    ("offset", "q"),
+    ("messageSize", "i"),
+    ("crc", "I"),
+    ("magic", "b"),
+    ("attributes", "b"),
+)
+_FLAGS = ((0x08, "LogAppendTime"), (0x10, "transactional"), (0x20, "control"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderField:
+    """One field of a header.
+
+    Attributes:
+        name: As Kafka's message format documentation calls it.
+        at: Byte position in the file.
+        raw: Its bytes in hexadecimal, a blank between two.
+        value: What they say, in words where a number alone says little.
+        differs: Whether the same field of another header beside it has other bytes.
+    """
+
+    name: str
+    at: int
+    raw: str
+    value: str
+    differs: bool = False
+
+
+def header_fields(file: Path, batch: Batch) -> tuple[HeaderField, ...]:
+    """The fields of the header of a batch in a segment file: 61 bytes for magic 2, less before.
+
+    Empty when the file is shorter than the header. The layouts are those of Kafka's
+    DefaultRecordBatch (magic 2) and LegacyRecord (magic 0 and 1).
+    """
+    if not file.is_file():
+        return ()
+    layout = list(_BATCH_FIELDS if batch.magic >= 2 else _MESSAGE_FIELDS)
+    if batch.magic == 1:
+        layout.append(("timestamp", "q"))
+    with file.open("rb") as handle:
+        handle.seek(batch.position)
+        raw = handle.read(struct.calcsize(">" + "".join(kind for _, kind in layout)))
+    fields = []
+    at = 0
+    for name, kind in layout:
+        size_bytes = struct.calcsize(">" + kind)
+        if at + size_bytes > len(raw):
+            return ()
+        part = raw[at : at + size_bytes]
+        number = int(struct.unpack(">" + kind, part)[0])
+        value = _in_words(name, number)
+        position = batch.position + at
+        fields.append(HeaderField(name=name, at=position, raw=part.hex(" "), value=value))
+        at += size_bytes
+    return tuple(fields)
+
+
+def mark_differences(
+    headers: Sequence[tuple[HeaderField, ...]],
+) -> list[tuple[HeaderField, ...]]:
+    """The same headers; a field whose bytes are not the same in all that have it is marked."""
+    seen: dict[str, set[str]] = {}
+    for header in headers:
+        for field in header:
+            seen.setdefault(field.name, set()).add(field.raw)
+    return [
+        tuple(
+            HeaderField(
+                name=field.name,
+                at=field.at,
+                raw=field.raw,
+                value=field.value,
+                differs=len(seen[field.name]) > 1,
+            )
+            for field in header
+        )
+        for header in headers
+    ]
+
+
+def _in_words(name: str, number: int) -> str:
+    if name == "crc":
+        return f"{number:#010x}"
+    if name == "attributes":
+        codec = CODECS[number & 7] if number & 7 < len(CODECS) else f"codec {number & 7}"
+        flags = [word for bit, word in _FLAGS if number & bit]
+        return ", ".join([f"{number:#06x}", f"codec {codec}", *flags])
+    if name.lower().endswith("timestamp"):
+        return _moment(number)
+    return str(number)
+
+
+def _moment(milliseconds: int) -> str:
+    if milliseconds < 0:
+        return f"{milliseconds} (none)"
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    try:
+        moment = epoch + datetime.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} (no date)"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03d}Z"

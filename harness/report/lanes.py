@@ -1,0 +1,183 @@
+"""A lane: one replica's log along the offset axis, as spans that can be drawn."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+MOST_SPANS = 2000
+"""A lane with more batches than this is drawn in joined spans, and says so."""
+
+
+class Extent(Protocol):
+    """What a lane needs of a batch, predicted or found."""
+
+    @property
+    def base_offset(self) -> int:
+        """First offset, inclusive."""
+
+    @property
+    def last_offset(self) -> int:
+        """Last offset, inclusive."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch, -1 before magic 2."""
+
+    @property
+    def magic(self) -> int:
+        """The message format."""
+
+    @property
+    def payload(self) -> str | None:
+        """The payload's digest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """One stretch of a lane.
+
+    Attributes:
+        first_offset: Inclusive.
+        last_offset: Inclusive.
+        leader_epoch: -1 before magic 2; None for a hole.
+        batches: How many batches it stands for; 0 for a hole.
+        differs: Whether the lane beside it does not hold the same there.
+    """
+
+    first_offset: int
+    last_offset: int
+    leader_epoch: int | None
+    batches: int = 1
+    differs: bool = False
+
+    @property
+    def is_hole(self) -> bool:
+        """Whether no batch is there."""
+        return self.leader_epoch is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """Spans in offset order.
+
+    Attributes:
+        spans: Batches and the holes between them.
+        batches: How many batches the log has.
+        joined: Whether spans stand for more than one batch.
+    """
+
+    spans: tuple[Span, ...]
+    batches: int
+    joined: bool
+
+
+def lane_of(
+    batches: Sequence[Extent],
+    other: Sequence[Extent] | None,
+    *,
+    log_end_offset: int,
+    most_spans: int = MOST_SPANS,
+) -> Lane:
+    """The lane of one log; what `other` does not hold in the same way is marked.
+
+    Args:
+        batches: In offset order.
+        other: What is drawn beside it, or None if there is nothing to compare with.
+        log_end_offset: Exclusive; what lies between the last batch and it is a hole.
+        most_spans: Above this many, neighbours are joined.
+    """
+    same = None if other is None else {_identity(batch) for batch in other}
+    spans = [
+        Span(
+            first_offset=batch.base_offset,
+            last_offset=batch.last_offset,
+            leader_epoch=batch.leader_epoch,
+            differs=same is not None and _identity(batch) not in same,
+        )
+        for batch in batches
+    ]
+    spans = _with_holes(spans, log_end_offset, other)
+    joined = len(spans) > most_spans
+    if joined:
+        spans = join_equal(spans)
+        if len(spans) > most_spans:
+            spans = _joined_by_width(spans, most_spans)
+    return Lane(spans=tuple(spans), batches=len(batches), joined=joined)
+
+
+def join_equal(spans: Iterable[Span]) -> list[Span]:
+    """The spans, neighbours with the same epoch and the same mark made one; holes stay."""
+    joined: list[Span] = []
+    for span in spans:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and last.last_offset + 1 == span.first_offset
+            and (last.leader_epoch, last.differs) == (span.leader_epoch, span.differs)
+        ):
+            batches = last.batches + span.batches
+            joined[-1] = replace(last, last_offset=span.last_offset, batches=batches)
+        else:
+            joined.append(span)
+    return joined
+
+
+def _identity(batch: Extent) -> tuple[int, int, int, int, str | None]:
+    return (
+        batch.base_offset,
+        batch.last_offset,
+        batch.leader_epoch,
+        batch.magic,
+        batch.payload,
+    )
+
+
+def _with_holes(
+    spans: Sequence[Span], log_end_offset: int, other: Sequence[Extent] | None
+) -> list[Span]:
+    """Puts a span wherever offsets are missing; it is marked where `other` has a batch there."""
+    held = [] if other is None else [(b.base_offset, b.last_offset) for b in other]
+    filled: list[Span] = []
+    expected = spans[0].first_offset if spans else log_end_offset
+    for span in spans:
+        if span.first_offset > expected:
+            filled.append(_hole(expected, span.first_offset - 1, held))
+        filled.append(span)
+        expected = max(expected, span.last_offset + 1)
+    if log_end_offset > expected:
+        filled.append(_hole(expected, log_end_offset - 1, held))
+    return filled
+
+
+def _hole(first: int, last: int, held: Iterable[tuple[int, int]]) -> Span:
+    differs = any(base <= last and first <= end for base, end in held)
+    return Span(first_offset=first, last_offset=last, leader_epoch=None, batches=0, differs=differs)
+
+
+def _joined_by_width(spans: Sequence[Span], most: int) -> list[Span]:
+    """At most about `most` spans of equal width; one difference marks the whole of its span."""
+    first, last = spans[0].first_offset, spans[-1].last_offset
+    width = max(1, -(-(last + 1 - first) // most))
+    buckets: dict[int, list[Span]] = {}
+    for span in spans:
+        buckets.setdefault((span.first_offset - first) // width, []).append(span)
+    return [
+        Span(
+            first_offset=members[0].first_offset,
+            last_offset=members[-1].last_offset,
+            leader_epoch=next((s.leader_epoch for s in members if not s.is_hole), None),
+            batches=sum(member.batches for member in members),
+            differs=any(member.differs for member in members),
+        )
+        for members in buckets.values()
+    ]
+
+
+def ticks(first: int, last: int, most: int = 12) -> tuple[int, ...]:
+    """Round offsets between both ends, inclusive: at most about `most`, 1, 2 or 5 times 10**n."""
+    step, factors = 1, itertools.cycle((2, 2.5, 2))
+    while (last - first) / step > most:
+        step = int(step * next(factors))
+    start = -(-first // step) * step
+    return tuple(range(start, last + 1, step))
