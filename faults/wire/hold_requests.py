@@ -8,6 +8,19 @@ from typing import Literal
 from clusters.api import Cluster
 from clusters.links import ApiKey, Match
 from faults.api import Injection, Journal, links_of
+from faults.errors import FaultError
+
+
+def api_key_named(name: str) -> ApiKey:
+    """The API key with Kafka's own spelling of the name, such as "OffsetForLeaderEpoch".
+
+    Raises:
+        FaultError: Kafka's inter-broker protocol has no such API.
+    """
+    for key in ApiKey:
+        if key.name.replace("_", "").lower() == name.lower():
+            return key
+    raise FaultError(f"no API is named {name!r}; known: {', '.join(key.name for key in ApiKey)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +58,7 @@ class HoldRequests:
         if self.topic is not None and self.partition is not None:
             about = (self.topic, self.partition)
         match = Match(
-            api_keys=frozenset({ApiKey(self.api)  # type: ignore[arg-type]}),
+            api_keys=frozenset({api_key_named(self.api)}),
             source=self.source,
             target=self.target,
             partition=about,
