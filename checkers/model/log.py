@@ -1,0 +1,131 @@
+"""One replica's log: batches as they are on disk, and an end offset that may differ from them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from checkers.model.prediction import PredictedBatch
+from checkers.segments.batch import Record, payload_digest
+
+
+class OffsetOutOfRange(Exception):  # noqa: N818 - Kafka's own name of the error
+    """The read began before the log's start offset or beyond its end offset."""
+
+
+class UnexpectedAppendOffset(Exception):  # noqa: N818 - Kafka's own name of the exception
+    """A follower was given a batch that begins before its log end offset.
+
+    Kafka's UnexpectedAppendOffsetException (1.0.2, 1.1.1 and later; an IllegalArgumentException
+    "Out of order offsets found" before).
+    """
+
+
+@dataclass(slots=True, kw_only=True)
+class Log:
+    """The batches of one replica, in offset order.
+
+    Attributes:
+        batches: What the segment files hold.
+        log_start_offset: Inclusive; also where an empty log begins.
+        log_end_offset: Exclusive. A truncation inside a batch removes the whole batch but sets this
+            to its target, so that a hole opens when the next append begins there.
+    """
+
+    batches: list[PredictedBatch] = field(default_factory=list)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+
+    def append(self, batches: Iterable[PredictedBatch]) -> None:
+        """Append batches as they are; the end offset becomes that of the last of them.
+
+        Raises:
+            UnexpectedAppendOffset: The first begins before the log end offset. Magic 0 and 1 are
+                compared by their last offset, which for a compressed wrapper is all that Kafka
+                looks at (kafka.log.Log.append and analyzeAndValidateRecords, 1.1.1).
+        """
+        appended = list(batches)
+        if not appended:
+            return
+        first = appended[0]
+        offset = first.base_offset if first.magic >= 2 else first.last_offset
+        if offset < self.log_end_offset:
+            raise UnexpectedAppendOffset(
+                f"first offset {offset} is less than the next offset {self.log_end_offset}"
+            )
+        self.batches.extend(appended)
+        self.log_end_offset = appended[-1].last_offset + 1
+
+    def read(self, offset: int) -> tuple[PredictedBatch, ...]:
+        """Return every whole batch whose last offset is `offset` or more (kafka.log.Log.read).
+
+        The first may begin before `offset`.
+
+        Raises:
+            OffsetOutOfRange: `offset` lies before the log start or beyond the log end offset.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not within {self.log_start_offset} to {self.log_end_offset}"
+            )
+        if offset == self.log_end_offset:
+            return ()
+        return tuple(batch for batch in self.batches if batch.last_offset >= offset)
+
+    def truncate_to(self, target_offset: int) -> bool:
+        """Remove every batch that reaches to or beyond the target; the log then ends at the target.
+
+        Returns:
+            False when the target is the log end offset or beyond, and nothing was done.
+            Read from kafka.log.Log.truncateTo, 1.1.1, 2.8.2 and LocalLog.truncateTo, 3.9.
+        """
+        if target_offset >= self.log_end_offset:
+            return False
+        self.batches = [batch for batch in self.batches if batch.last_offset < target_offset]
+        self.log_end_offset = target_offset
+        self.log_start_offset = min(self.log_start_offset, target_offset)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove everything; the log starts and ends at `offset`."""
+        self.batches = []
+        self.log_start_offset = self.log_end_offset = offset
+
+    def lose_tail(self, log_end_offset: int) -> None:
+        """Remove batches from an offset on while the broker is down, as a power loss does."""
+        self.batches = [batch for batch in self.batches if batch.last_offset < log_end_offset]
+        self.reload()
+
+    def reload(self) -> None:
+        """Compute the log end offset from what is on disk, as a broker does when it starts."""
+        self.log_end_offset = self.end_offset_on_disk()
+
+    def end_offset_on_disk(self) -> int:
+        """Return the offset after the last batch, or the log start offset of an empty log."""
+        return self.batches[-1].last_offset + 1 if self.batches else self.log_start_offset
+
+
+def batches_of(
+    records: Sequence[str], *, base_offset: int, leader_epoch: int, magic: int, codec: str
+) -> tuple[PredictedBatch, ...]:
+    """Return what a leader writes for one produced batch of records with null keys.
+
+    Magic 2 gives one batch. Magic 0 and 1 know no leader epoch, and give one entry a record when
+    they are not compressed, else one wrapper.
+    """
+    values = [
+        Record(offset=-1, timestamp=-1, key=None, value=record.encode()) for record in records
+    ]
+    whole = magic >= 2 or codec != "none"
+    groups = [values] if whole else [[value] for value in values]
+    batches = []
+    for group in groups:
+        batches.append(
+            PredictedBatch(
+                base_offset=base_offset,
+                last_offset=base_offset + len(group) - 1,
+                leader_epoch=leader_epoch if magic >= 2 else -1,
+                magic=magic,
+                payload=payload_digest(group),
+            )
+        )
+        base_offset += len(group)
+    return tuple(batches)

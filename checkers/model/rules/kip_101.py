@@ -1,0 +1,98 @@
+"""KIP-101: followers ask for the end of their last leader epoch in place of trusting their HW.
+
+Jira KAFKA-1211 and KAFKA-3919. Read from kafka.server.epoch.LeaderEpochFileCache (`assign`,
+`endOffsetFor`) and kafka.server.ReplicaFetcherThread (`maybeTruncate`,
+`shouldSendLeaderEpochRequest`), 0.11.0.3, 1.0.2 and 1.1.1.
+"""
+
+from checkers.model.epoch_cache import (
+    UNDEFINED,
+    UNDEFINED_EPOCH,
+    UNDEFINED_OFFSET,
+    Entries,
+    EpochEnd,
+    EpochEntry,
+    end_of_epoch,
+    latest_epoch,
+)
+from checkers.model.generations import FollowerLog, Rule, TruncationState, Versions
+
+
+def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:
+    """Return the entries with a later epoch added; an epoch or offset that goes back is ignored."""
+    last_offset = entries[-1].start_offset if entries else -1
+    if epoch > latest_epoch(entries) and offset >= last_offset:
+        return (*entries, EpochEntry(epoch, offset))
+    return entries
+
+
+def answer_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) -> EpochEnd:
+    """Return where the requested epoch ends, or the start of the first epoch above it.
+
+    Undefined for epoch -1 (KAFKA-6857, in 0.11.0.3, 1.0.2 and 1.1.1), for an epoch below the first
+    cached and for one above the last.
+    """
+    if requested_epoch == UNDEFINED_EPOCH:
+        return UNDEFINED
+    if requested_epoch == latest_epoch(entries):
+        return EpochEnd(requested_epoch, log_end_offset)
+    if requested_epoch > latest_epoch(entries) or requested_epoch < entries[0].epoch:
+        return UNDEFINED
+    return end_of_epoch(entries, requested_epoch)
+
+
+def truncate_to_high_watermark_if_undefined(
+    answer: EpochEnd, follower: FollowerLog
+) -> TruncationState:
+    """Truncate to the answered offset, or, if undefined, to the present HW (0.11.0.3 and 1.0.2)."""
+    if answer.end_offset == UNDEFINED_OFFSET:
+        return TruncationState(offset=follower.high_watermark, completed=True)
+    offset = min(answer.end_offset, follower.log_end_offset)
+    return TruncationState(offset=offset, completed=True)
+
+
+def truncate_to_fetch_offset_if_undefined(
+    answer: EpochEnd, follower: FollowerLog
+) -> TruncationState:
+    """Truncate to the answered offset, or, if undefined, to the initial fetch offset (1.1.1).
+
+    That offset is the HW which the replica had when it became a follower.
+    """
+    if answer.end_offset == UNDEFINED_OFFSET:
+        return TruncationState(offset=follower.fetch_offset, completed=True)
+    offset = min(answer.end_offset, follower.log_end_offset)
+    return TruncationState(offset=offset, completed=True)
+
+
+def _has_kip_101(versions: Versions) -> bool:
+    return versions.release >= (0, 11, 0, 0)
+
+
+def _asks(versions: Versions) -> bool:
+    return _has_kip_101(versions) and versions.inter_broker_protocol >= (0, 11, 0, 2)
+
+
+KIP_101 = Rule(
+    name="KIP-101",
+    applies=_has_kip_101,
+    changes={
+        "keeps_epochs": True,
+        "assign_epoch": assign_epoch,
+        "answer_epoch": answer_epoch,
+        "truncates_on_become_follower": False,
+        "truncate": truncate_to_high_watermark_if_undefined,
+        "asks_without_epoch": True,
+    },
+)
+
+EPOCH_REQUEST_0 = Rule(
+    name="OffsetForLeaderEpoch v0",
+    applies=_asks,
+    changes={"epoch_request_version": 0},
+)
+
+INITIAL_FETCH_OFFSET = Rule(
+    name="initial fetch offset",
+    applies=lambda versions: versions.release >= (1, 1, 0, 0),
+    changes={"truncate": truncate_to_fetch_offset_if_undefined},
+)

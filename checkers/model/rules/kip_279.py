@@ -1,0 +1,44 @@
+"""KIP-279: the leader's answer names its epoch, and the follower looks for a common one.
+
+Jira KAFKA-6361. Read from kafka.server.AbstractFetcherThread.getOffsetTruncationState and
+kafka.server.epoch.LeaderEpochFileCache.endOffsetFor, 2.0.0. The request is version 1 from
+inter-broker protocol 2.0-IV0 on; before it the answer has no epoch and the old bug stays.
+"""
+
+from checkers.model.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
+from checkers.model.generations import FollowerLog, Rule, TruncationState
+
+
+def truncate(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
+    """Truncate to the end of the largest common epoch, in as many rounds as that takes.
+
+    An undefined answer falls back to the fetch offset: the high watermark in the first round, but
+    in a later one whatever the round before left there. The KIP says high watermark.
+    """
+    log_end_offset = follower.log_end_offset
+    if answer.end_offset == UNDEFINED_OFFSET:
+        return TruncationState(offset=follower.fetch_offset, completed=True)
+    if answer.epoch == UNDEFINED_EPOCH:
+        return TruncationState(offset=min(answer.end_offset, log_end_offset), completed=True)
+    own = follower.end_of_epoch(answer.epoch)
+    if own.end_offset == UNDEFINED_OFFSET:
+        return TruncationState(offset=min(answer.end_offset, log_end_offset), completed=True)
+    if own.epoch != answer.epoch:
+        return TruncationState(offset=min(own.end_offset, log_end_offset), completed=False)
+    offset = min(own.end_offset, answer.end_offset, log_end_offset)
+    return TruncationState(offset=offset, completed=True)
+
+
+KIP_279 = Rule(
+    name="KIP-279",
+    applies=lambda versions: versions.release >= (2, 0, 0, 0),
+    changes={"answers_with_epoch": True, "truncate": truncate},
+)
+
+EPOCH_REQUEST_1 = Rule(
+    name="OffsetForLeaderEpoch v1",
+    applies=lambda versions: (
+        versions.release >= (2, 0, 0, 0) and versions.inter_broker_protocol >= (2, 0, 0, 0)
+    ),
+    changes={"epoch_request_version": 1},
+)
