@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from kazoo.client import KazooClient
 
+from clusters.links import Links
 from clusters.spec import ClusterSpec
 
 
@@ -57,8 +58,8 @@ class Linked(Protocol):
     """A cluster whose broker-to-broker and ZooKeeper traffic goes through links."""
 
     @property
-    def links(self) -> Any:
-        """The links (``clusters.links.Links``)."""
+    def links(self) -> Links:
+        """The links."""
 
 
 @runtime_checkable
@@ -162,8 +163,8 @@ class Cluster(Protocol):
         """(host, port) of each ZooKeeper member, directly and not through links."""
 
     @property
-    def links(self) -> Any:
-        """The links between the brokers, None without."""
+    def links(self) -> Links | None:
+        """The links between the brokers, None without; closed with the cluster."""
 
     @property
     def work_directory(self) -> Path:

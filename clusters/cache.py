@@ -52,8 +52,13 @@ def locked(name: str) -> Iterator[Path]:
     The lock is the kernel's, so it ends with the process that holds it. A second process waits.
     """
     cache = cache_directory()
-    locks = cache / "locks"
-    locks.mkdir(exist_ok=True)
-    with (locks / f"{name}.lock").open("w") as file:
+    try:
+        (cache / "locks").mkdir(exist_ok=True)
+        file = (cache / "locks" / f"{name}.lock").open("w")
+    except OSError as error:
+        raise MachineError(
+            f"cannot write to the cache {cache}: {error}; set KCHAOS_CACHE to a writable folder"
+        ) from error
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield cache

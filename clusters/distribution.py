@@ -124,7 +124,8 @@ def _release_inside(jars: tuple[Path, ...], server: Path, source: str) -> str:
 
 def _from_archive(archive: Path) -> Distribution:
     """Unpack a distribution once, under a name that its bytes give."""
-    name = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
+    with archive.open("rb") as file:
+        name = hashlib.file_digest(file, "sha256").hexdigest()[:16]
     place = cache_directory() / "unpacked" / name
     if not place.is_dir():
         with locked("unpacked"):

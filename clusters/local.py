@@ -271,11 +271,11 @@ class LocalCluster:
                 ending.callback(self.links.close)
             for member in self._zookeepers:
                 ending.callback(member.child.kill)
-            for broker in self._brokers.values():
-                ending.callback(broker.kill)
             if client is not None:
                 ending.callback(client.close)
                 ending.callback(client.stop)
+            for broker in self._brokers.values():
+                ending.callback(broker.kill)
 
     def __enter__(self) -> Self:
         self.start()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
 from clusters.api import Collectable, Killable, Pausable, Restartable
 from clusters.configuration import java_command, log4j_text, properties_text
@@ -22,6 +23,7 @@ from clusters.ports import ReservedPort, is_free
 from clusters.processes import Child, spawn
 from clusters.waiting import await_until
 
+_ZOOKEEPER_TIMEOUT_S = 5
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
@@ -208,9 +210,10 @@ class LocalBroker:
 
     def _registered_czxid(self) -> int:
         """Return the czxid of its znode, -1 while there is none or ZooKeeper is away."""
+        asked = self.place.zookeeper().exists_async(f"/brokers/ids/{self.id}")
         try:
-            stat = self.place.zookeeper().exists(f"/brokers/ids/{self.id}")
-        except KazooException:
+            stat = asked.get(timeout=_ZOOKEEPER_TIMEOUT_S)
+        except (KazooException, KazooTimeoutError):
             return -1
         return -1 if stat is None else int(stat.czxid)
 

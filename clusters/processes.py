@@ -18,7 +18,9 @@ from clusters.errors import AwaitTimeout
 from clusters.waiting import await_until
 
 _PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
+# Looked up here and not in the child: between fork and exec a child of a process with threads
+# must not take the loader's lock.
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ def _start(
     parent = os.getpid()
 
     def die_with_parent() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         # The parent may have ended before prctl; then no signal will ever come.
         if os.getppid() != parent:
             os._exit(127)

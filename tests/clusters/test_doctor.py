@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clusters import java
+from clusters.doctor import examine
+
+
+def test_the_doctor_answers_every_question_on_a_machine_where_nothing_was_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    answers = {answer.name: answer for answer in examine()}
+
+    assert {"Python", "cache", "memory", "ports", "Java for brokers"} <= answers.keys()
+    assert answers["Java for brokers"].ok is None
+    assert answers["Java for Spark"].ok is None
+    assert all(answer.detail for answer in answers.values())
+
+
+def test_the_doctor_says_when_the_cache_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "file" / "cache"))
+    answers = {answer.name: answer for answer in examine()}
+    assert answers["cache"].ok is False
+    assert "set KCHAOS_CACHE" in answers["cache"].detail
+
+
+def test_the_java_for_spark_drops_the_one_flag_that_it_cannot_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tmp_path / "a folder" / "bin" / "java"
+    real.parent.mkdir(parents=True)
+    real.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    real.chmod(0o755)
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    monkeypatch.setattr(java, "java_home", lambda line, *, offline: real.parent.parent)
+
+    shim = java.spark_java_home() / "bin" / "java"
+    arguments = ["-Da=x y", "--add-modules=jdk.incubator.vector", "-version", ""]
+    said = subprocess.run([shim, *arguments], capture_output=True, text=True, check=True).stdout
+
+    assert said == "-Da=x y\n-version\n\n"
