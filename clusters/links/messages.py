@@ -10,6 +10,7 @@ import struct
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from clusters.links.api_keys import ApiKey
@@ -20,6 +21,8 @@ from clusters.links.wire import (
     MalformedMessage,
     Reader,
     Records,
+    Step,
+    compiled,
     decode,
     read_string,
 )
@@ -134,9 +137,7 @@ def read_request(
     if layout is not None and api_version <= layout.newest:
         try:
             _skip_header_tags(reader, is_flexible=api_version >= layout.flexible_since)
-            values, is_whole = decode(
-                layout.request, api_version, reader, flexible=api_version >= layout.flexible_since
-            )
+            values, is_whole = decode(_steps(api_key, api_version, "request"), reader)
             is_readable = True
         except (MalformedMessage, BytesEndEarly):
             # A header that is fine before a body that is not: the body alone stays unread.
@@ -211,13 +212,20 @@ def read_response(
     )
 
 
+@cache
+def _steps(api_key: int, api_version: int, direction: Direction) -> tuple[Step, ...]:
+    layout = LAYOUTS[api_key]
+    fields = layout.request if direction == "request" else layout.response
+    return compiled(fields, api_version, flexible=api_version >= layout.flexible_since)
+
+
 def _response_detail(
     head: memoryview, size: int, request: Message, layout: Layout, topics: TopicNames
 ) -> dict[str, Any]:
     is_flexible = request.api_version >= layout.flexible_since
     reader = Reader(view=head, position=8, size=size)
     _skip_header_tags(reader, is_flexible=is_flexible)
-    values, is_whole = decode(layout.response, request.api_version, reader, flexible=is_flexible)
+    values, is_whole = decode(_steps(request.api_key, request.api_version, "response"), reader)
     return _detail(request.api_key, "response", values, topics, is_whole)
 
 

@@ -121,7 +121,7 @@ class Journal:
         self._changed = threading.Condition()
         self._records: deque[LinkRecord] = deque(maxlen=most_records)
         self._last_sequence = 0
-        self._counts: dict[LinkKey, dict[str, int]] = {}
+        self._counts: dict[tuple[int | None, int | None, int, int, Direction], dict[str, int]] = {}
         self._broken_streams = 0
         self._sink_error: Exception | None = None
 
@@ -143,14 +143,17 @@ class Journal:
             self._count(message, counters)
 
     def _count(self, message: Message, counters: tuple[str, ...]) -> None:
-        key = LinkKey(
-            source=message.source,
-            target=message.target,
-            api_key=api_key_of(message.api_key),
-            api_version=message.api_version,
-            direction=message.direction,
+        # A plain tuple: this happens for every message, and it is far cheaper to hash.
+        key = (
+            message.source,
+            message.target,
+            message.api_key,
+            message.api_version,
+            message.direction,
         )
-        counts = self._counts.setdefault(key, dict.fromkeys(_COUNTERS, 0))
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = dict.fromkeys(_COUNTERS, 0)
         for counter in counters:
             counts[counter] += 1
 
@@ -198,7 +201,18 @@ class Journal:
     def counts(self) -> dict[LinkKey, LinkCounts]:
         """A copy of the counts."""
         with self._changed:
-            return {key: LinkCounts(**counts) for key, counts in self._counts.items()}
+            return {
+                LinkKey(
+                    source=source,
+                    target=target,
+                    api_key=api_key_of(api_key),
+                    api_version=api_version,
+                    direction=direction,
+                ): LinkCounts(**counts)
+                for (source, target, api_key, api_version, direction), counts in (
+                    self._counts.items()
+                )
+            }
 
     def log(self, since: int = 0) -> list[LinkRecord]:
         """The records with this sequence number or a later one, oldest first, as far as kept."""

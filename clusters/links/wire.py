@@ -1,7 +1,7 @@
 """Reads Kafka messages from bytes by layout tables, without I/O.
 
-A layout says which fields a message has in which versions. `decode` runs the steps of one version
-(compiled once) over the bytes that are there. Bytes may end before the
+A layout says which fields a message has in which versions. `compiled` turns it into steps
+for one version; `decode` runs them over the bytes that are there. Bytes may end before the
 message does (a large response is decoded from its head only); then what was read so far is
 returned and marked as incomplete.
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 _FORMATS = {
@@ -128,10 +127,11 @@ class Reader:
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _Values = dict[str, Any]
-_Step = Callable[[Reader, _Values], None]
+Step = Callable[[Reader, _Values], None]
+"""Reads the next bytes into a message's values."""
 
 
-def _fixed_step(fields: list[Field]) -> _Step:
+def _fixed_step(fields: list[Field]) -> Step:
     # Fields of fixed size that follow each other are read by one call: idle fetches are what the
     # relay decodes most, and they are made of such runs.
     names = [field.name for field in fields]
@@ -143,7 +143,7 @@ def _fixed_step(fields: list[Field]) -> _Step:
     return step
 
 
-def _string_step(name: str, *, compact: bool) -> _Step:
+def _string_step(name: str, *, compact: bool) -> Step:
     def step(reader: Reader, values: _Values) -> None:
         values[name] = read_string(reader, compact=compact)
 
@@ -165,7 +165,7 @@ def _rest_step(reader: Reader, values: _Values) -> None:
     raise RestIsSkipped
 
 
-def _records_step(name: str, *, compact: bool) -> _Step:
+def _records_step(name: str, *, compact: bool) -> Step:
     def step(reader: Reader, values: _Values) -> None:
         count = max(0, reader.length(compact=compact, format_=_INT32))
         start = reader.position
@@ -176,7 +176,7 @@ def _records_step(name: str, *, compact: bool) -> _Step:
     return step
 
 
-def _struct_array_step(name: str, steps: tuple[_Step, ...], *, compact: bool) -> _Step:
+def _struct_array_step(name: str, steps: tuple[Step, ...], *, compact: bool) -> Step:
     def step(reader: Reader, values: _Values) -> None:
         elements: list[_Values] = []
         values[name] = elements
@@ -189,7 +189,7 @@ def _struct_array_step(name: str, steps: tuple[_Step, ...], *, compact: bool) ->
     return step
 
 
-def _primitive_array_step(name: str, type_: str, *, compact: bool) -> _Step:
+def _primitive_array_step(name: str, type_: str, *, compact: bool) -> Step:
     letter = _FORMATS[type_]
 
     def step(reader: Reader, values: _Values) -> None:
@@ -200,10 +200,8 @@ def _primitive_array_step(name: str, type_: str, *, compact: bool) -> _Step:
     return step
 
 
-def _tags_step(fields: list[Field], version: int) -> _Step:
-    known = {
-        field.tag: (field.name, _steps(field.struct, version, compact=True)) for field in fields
-    }
+def _tags_step(fields: list[Field], version: int) -> Step:
+    known = {f.tag: (f.name, compiled(f.struct, version, flexible=True)) for f in fields}
 
     def step(reader: Reader, values: _Values) -> None:
         for _ in range(reader.unsigned_varint()):
@@ -219,10 +217,10 @@ def _tags_step(fields: list[Field], version: int) -> _Step:
     return step
 
 
-@cache
-def _steps(fields: tuple[Field, ...], version: int, *, compact: bool) -> tuple[_Step, ...]:
+def compiled(fields: tuple[Field, ...], version: int, *, flexible: bool) -> tuple[Step, ...]:
+    """The steps that read these fields in one version of a message, for `decode`."""
     present = [field for field in fields if field.since <= version <= field.until]
-    steps: list[_Step] = []
+    steps: list[Step] = []
     run: list[Field] = []
     for field in [field for field in present if field.tag is None]:
         if field.type in _FORMATS and not field.array:
@@ -232,26 +230,24 @@ def _steps(fields: tuple[Field, ...], version: int, *, compact: bool) -> tuple[_
             steps.append(_fixed_step(run))
             run = []
         if field.array and field.struct:
-            inner = _steps(field.struct, version, compact=compact)
-            steps.append(_struct_array_step(field.name, inner, compact=compact))
+            inner = compiled(field.struct, version, flexible=flexible)
+            steps.append(_struct_array_step(field.name, inner, compact=flexible))
         elif field.array:
-            steps.append(_primitive_array_step(field.name, field.type, compact=compact))
+            steps.append(_primitive_array_step(field.name, field.type, compact=flexible))
         elif field.type == "rest":
             steps.append(_rest_step)
         elif field.type == "records":
-            steps.append(_records_step(field.name, compact=compact))
+            steps.append(_records_step(field.name, compact=flexible))
         else:
-            steps.append(_string_step(field.name, compact=compact))
+            steps.append(_string_step(field.name, compact=flexible))
     if run:
         steps.append(_fixed_step(run))
-    if compact:
+    if flexible:
         steps.append(_tags_step([field for field in present if field.tag is not None], version))
     return tuple(steps)
 
 
-def decode(
-    fields: tuple[Field, ...], version: int, reader: Reader, *, flexible: bool
-) -> tuple[dict[str, Any], bool]:
+def decode(steps: tuple[Step, ...], reader: Reader) -> tuple[dict[str, Any], bool]:
     """The message's fields by name, and whether the message was read to its end.
 
     A structure becomes a dict, an array a list, a uuid its 16 bytes, a record set `Records`.
@@ -260,7 +256,7 @@ def decode(
     """
     values: dict[str, Any] = {}
     try:
-        for step in _steps(fields, version, compact=flexible):
+        for step in steps:
             step(reader, values)
     except RestIsSkipped:
         return values, True
