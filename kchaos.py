@@ -1,0 +1,87 @@
+"""kchaos: real Kafka clusters, broken on purpose, judged by their bytes.
+
+The front door: public names, the command's entry point and the pytest hooks. Everything is
+imported when it is first used, so that `kchaos --help`, and every pytest run of an environment
+that has kchaos installed, stay quick.
+"""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOMS = ("harness", "clusters", "faults", "checkers")
+_PUBLIC = {
+    "BrokerSpec": "clusters.spec",
+    "ClusterSpec": "clusters.spec",
+    "LocalCluster": "clusters.local",
+    "brokers_of": "clusters.spec",
+    "CATALOGUE": "harness.catalogue",
+    "RunDirectory": "checkers.run_directory",
+    "RunOptions": "harness.runner",
+    "Scenario": "harness.scenario",
+    "judge": "checkers.judge",
+    "play": "harness.runner",
+    "predict": "checkers.model",
+}
+__all__ = [*_PUBLIC, "main"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, imported now."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'kchaos' has no attribute {name!r}")
+    check_rooms()
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def check_rooms() -> None:
+    """Makes sure that the four packages are kchaos's own.
+
+    Their names are generic; another package or folder of the same name may come first on the
+    path.
+
+    Raises:
+        ImportError: One of them is missing or is somebody else's; the message says where it is.
+    """
+    home = Path(__file__).resolve().parent
+    for room in _ROOMS:
+        spec = importlib.util.find_spec(room)
+        origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        if origin is None or origin.parent != home / room:
+            raise ImportError(
+                f"kchaos needs its own package {room!r} at {home / room}, but Python finds "
+                f"{origin or 'none'}: something of the same name comes first on sys.path "
+                "(a folder in the working directory, PYTHONPATH, or another distribution)"
+            )
+
+
+def main() -> None:
+    """The command `kchaos`; exits with the code of the contract."""
+    try:
+        check_rooms()
+    except ImportError as error:
+        print(f"kchaos: {error}", file=sys.stderr)
+        sys.exit(70)
+    from harness.cli import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+def pytest_addoption(parser: Any) -> None:
+    """Adds kchaos's options to pytest, each with a twin in its ini file."""
+    from harness.pytest_plugin.options import add_options
+
+    add_options(parser)
+
+
+def pytest_configure(config: Any) -> None:
+    """Registers markers and fixtures."""
+    from harness.pytest_plugin.options import configure
+
+    configure(config)
+
+
+if __name__ == "__main__":
+    main()

@@ -57,7 +57,14 @@ ACTS: Mapping[str, tuple[str, ...]] = {
 
 
 class Fault(Protocol):
-    """A frozen value; everything that it needs to know is a field of it."""
+    """A frozen value; everything that it needs to know is a field of it.
+
+    `lasting` is False where nothing remains to be healed once it was injected.
+    """
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it acts until it is healed."""
 
     def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager["Injection"]:
         """Injects on entering, and returns once its effect was observed; heals on leaving.

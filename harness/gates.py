@@ -1,7 +1,7 @@
 """Gates: what a step waits for. Each observes the cluster, and none of them is a sleep."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checkers.model.events import TopicPartition
@@ -12,6 +12,8 @@ from clusters.waiting import await_until
 from faults.api import links_of
 from faults.observation import check_process
 from harness.play import Play
+
+_GONE_ON = ("passed", "released", "delayed")
 
 
 def await_state(
@@ -130,21 +132,27 @@ def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
     play.observed("held", name=name, messages=[record.describe() for record in hold.held])
 
 
-def await_following(
-    play: Play, about: TopicPartition, follower: int, leader: int, *, timeout_s: float
+def await_delivered(
+    play: Play, about: TopicPartition, broker: int, state: Mapping[str, Any], *, timeout_s: float
 ) -> None:
-    """Returns once the follower has answered a LeaderAndIsr with this leader and its epoch."""
-    state = await_state(play, about, leader=leader, timeout_s=timeout_s)
+    """Returns once the broker's present process has answered a LeaderAndIsr with this state.
+
+    Seen at the link: the controller's request that names this leader and leader epoch, and the
+    broker's answer to it. The state znode alone says what was decided, not who has heard of it.
+    Without links nothing is awaited.
+    """
+    if play.cluster.links is None:
+        return
     asked: set[tuple[int, int]] = set()
+    wanted = (state["leader"], state["leader_epoch"])
 
     def is_answer(record: LinkRecord) -> bool:
-        if record.api_key != ApiKey.LEADER_AND_ISR or record.target != follower:
+        if record.api_key != ApiKey.LEADER_AND_ISR or record.target != broker:
             return False
         exchange = (record.connection, record.correlation_id)
         if record.direction == "response":
-            return exchange in asked
+            return exchange in asked and record.fate in _GONE_ON
         named = record.partition(*about) or {}
-        wanted = (leader, state["leader_epoch"])
         if (named.get("leader"), named.get("leader_epoch")) == wanted:
             asked.add(exchange)
         return False
@@ -152,11 +160,11 @@ def await_following(
     links_of(play.cluster).await_record(
         is_answer,
         timeout_s=timeout_s,
-        waiting_for=f"broker {follower} to answer the LeaderAndIsr that makes broker {leader} "
-        f"the leader of {about.topic}-{about.partition}",
-        since=0,
+        waiting_for=f"broker {broker} to answer the LeaderAndIsr with leader {wanted[0]} and "
+        f"leader epoch {wanted[1]} of {about.topic}-{about.partition}",
+        since=play.links_started.get(broker, 0),
     )
-    play.observed("following", broker=follower, leader=leader, state=state)
+    play.observed("delivered", broker=broker, state=dict(state))
 
 
 def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:

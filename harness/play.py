@@ -47,6 +47,7 @@ class Play:
     pending: dict[str, threading.Thread] = field(default_factory=dict)
     answers: dict[str, Produced | Exception] = field(default_factory=dict)
     log_started: dict[int, int] = field(default_factory=dict)
+    links_started: dict[int, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     # -- evidence ---------------------------------------------------------------------------
@@ -74,7 +75,7 @@ class Play:
         zxid = self.last_zxid()
         self.observed("act", act=act, zxid=zxid, **detail)
         if act == "start-broker":
-            self.log_started[detail["broker"]] = self._log_size(detail["broker"])
+            self._remember_start(detail["broker"])
         yield
         event = self._model_action(act, detail)
         if event is not None:
@@ -146,8 +147,11 @@ class Play:
         stack = ExitStack()
         context: AbstractContextManager[Injection] = fault.inject(self.cluster, self)
         injection = stack.enter_context(context)
-        self.healing[name] = stack
         self.injections[name] = injection
+        if fault.lasting:
+            self.healing[name] = stack
+        else:
+            stack.close()
         self.observed(
             "injected",
             name=name,
@@ -284,9 +288,12 @@ class Play:
             lines = file.read().decode("utf-8", "replace").splitlines()
         return [line for line in lines if pattern.search(line)]
 
-    def _log_size(self, broker: int) -> int:
+    def _remember_start(self, broker: int) -> None:
+        """From here on, log lines and link records are those of the broker's next process."""
         log = self.cluster.brokers[broker].server_log
-        return log.stat().st_size if log.is_file() else 0
+        self.log_started[broker] = log.stat().st_size if log.is_file() else 0
+        if self.cluster.links is not None:
+            self.links_started[broker] = self.cluster.links.next_sequence
 
     def partition_directory(self, broker: int, topic: str, partition: int) -> Path:
         """Where this broker keeps this partition."""

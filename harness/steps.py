@@ -72,7 +72,11 @@ class CreateTopic:
         for partition, replicas in enumerate(self.assignment):
             about = TopicPartition(self.topic, partition)
             live = [b for b in replicas if play.cluster.brokers[b].is_running]
-            gates.await_state(play, about, leader=live[0], isr=live, timeout_s=self.timeout_s)
+            state = gates.await_state(
+                play, about, leader=live[0], isr=live, timeout_s=self.timeout_s
+            )
+            for broker in live:
+                gates.await_delivered(play, about, broker, state, timeout_s=self.timeout_s)
             _await_directories(play, about, live, self.timeout_s)
 
 
@@ -110,6 +114,10 @@ class ReorderReplicas:
             last_seen=lambda: play.assignment(self.topic),
             remedy="see the controller's lines in brokers/N/server.log",
         )
+        about = TopicPartition(self.topic, self.partition)
+        state = gates.await_state(play, about, isr=self.replicas, timeout_s=self.timeout_s)
+        for broker in self.replicas:
+            gates.await_delivered(play, about, broker, state, timeout_s=self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +217,10 @@ class Heal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitState:
-    """The partition's leader, its ISR, or both, in the state znode."""
+    """The partition's leader, its ISR, or both, in the state znode.
+
+    When there is a leader and its process runs, the gate is also that it has heard of it.
+    """
 
     topic: str
     partition: int
@@ -220,7 +231,12 @@ class AwaitState:
     def perform(self, play: Play) -> None:
         """Returns once the znode says so."""
         about = TopicPartition(self.topic, self.partition)
-        gates.await_state(play, about, leader=self.leader, isr=self.isr, timeout_s=self.timeout_s)
+        state = gates.await_state(
+            play, about, leader=self.leader, isr=self.isr, timeout_s=self.timeout_s
+        )
+        leader = play.cluster.brokers.get(state["leader"])
+        if leader is not None and leader.is_running:
+            gates.await_delivered(play, about, leader.id, state, timeout_s=self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +292,8 @@ class AwaitFollowing:
     def perform(self, play: Play) -> None:
         """Returns once the answer has passed."""
         about = TopicPartition(self.topic, self.partition)
-        gates.await_following(play, about, self.follower, self.leader, timeout_s=self.timeout_s)
+        state = gates.await_state(play, about, leader=self.leader, timeout_s=self.timeout_s)
+        gates.await_delivered(play, about, self.follower, state, timeout_s=self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from clusters.api import Cluster, Collectable
 from faults.api import Injection, Journal, broker_able
@@ -30,6 +31,8 @@ class LoseTail:
     topic: str
     partition: int
     log_end_offset: int
+
+    lasting: ClassVar[bool] = False
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

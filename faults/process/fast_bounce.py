@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from clusters.api import Cluster, Killable, Restartable
 from faults.api import Injection, Journal, broker_able
@@ -21,6 +22,8 @@ class FastBounce:
     """
 
     broker: int
+
+    lasting: ClassVar[bool] = False
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

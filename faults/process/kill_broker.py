@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from clusters.api import Cluster, Killable, Restartable
 from faults.api import Injection, Journal, broker_able
@@ -23,6 +24,8 @@ class KillBroker:
 
     broker: int
     end_session: bool = True
+
+    lasting: ClassVar[bool] = True
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from clusters.api import Cluster, Pausable
 from clusters.waiting import await_until
@@ -21,6 +22,8 @@ class PauseBroker:
     """
 
     broker: int
+
+    lasting: ClassVar[bool] = True
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from clusters.api import Cluster
 from faults.api import Injection, Journal, broker_able, links_of
@@ -23,6 +24,8 @@ class CutLink:
     target: int
     one_way: bool = False
     style: str = "silent"
+
+    lasting: ClassVar[bool] = True
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from clusters.api import Cluster
 from clusters.links import ApiKey, Match
@@ -45,6 +45,8 @@ class HoldRequests:
     topic: str | None = None
     partition: int | None = None
     fetch_offset_at_least: int | None = None
+
+    lasting: ClassVar[bool] = True
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from clusters.api import Cluster
 from faults.api import Injection, Journal, broker_able, links_of
@@ -22,6 +23,8 @@ class CutZooKeeper:
 
     broker: int
     style: str = "silent"
+
+    lasting: ClassVar[bool] = True
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

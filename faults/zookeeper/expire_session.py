@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from clusters.api import Cluster
 from faults.api import Injection, Journal, broker_able
@@ -27,6 +28,8 @@ class ExpireSession:
 
     broker: int
     await_return: bool = True
+
+    lasting: ClassVar[bool] = True
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

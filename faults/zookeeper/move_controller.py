@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kazoo.exceptions import NoNodeError
 
@@ -20,6 +21,8 @@ class MoveController:
     """
 
     timeout_s: float = 30
+
+    lasting: ClassVar[bool] = False
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 from kazoo.exceptions import NodeExistsError, NoNodeError
@@ -35,6 +35,8 @@ class PreferredElection:
     partition: int
     by: str = ""
     timeout_s: float = 30
+
+    lasting: ClassVar[bool] = False
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

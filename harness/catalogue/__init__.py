@@ -1,8 +1,10 @@
 """The catalogue: one small file per known bug; a new one is imported and listed here."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from harness.catalogue.entry import Entry
+from clusters.spec import ClusterSpec
+from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kafka_6361 import KAFKA_6361
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
@@ -27,20 +29,32 @@ def entry_named(name: str) -> Entry:
     raise UsageError(f"no bug named {name!r} in the catalogue; known: {', '.join(CATALOGUE)}")
 
 
-def scenario_of(entry: Entry, case: str, kafka: str) -> Scenario:
+def scenario_of(entry: Entry, case: str, kafka: str, *, protocol: str | None = None) -> Scenario:
     """One case of an entry, on a release or a path to a distribution.
+
+    Args:
+        protocol: The release whose generation the brokers are judged by, None for their own.
 
     Raises:
         UsageError: The entry has no such case.
     """
     if case not in entry.cases:
-        raise UsageError(f"{entry.name} has no case {case!r}; known: {', '.join(entry.cases)}")
-    expectation = entry.expectations.get((case, kafka))
+        known = ", ".join(entry.cases)
+        raise UsageError(f"{entry.name} has no case {case!r}; known: {known}")
+    expectation = entry.expectations.get((case, protocol or kafka))
     return Scenario(
         entry=entry.name,
         case=case,
         release=kafka,
-        cluster=entry.cluster(kafka),
+        cluster=_judged_by(entry.cluster(kafka), protocol),
         steps=entry.steps(case),
         expectation=expectation.to_json() if expectation is not None else None,
     )
+
+
+def _judged_by(spec: ClusterSpec, protocol: str | None) -> ClusterSpec:
+    brokers = tuple(replace(broker, protocol=protocol) for broker in spec.brokers)
+    return replace(spec, brokers=brokers)
+
+
+__all__ = ["CATALOGUE", "Entry", "Expectation", "entry_named", "scenario_of"]

@@ -98,11 +98,11 @@ KIP_101_1 = Entry(
         "election instead."
     ),
     source=_SOURCE,
-    cases={"": "two leaders die in a row, all elections are clean"},
+    cases={"clean-elections": "two leaders die in a row, all elections are clean"},
     cluster=_cluster,
     steps=_steps,
     expectations={
-        ("", "0.10.2.2"): Expectation(
+        ("clean-elections", "0.10.2.2"): Expectation(
             safe=False,
             findings=(("committed-loss", (X, B, A), 1, 1),),
             witness=(_HELD, {"log": {"broker": A, "pattern": r"Truncating log t-0 to offset 1\b"}}),
@@ -110,7 +110,7 @@ KIP_101_1 = Entry(
         )
     }
     | {
-        ("", release): Expectation(safe=True, witness=(_HELD,), source=_SOURCE)
+        ("clean-elections", release): Expectation(safe=True, witness=(_HELD,), source=_SOURCE)
         for release in ("0.11.0.3", "2.0.1", "2.8.2")
     },
     default_releases=("0.10.2.2", "0.11.0.3", "2.0.1", "2.8.2"),

@@ -62,17 +62,17 @@ KIP_101_2 = Entry(
         "at offset 1. From 0.11 on B asks where its leader epoch ended on A and truncates there."
     ),
     source=_SOURCE,
-    cases={"": "A loses the last record, B does not"},
+    cases={"power-loss": "A loses the last record, B does not"},
     cluster=_cluster,
     steps=_steps,
     expectations={
-        ("", "0.10.2.2"): Expectation(
+        ("power-loss", "0.10.2.2"): Expectation(
             safe=False,
             findings=(("divergence", (A, B), 1, 1),),
             witness=({"log": {"broker": B, "pattern": r"Truncating log t-0 to offset 2\b"}},),
             source=_SOURCE,
         ),
-        ("", "0.11.0.3"): Expectation(
+        ("power-loss", "0.11.0.3"): Expectation(
             safe=True,
             witness=({"round": {"follower": B, "leader": A, "end_offset": 1}},),
             source=_SOURCE,

@@ -1,0 +1,351 @@
+"""The command line. Everything heavy is imported inside the command that needs it."""
+
+import json
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+RUNS_DIRECTORY = "kchaos-runs"
+
+runs_directory = click.option(
+    "--runs-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(RUNS_DIRECTORY),
+    show_default=True,
+    help="Where run directories go; `latest` in it names the newest.",
+)
+offline = click.option("--offline", is_flag=True, help="Never fetch anything; use the cache.")
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a run on standard output, only that."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.version_option(package_name="kchaos")
+def cli() -> None:
+    """Run real Kafka clusters, break their replication, judge them by their bytes.
+
+    \b
+    Exit codes: 0 as expected, 1 a finding that was not expected, 2 unknown;
+    64 usage, 69 this machine cannot, 70 a defect of kchaos, 130 interrupted.
+    """
+
+
+@cli.command("list")
+@as_json
+def list_entries(as_json: bool) -> None:
+    """Show the catalogue of known bugs."""
+    from harness.catalogue import CATALOGUE
+    from harness.show import entry_lines
+
+    for entry in CATALOGUE.values():
+        if as_json:
+            cases = dict(entry.cases)
+            known = {
+                f"{case} {release}": expectation.to_json()
+                for (case, release), expectation in entry.expectations.items()
+            }
+            value = {"entry": entry.name, "title": entry.title, "cases": cases, "expected": known}
+            click.echo(json.dumps(value | {"source": entry.source}))
+        else:
+            click.echo("\n".join(entry_lines(entry)) + "\n")
+
+
+@cli.command()
+@click.argument("name")
+@click.option(
+    "--kafka",
+    "kafkas",
+    multiple=True,
+    metavar="RELEASE|PATH",
+    help="Release, distribution folder or .tgz; may be repeated. Default: the entry's own.",
+)
+@click.option("--case", "cases", multiple=True, help="May be repeated. Default: all cases.")
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
+@click.option(
+    "--protocol", metavar="RELEASE", help="The release whose rules a patched build is judged by."
+)
+@click.option(
+    "--spark/--no-spark",
+    default=True,
+    help="Whether a Spark job judges all runs together at the end (not with --json).",
+)
+@as_json
+@runs_directory
+@offline
+def reproduce(
+    name: str,
+    kafkas: tuple[str, ...],
+    cases: tuple[str, ...],
+    runs: int,
+    protocol: str | None,
+    spark: bool,
+    as_json: bool,
+    runs_dir: Path,
+    offline: bool,
+) -> int:
+    """Play a known bug on real brokers and prove what happened.
+
+    NAME is an entry of `kchaos list`.
+    """
+    from clusters.releases import release_of
+    from harness.catalogue import entry_named
+    from harness.exits import UNKNOWN
+    from harness.reproduce import Played, reproduce
+    from harness.runner import RunOptions
+    from harness.show import result_lines
+    from harness.verdicts import exit_code_for, line_of
+
+    entry = entry_named(name)
+    if protocol is not None:
+        release_of(protocol)
+    options = RunOptions(runs_directory=runs_dir, offline=offline)
+    say = _sayer(quiet=as_json)
+
+    def done(one: Played) -> None:
+        if as_json:
+            click.echo(json.dumps(line_of(one.results)))
+        else:
+            for line in result_lines(one.results):
+                say(line)
+
+    played = reproduce(
+        entry,
+        cases=cases or tuple(entry.cases),
+        kafkas=kafkas or entry.default_releases,
+        runs=runs,
+        protocol=protocol,
+        options=options,
+        say=say,
+        done=done,
+    )
+    code = exit_code_for([one.results for one in played])
+    if not as_json:
+        agreed = _spark_over([one.run.path for one in played], runs_dir, offline, spark, say)
+        _print_table(entry.name, played)
+        code = code if agreed else max(code, UNKNOWN)
+    return code
+
+
+@cli.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@as_json
+@runs_directory
+@offline
+def replay(run: Path, as_json: bool, runs_dir: Path, offline: bool) -> int:
+    """Play the scenario of a run, or of a scenario file, once more."""
+    from harness.reproduce import judged
+    from harness.runner import RunOptions, play
+    from harness.scenario import read_scenario
+    from harness.show import result_lines
+    from harness.verdicts import exit_code_for, line_of
+
+    scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
+    options = RunOptions(runs_directory=runs_dir, offline=offline)
+    one = judged(play(scenario, options=options, say=_sayer(quiet=as_json)))
+    lines = [json.dumps(line_of(one.results))] if as_json else result_lines(one.results)
+    click.echo("\n".join(lines))
+    return exit_code_for([one.results])
+
+
+@cli.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--master", help="Spark master, such as local[4] or spark://host:7077.")
+@click.option("--spark/--no-spark", default=True, help="Plain Python instead of Spark.")
+@as_json
+@runs_directory
+@offline
+def judge(
+    runs: tuple[Path, ...],
+    master: str | None,
+    spark: bool,
+    as_json: bool,
+    runs_dir: Path,
+    offline: bool,
+) -> int:
+    """Judge run directories again, with Spark or in plain Python.
+
+    RUNS are run directories, or folders of them. Evidence and earlier judgements are not changed.
+    """
+    from harness.judging import judge_paths
+    from harness.show import result_lines
+    from harness.verdicts import exit_code_for_lines
+
+    lines = judge_paths(
+        runs, spark=spark, master=master, output=runs_dir, offline=offline, say=_sayer(as_json)
+    )
+    for line in lines:
+        click.echo(json.dumps(line) if as_json else "\n".join(result_lines(line)))
+    return exit_code_for_lines(lines)
+
+
+@cli.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--text", is_flag=True, help="Print it instead, 80 columns wide.")
+def report(run: Path, text: bool) -> None:
+    """Write the HTML page of a run, and say where it is."""
+    from checkers.run_directory import RunDirectory
+    from harness.report import text_report, write_report
+
+    directory = RunDirectory.open(run)
+    if text:
+        click.echo(text_report(directory, width=80, colour=sys.stdout.isatty()))
+    else:
+        click.echo(str(write_report(directory)))
+
+
+@cli.command()
+@click.option("--kafka", required=True, metavar="RELEASE|PATH", help="What the brokers run.")
+@click.option("--brokers", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--zookeepers", type=click.IntRange(1), default=1, show_default=True)
+@offline
+def up(kafka: str, brokers: int, zookeepers: int, offline: bool) -> None:
+    """Start a cluster to play with; Ctrl-C ends it."""
+    from clusters.spec import ClusterSpec, brokers_of
+    from harness.playground import playground
+
+    spec = ClusterSpec(brokers=brokers_of(kafka, tuple(range(brokers))), zookeepers=zookeepers)
+    playground(spec, offline=offline, say=_sayer(quiet=False), write=click.echo)
+
+
+@cli.command()
+@click.option("--fetch", is_flag=True, help="Bring all of them into the cache.")
+def versions(fetch: bool) -> None:
+    """Show the Kafka releases that kchaos knows, and which are in the cache."""
+    from clusters.distribution import resolve
+    from clusters.errors import ClusterError
+    from clusters.releases import KNOWN_RELEASES
+
+    for release in KNOWN_RELEASES:
+        try:
+            jars = len(resolve(release, offline=not fetch).class_path)
+            click.echo(f"{release:10} in the cache, {jars} jars")
+        except ClusterError as error:
+            if fetch:
+                raise
+            click.echo(f"{release:10} not fetched yet" if "offline" in str(error) else str(error))
+
+
+@cli.command()
+def doctor() -> int:
+    """Say what this machine can do."""
+    from clusters.doctor import examine
+    from harness.exits import AS_EXPECTED, MACHINE
+
+    answers = examine()
+    for name, ok, detail, remedy in answers:
+        mark = {True: "yes ", False: "NO  ", None: "-   "}[ok]
+        click.echo(f"{mark}{name}: {detail}" + (f"; {remedy}" if not ok and remedy else ""))
+    return MACHINE if any(answer.ok is False for answer in answers) else AS_EXPECTED
+
+
+@cli.command()
+def gc() -> None:
+    """Remove what dead runs of kchaos left behind, and only that."""
+    from clusters.leftovers import gc as collect
+
+    removed = collect()
+    for leftover in removed:
+        processes = len(leftover.processes)
+        click.echo(
+            f"removed {leftover.directory} of process {leftover.owner_pid}, "
+            f"{processes} processes ended"
+        )
+    if not removed:
+        click.echo("nothing is left behind")
+
+
+@cli.command()
+@click.argument("names", nargs=-1)
+@click.option("--runs", type=click.IntRange(1), help="Runs of each case; default: the docs' aim.")
+@click.option(
+    "--results",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Results file to go on with; default: docs/measurements.jsonl.",
+)
+@runs_directory
+@offline
+def measure(
+    names: tuple[str, ...], runs: int | None, results: Path | None, runs_dir: Path, offline: bool
+) -> int:
+    """Play entries many times unattended; go on where it stopped.
+
+    Every run appends a line to the results file, from which the table in docs/ is made.
+    """
+    from harness.measure import measure as measure_entries
+    from harness.runner import RunOptions
+
+    options = RunOptions(runs_directory=runs_dir, offline=offline)
+    return measure_entries(
+        names, runs=runs, results=results, options=options, say=_sayer(quiet=False)
+    )
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command line; returns the exit code and never raises."""
+    from harness.exits import INTERNAL, INTERRUPTED, USAGE, exit_code_of
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = cli.main(args=list(arguments), prog_name="kchaos", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.Abort:
+        return _failed("interrupted; everything was healed and stopped", INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except BaseException as error:  # noqa: BLE001 - every error becomes an exit code here
+        code = exit_code_of(error)
+        if code == INTERRUPTED:
+            return _failed("interrupted; everything was healed and stopped", code)
+        if code is None:
+            traceback.print_exc()
+            return _failed("this is a defect of kchaos: please report the lines above", INTERNAL)
+        return _failed(str(error), code)
+
+
+def _failed(message: str, code: int) -> int:
+    click.echo(f"kchaos: {message}", err=True)
+    return code
+
+
+def _interrupt(_signal: int, _frame: Any) -> None:
+    """SIGTERM heals and stops as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def _sayer(quiet: bool) -> Callable[[str], None]:
+    """Progress goes to standard error, each line with the seconds since the start."""
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        if not quiet:
+            click.echo(f"{time.monotonic() - started:6.1f}  {text}", err=True)
+
+    return say
+
+
+def _spark_over(
+    paths: list[Path], runs_dir: Path, offline: bool, wanted: bool, say: Callable[[str], None]
+) -> bool:
+    """Runs the Spark job, unless it is not wanted; returns whether it agrees with plain Python."""
+    from harness.judging import spark_agrees
+
+    if not wanted:
+        return True
+    say(f"Spark judges the {len(paths)} runs together")
+    return spark_agrees(paths, output=runs_dir, offline=offline, say=say)
+
+
+def _print_table(name: str, played: list[Any]) -> None:
+    from harness.show import table_text
+
+    click.echo(table_text([one.results for one in played]))
+    reports = sorted({str(one.run.path.parent) for one in played})
+    click.echo(f"reports: {', '.join(reports)}/*/judgements/*/report.html")

@@ -1,0 +1,35 @@
+"""Exit codes, and which error means which."""
+
+import errno
+
+from checkers.errors import CheckError, RunDirectoryError
+from clusters.errors import ClusterError, MachineError, ReleaseError
+from faults.errors import FaultError
+from harness.errors import HarnessError
+
+AS_EXPECTED = 0
+FINDING = 1
+UNKNOWN = 2
+USAGE = 64
+MACHINE = 69
+INTERNAL = 70
+INTERRUPTED = 130
+
+_MACHINE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE)
+
+
+def exit_code_of(error: BaseException) -> int | None:
+    """The exit code for an error that kchaos raises on purpose; None for a defect of kchaos."""
+    match error:
+        case KeyboardInterrupt():
+            return INTERRUPTED
+        case ReleaseError() | HarnessError() | RunDirectoryError():
+            return USAGE
+        case MachineError():
+            return MACHINE
+        case OSError() if error.errno in _MACHINE_ERRNOS:
+            return MACHINE
+        case ClusterError() | FaultError() | CheckError():
+            return UNKNOWN
+        case _:
+            return None

@@ -1,0 +1,62 @@
+"""Playing catalogue entries: run, judge, tell, and at the end one Spark job over all of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkers.judge import Results, judge, write_judgement
+
+from checkers.run_directory import RunDirectory
+from harness.catalogue import Entry, scenario_of
+from harness.runner import RunOptions, play
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """One run of one case: its directory and its verdict."""
+
+    run: RunDirectory
+    results: Results
+
+
+def reproduce(
+    entry: Entry,
+    *,
+    cases: Sequence[str],
+    kafkas: Sequence[str],
+    runs: int,
+    protocol: str | None,
+    options: RunOptions,
+    say: Callable[[str], None],
+    done: Callable[[Played], None],
+) -> list[Played]:
+    """Plays every case on every Kafka, so many times each, and judges each run at once.
+
+    Args:
+        kafkas: Releases or paths to distributions.
+        protocol: The release whose generation a patched build is judged by, or None.
+        done: Called with each run once it is judged.
+    """
+    played = []
+    for kafka in kafkas:
+        for case in cases:
+            scenario = scenario_of(entry, case, kafka, protocol=protocol)
+            for number in range(1, runs + 1):
+                count = f", run {number} of {runs}" if runs > 1 else ""
+                title = entry.cases[case]
+                say(f"== {entry.name} {case or ''} on {Path(kafka).name}{count}: {title}")
+                run = play(scenario, options=options, say=say)
+                one = judged(run)
+                played.append(one)
+                done(one)
+    return played
+
+
+def judged(run: RunDirectory) -> Played:
+    """Judges a run in plain Python, and writes the judgement and its report."""
+    from harness.report import write_report
+
+    results = judge(run)
+    write_judgement(run, results)
+    write_report(run)
+    return Played(run=run, results=results)
