@@ -129,6 +129,8 @@ class LocalCluster:
                 broker.await_ready()
         for broker in self._brokers.values():
             broker.await_ready()
+        for broker in self._brokers.values():
+            self._await_metadata(broker)
         if self._class_sharing is not None:
             self._class_sharing.write_archives()
 
@@ -253,6 +255,18 @@ class LocalCluster:
             waiting_for=f"broker {broker.id} to become the controller",
             last_seen=lambda: seen[0],
             remedy=f"see {broker.server_log}",
+            abort=broker.check_running,
+        )
+
+    def _await_metadata(self, broker: LocalBroker, timeout_s: float = 60) -> None:
+        """Return once the controller has told the broker of every broker."""
+        count = len(self._brokers)
+        await_until(
+            lambda: broker.known_brokers() == count,
+            timeout_s=timeout_s,
+            waiting_for=f"broker {broker.id} to know all {count} brokers",
+            last_seen=lambda: f"it knows {broker.known_brokers()}",
+            remedy="see the controller's server.log",
             abort=broker.check_running,
         )
 

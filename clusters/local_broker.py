@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +18,11 @@ from clusters.errors import BrokerExited, ClusterError, MachineError
 from clusters.leftovers import record_process
 from clusters.log_tail import last_lines
 from clusters.ports import ReservedPort, is_free
+from clusters.probe import answers, known_brokers
 from clusters.processes import Child, spawn
 from clusters.waiting import await_until
 
 _ZOOKEEPER_TIMEOUT_S = 5
-_API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +190,9 @@ class LocalBroker:
             seen["znode"] = "none" if czxid < 0 else f"czxid {czxid}"
             if czxid <= self._czxid_before:
                 return False
-            answers = self._answers()
-            seen["port"] = "answers" if answers else "no answer"
-            return answers
+            is_answering = answers(self.place.client_port.number)
+            seen["port"] = "answers" if is_answering else "no answer"
+            return is_answering
 
         if self._child is None:
             raise ClusterError(f"broker {self.id} was never started")
@@ -217,16 +215,9 @@ class LocalBroker:
             return -1
         return -1 if stat is None else int(stat.czxid)
 
-    def _answers(self) -> bool:
-        """Return whether it answers an ApiVersions request on its client port."""
-        try:
-            with socket.create_connection(
-                ("127.0.0.1", self.place.client_port.number), timeout=2
-            ) as connection:
-                connection.sendall(_API_VERSIONS_REQUEST)
-                return len(connection.recv(8)) == 8
-        except OSError:
-            return False
+    def known_brokers(self) -> int:
+        """Return how many live brokers it knows of, itself included; 0 while it is away."""
+        return known_brokers(self.place.client_port.number)
 
     def kill(self) -> None:
         """End the process with SIGKILL and return once it is gone."""

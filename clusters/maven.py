@@ -107,6 +107,18 @@ def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Pa
 
     Raises ReleaseError when an artifact does not exist, MachineError when it cannot be fetched.
     """
+    try:
+        _fetch(coordinates, name, cache, lock_file)
+    except RuntimeError as error:
+        raise ReleaseError(f"{name} cannot be had: {error}; is there such a release?") from error
+    except (OSError, ElementTree.ParseError) as error:
+        raise MachineError(
+            f"{name} could not be fetched: {error}; check the network, Maven's mirror in "
+            "settings.xml and the free space"
+        ) from error
+
+
+def _fetch(coordinates: tuple[str, ...], name: str, cache: Path, lock_file: Path) -> None:
     from jgo.env import LockFile
     from jgo.maven import MavenContext
 
@@ -126,21 +138,11 @@ def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Pa
         dependencies = [context.create_dependency(coordinate) for coordinate in coordinates]
         for dependency in dependencies:
             dependency.scope = "compile"
-        try:
-            inputs, transitive = context.resolver.resolve(dependencies)
-            wanted = [*inputs, *(d for d in transitive if d.scope in ("compile", "runtime"))]
-            with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
-                list(pool.map(lambda dependency: _take(dependency.artifact, folder), wanted))
-            lock = LockFile.from_resolved_dependencies(wanted, environment_name=name)
-        except RuntimeError as error:
-            raise ReleaseError(
-                f"{name} cannot be had: {error}; is there such a release?"
-            ) from error
-        except OSError as error:
-            raise MachineError(
-                f"{name} could not be fetched: {error}; check the network, Maven's mirror in "
-                "settings.xml and the free space"
-            ) from error
+        inputs, transitive = context.resolver.resolve(dependencies)
+        wanted = [*inputs, *(d for d in transitive if d.scope in ("compile", "runtime"))]
+        with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
+            list(pool.map(lambda dependency: _take(dependency.artifact, folder), wanted))
+        lock = LockFile.from_resolved_dependencies(wanted, environment_name=name)
         _move_all(folder, repository)
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = lock_file.with_suffix(".unfinished")

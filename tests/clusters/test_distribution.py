@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from clusters.cache import cache_directory
 from clusters.distribution import resolve
 from clusters.errors import MachineError, ReleaseError
 from clusters.java import java_home
@@ -25,6 +26,17 @@ def jar(path: Path, entries: dict[str, str]) -> None:
     with zipfile.ZipFile(path, "w") as file:
         for name, text in entries.items():
             file.writestr(name, text)
+
+
+def use_mirror(home: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """Be a user with an empty cache whose settings.xml names a mirror of the central repository."""
+    (home / ".m2").mkdir()
+    (home / ".m2" / "settings.xml").write_text(
+        "<settings><mirrors><mirror><id>m</id><mirrorOf>central</mirrorOf>"
+        f"<url>{url}</url></mirror></mirrors></settings>"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("KCHAOS_CACHE", str(home / "cache"))
 
 
 @pytest.fixture
@@ -166,18 +178,45 @@ def test_a_download_whose_checksum_is_wrong_is_refused(
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Repository) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        settings = tmp_path / ".m2" / "settings.xml"
-        settings.parent.mkdir()
-        settings.write_text(
-            "<settings><mirrors><mirror><id>m</id><mirrorOf>central</mirrorOf>"
-            f"<url>http://127.0.0.1:{server.server_port}</url></mirror></mirrors></settings>"
-        )
-        monkeypatch.setenv("HOME", str(tmp_path))
-        monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
+        use_mirror(tmp_path, monkeypatch, f"http://127.0.0.1:{server.server_port}")
         with pytest.raises(MachineError, match="its repository says 0000"):
             resolve("1.1.1")
         server.shutdown()
     assert not (tmp_path / "cache" / "kafka").exists()
+
+
+def test_an_answer_that_is_no_pom_is_the_networks_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Portal(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(404 if self.path.endswith(".sha1") else 200)
+            self.end_headers()
+            self.wfile.write(b"<html><p>Please log in<br></html>")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Portal) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        use_mirror(tmp_path, monkeypatch, f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(MachineError, match="check the network"):
+            resolve("1.1.1")
+        server.shutdown()
+
+
+@pytest.mark.cluster
+def test_what_the_users_own_maven_repository_has_is_not_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = resolve("1.1.1")
+    monkeypatch.setenv("M2_REPO", str(cache_directory() / "maven"))
+    use_mirror(tmp_path, monkeypatch, "http://127.0.0.1:9")
+
+    copied = resolve("1.1.1")
+
+    assert [jar.name for jar in copied.class_path] == [jar.name for jar in fetched.class_path]
+    assert all((tmp_path / "cache") in jar.parents and jar.is_file() for jar in copied.class_path)
 
 
 @pytest.mark.cluster
