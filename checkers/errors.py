@@ -3,7 +3,8 @@
 CheckError
 ├── RunDirectoryError    the run directory is torn, not sealed, or from a newer kchaos
 ├── ScenarioDataError    recorded data on disk does not have the documented shape
-└── ModelError           an action that the model's own state makes impossible
+├── ModelError           an action that the model's own state makes impossible
+└── SparkError           Spark cannot be started or used here
 """
 
 
@@ -21,3 +22,7 @@ class ScenarioDataError(CheckError):
 
 class ModelError(CheckError):
     """An action cannot happen in the model's present state; the message names both."""
+
+
+class SparkError(CheckError):
+    """Spark cannot be started or used here; the message says why and what to do."""

@@ -44,7 +44,7 @@ def partition_directories(log_directory: Path) -> tuple[Path, ...]:
     return tuple(
         path
         for path in sorted(log_directory.iterdir())
-        if path.is_dir() and _topic_partition(path.name) is not None
+        if path.is_dir() and topic_partition(path.name) is not None
     )
 
 
@@ -81,7 +81,7 @@ def read_partition(directory: Path, *, decode_records: bool = True) -> Partition
     **Does not verify**: that no offset is missing, which compaction and deletion permit and only
     another replica or a prediction can tell; index, time index and producer state files.
     """
-    name = _topic_partition(directory.name)
+    name = topic_partition(directory.name)
     if name is None:
         raise SegmentError(
             f"{directory}: the name of a live partition's directory is a topic, a dash and a"
@@ -93,12 +93,12 @@ def read_partition(directory: Path, *, decode_records: bool = True) -> Partition
     files = segment_files(directory)
     for path in files:
         contents = read_segment_file(path, decode_records=decode_records)
-        findings += _overlap_findings(batches, contents.batches)
+        findings += overlap_findings(batches, contents.batches)
         batches += contents.batches
         findings += [
-            _inner_tail(finding) if path != files[-1] else finding for finding in contents.findings
+            inner_tail(finding) if path != files[-1] else finding for finding in contents.findings
         ]
-    entries, checkpoint_findings = _epoch_entries(directory / EPOCH_CHECKPOINT_NAME)
+    entries, checkpoint_findings = checkpoint_entries(directory / EPOCH_CHECKPOINT_NAME)
     findings += checkpoint_findings
     if entries is not None:
         findings += epoch_findings(entries, batches)
@@ -129,7 +129,8 @@ def read_segment_file(path: Path, *, decode_records: bool = True) -> SegmentCont
             )
 
 
-def _topic_partition(name: str) -> tuple[str, int] | None:
+def topic_partition(name: str) -> tuple[str, int] | None:
+    """Return topic and partition from a directory's name; None unless it is a live partition's."""
     # A suffix such as -delete, -future or -stray leaves no number at the end.
     topic, dash, number = name.rpartition("-")
     if not (dash and topic and number.isascii() and number.isdigit()):
@@ -137,7 +138,11 @@ def _topic_partition(name: str) -> tuple[str, int] | None:
     return topic, int(number)
 
 
-def _overlap_findings(earlier: Sequence[Batch], later: Sequence[Batch]) -> list[Finding]:
+def overlap_findings(earlier: Sequence[Batch], later: Sequence[Batch]) -> list[Finding]:
+    """Return "corrupt-batch" if a segment begins below the end of the segments before it.
+
+    `later` is the segment's batches; of `earlier`, those before it, only the last one matters.
+    """
     if not earlier or not later or later[0].base_offset > earlier[-1].last_offset:
         return []
     last, first = earlier[-1], later[0]
@@ -158,7 +163,8 @@ def _overlap_findings(earlier: Sequence[Batch], later: Sequence[Batch]) -> list[
     ]
 
 
-def _inner_tail(finding: Finding) -> Finding:
+def inner_tail(finding: Finding) -> Finding:
+    """Return the finding as it counts in a segment that is not the last: no tail is allowed there."""
     if finding.kind not in _TAIL_KINDS:
         return finding
     return replace(
@@ -169,7 +175,11 @@ def _inner_tail(finding: Finding) -> Finding:
     )
 
 
-def _epoch_entries(path: Path) -> tuple[tuple[EpochEntry, ...] | None, list[Finding]]:
+def checkpoint_entries(path: Path) -> tuple[tuple[EpochEntry, ...] | None, list[Finding]]:
+    """Return the entries of a leader epoch checkpoint, None without a readable one, and findings.
+
+    Raises `OSError` if the file is there and cannot be read.
+    """
     if not path.exists():
         return None, []
     try:
