@@ -13,7 +13,7 @@ from checkers.model.epoch_cache import (
     truncate_from_start,
 )
 from checkers.model.events import PartitionState, TopicPartition
-from checkers.model.generations import FollowerLog
+from checkers.model.generation import FollowerLog
 from checkers.model.log import UnexpectedAppendOffset
 from checkers.model.prediction import Truncation
 from checkers.model.state import (
@@ -68,7 +68,10 @@ def truncate(cluster: Cluster, broker: Broker, partition: TopicPartition, offset
     """Truncate log and epoch cache to an offset, and record it if the log changed."""
     replica = broker.replicas[partition]
     before = replica.log.log_end_offset
-    truncated = replica.log.truncate_to(offset)
+    truncated = replica.log.truncate_to(
+        offset, ends_at_batch_edge=broker.generation.ends_at_batch_edge
+    )
+    offset = min(offset, replica.log.log_end_offset)
     if truncated or broker.generation.truncates_cache_at_log_end:
         replica.entries = truncate_from_end(replica.entries, offset)
     if not truncated:
@@ -107,7 +110,10 @@ def truncate_by_answer(
     before = (fetch.fetch_offset, fetch.state, log_end_offset, entries)
     truncate(cluster, broker, partition, truncation.offset)
     fetch.fetch_offset = truncation.offset
-    fetch.state = FetcherState.FETCHING if truncation.completed else FetcherState.TRUNCATING
+    if generation.ends_at_batch_edge:
+        fetch.fetch_offset = min(truncation.offset, replica.log.log_end_offset)
+    completed = truncation.completed or generation.truncates_on_fetch
+    fetch.state = FetcherState.FETCHING if completed else FetcherState.TRUNCATING
     after = (fetch.fetch_offset, fetch.state, replica.log.log_end_offset, replica.entries)
     return before != after
 
@@ -127,15 +133,14 @@ def handle_epoch_answer(
     asked: Asked,
     answer: EpochAnswer,
 ) -> bool:
-    """Handle one partition of an answered OffsetForLeaderEpoch; returns whether anything changed."""
+    """Handle one partition of an answered OffsetForLeaderEpoch; return whether a thing changed."""
     fetch = thread.partitions.get(partition)
     if fetch is None:
         return False
     if broker.generation.checks_epoch_of_answer and asked.leader_epoch != fetch.leader_epoch:
         return False
     if answer.error == "FENCED_LEADER_EPOCH":
-        _stop_partition(broker, thread, partition)
-        return True
+        return _fenced(broker, thread, partition, asked)
     if answer.error:
         return False
     return truncate_by_answer(cluster, broker, partition, answer.end, fetch)
@@ -149,7 +154,7 @@ def handle_fetch_answer(
     asked: Asked,
     answer: FetchAnswer,
 ) -> bool:
-    """Handle one partition of a Fetch response; returns whether anything changed."""
+    """Handle one partition of a Fetch response; return whether a thing changed."""
     fetch = thread.partitions.get(partition)
     if (
         fetch is None
@@ -158,13 +163,14 @@ def handle_fetch_answer(
     ):
         return False
     if answer.error == "FENCED_LEADER_EPOCH":
-        _stop_partition(broker, thread, partition)
-        return True
+        return _fenced(broker, thread, partition, asked)
     if answer.error == "OFFSET_OUT_OF_RANGE":
         return _reset_offset(cluster, broker, partition, fetch)
     if answer.error:
         return False
     if answer.diverging is not None:
+        if broker.generation.trusts_diverging_high_watermark:
+            _set_high_watermark(broker.replicas[partition], answer.high_watermark)
         return truncate_by_answer(cluster, broker, partition, answer.diverging, fetch)
     return _append(broker, thread, partition, fetch, answer)
 
@@ -207,15 +213,20 @@ def _append(
         return True
     leading.assign_epochs_of(broker, replica, answer.batches)
     fetch.fetch_offset = replica.log.log_end_offset
-    high_watermark = min(replica.log.log_end_offset, answer.high_watermark)
-    moved = high_watermark != replica.high_watermark
-    if moved:
-        replica.set_high_watermark(high_watermark)
+    moved = _set_high_watermark(replica, answer.high_watermark)
     if answer.log_start_offset > replica.log.log_start_offset:
         replica.log.log_start_offset = answer.log_start_offset
         replica.entries = truncate_from_start(replica.entries, answer.log_start_offset)
         moved = True
     return moved or bool(answer.batches)
+
+
+def _set_high_watermark(replica: Replica, leaders: int) -> bool:
+    high_watermark = min(replica.log.log_end_offset, leaders)
+    if high_watermark == replica.high_watermark:
+        return False
+    replica.set_high_watermark(high_watermark)
+    return True
 
 
 def _fail(broker: Broker, thread: FetcherThread, partition: TopicPartition) -> None:
@@ -226,10 +237,15 @@ def _fail(broker: Broker, thread: FetcherThread, partition: TopicPartition) -> N
         thread.is_dead = True
 
 
-def _stop_partition(broker: Broker, thread: FetcherThread, partition: TopicPartition) -> None:
+def _fenced(broker: Broker, thread: FetcherThread, partition: TopicPartition, asked: Asked) -> bool:
+    """Stop a partition whose epoch is older than the leader's, until the next LeaderAndIsr."""
+    fetch = thread.partitions[partition]
+    if broker.generation.retries_when_fenced and asked.leader_epoch != fetch.leader_epoch:
+        return False
     thread.partitions.pop(partition)
     if broker.generation.fails_partition_only:
         broker.failed.add(partition)
+    return True
 
 
 def _reset_offset(

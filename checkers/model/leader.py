@@ -45,6 +45,7 @@ def become_leader(
         if follower != broker.broker:
             view = replica.views.setdefault(follower, FollowerView())
             view.is_caught_up = follower in state.isr
+            view.may_join_isr = False
             view.last_leader_end_offset = log_end_offset
     increment_high_watermark(cluster, broker, partition)
 
@@ -169,6 +170,18 @@ def increment_high_watermark(cluster: Cluster, broker: Broker, partition: TopicP
     return True
 
 
+def note_isr_candidate(broker: Broker, replica: Replica, view: FollowerView) -> None:
+    """Remember whether a follower was ever far enough to join the ISR (Partition.maybeExpandIsr).
+
+    Up to 2.0.0 its log end offset had to reach the high watermark; since KAFKA-7128 the start of
+    the leader's epoch too.
+    """
+    needed = replica.high_watermark
+    if broker.generation.isr_needs_epoch_start:
+        needed = max(needed, replica.epoch_start_offset)
+    view.may_join_isr = view.may_join_isr or view.log_end_offset >= needed
+
+
 def complete_produces(cluster: Cluster, broker: Broker, replica: Replica) -> None:
     """Complete produces with acks=all that the high watermark has reached."""
     enough = len(replica.isr) >= broker.configuration.min_insync_replicas
@@ -233,6 +246,7 @@ def _update_view(
     view.log_end_offset = offset
     view.last_leader_end_offset = end_offset
     moved = increment_high_watermark(cluster, broker, partition)
+    note_isr_candidate(broker, replica, view)
     return moved or before != (view.log_end_offset, view.is_caught_up)
 
 

@@ -7,11 +7,11 @@ from checkers.model.prediction import PredictedBatch
 from checkers.segments.batch import Record, payload_digest
 
 
-class OffsetOutOfRange(Exception):  # noqa: N818 - Kafka's own name of the error
+class OffsetOutOfRange(Exception):
     """The read began before the log's start offset or beyond its end offset."""
 
 
-class UnexpectedAppendOffset(Exception):  # noqa: N818 - Kafka's own name of the exception
+class UnexpectedAppendOffset(Exception):
     """A follower was given a batch that begins before its log end offset.
 
     Kafka's UnexpectedAppendOffsetException (1.0.2, 1.1.1 and later; an IllegalArgumentException
@@ -70,8 +70,13 @@ class Log:
             return ()
         return tuple(batch for batch in self.batches if batch.last_offset >= offset)
 
-    def truncate_to(self, target_offset: int) -> bool:
+    def truncate_to(self, target_offset: int, *, ends_at_batch_edge: bool = False) -> bool:
         """Remove every batch that reaches to or beyond the target; the log then ends at the target.
+
+        Args:
+            target_offset: The new log end offset.
+            ends_at_batch_edge: Let the log end after the last batch that is left, as no release
+                does but KIP-279's text says.
 
         Returns:
             False when the target is the log end offset or beyond, and nothing was done.
@@ -80,7 +85,7 @@ class Log:
         if target_offset >= self.log_end_offset:
             return False
         self.batches = [batch for batch in self.batches if batch.last_offset < target_offset]
-        self.log_end_offset = target_offset
+        self.log_end_offset = self.end_offset_on_disk() if ends_at_batch_edge else target_offset
         self.log_start_offset = min(self.log_start_offset, target_offset)
         return True
 

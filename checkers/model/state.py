@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from checkers.model.epoch_cache import Entries, EpochEnd
+from checkers.model.epoch_cache import UNDEFINED, Entries, EpochEnd
 from checkers.model.events import (
     CutLink,
     Hold,
@@ -13,7 +13,7 @@ from checkers.model.events import (
     StartBroker,
     TopicPartition,
 )
-from checkers.model.generations import Generation
+from checkers.model.generation import Generation
 from checkers.model.log import Log
 from checkers.model.prediction import (
     DisallowedDecision,
@@ -48,11 +48,14 @@ class FollowerView:
         log_end_offset: Offset of its last fetch, -1 before the first.
         is_caught_up: Whether its last fetch reached the leader's end; within
             `replica.lag.time.max.ms` such a follower counts although it is outside the ISR.
+        last_leader_end_offset: The leader's log end offset at the fetch before.
+        may_join_isr: Whether at any time in this leader epoch it was far enough for the ISR.
     """
 
     log_end_offset: int = -1
     is_caught_up: bool = False
     last_leader_end_offset: int = 0
+    may_join_isr: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,7 +150,7 @@ class EpochAnswer:
     """What a leader answers to an OffsetForLeaderEpoch for one partition."""
 
     error: str = ""
-    end: EpochEnd = EpochEnd(-1, -1)
+    end: EpochEnd = UNDEFINED
 
 
 Answer = FetchAnswer | EpochAnswer
@@ -189,6 +192,7 @@ class Broker:
     configuration: StartBroker
     is_running: bool = True
     is_paused: bool = False
+    was_stopped_cleanly: bool = True
     replicas: dict[TopicPartition, Replica] = field(default_factory=dict)
     threads: dict[int, FetcherThread] = field(default_factory=dict)
     failed: set[TopicPartition] = field(default_factory=set)

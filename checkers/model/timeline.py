@@ -3,8 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from checkers.errors import ModelError
-from checkers.model import controller, leader, replication
-from checkers.model.epoch_cache import Entries, truncate_from_end, truncate_from_start
+from checkers.model import controller, decisions, leader, replication
+from checkers.model.epoch_cache import (
+    Entries,
+    latest_epoch,
+    truncate_from_end,
+    truncate_from_start,
+)
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -24,9 +29,16 @@ from checkers.model.events import (
     StopBroker,
     TopicCreated,
     TopicPartition,
+    event_to_json,
 )
-from checkers.model.generations import Generation, generation_for
-from checkers.model.prediction import PredictedProduce, PredictedReplica, Prediction
+from checkers.model.generation import Generation
+from checkers.model.generations import generation_for
+from checkers.model.prediction import (
+    DisallowedDecision,
+    PredictedProduce,
+    PredictedReplica,
+    Prediction,
+)
 from checkers.model.state import Broker, Cluster, Replica, Role
 
 
@@ -52,6 +64,8 @@ def predict(
             if isinstance(event, Snapshot):
                 snapshots[event.label] = snapshot(cluster)
             else:
+                if isinstance(event, PartitionState):
+                    _judge(cluster, index, event)
                 apply(cluster, event, generations or {})
                 replication.settle(cluster)
         except ModelError as error:
@@ -111,6 +125,14 @@ def snapshot(cluster: Cluster) -> tuple[PredictedReplica, ...]:
     )
 
 
+def _judge(cluster: Cluster, index: int, event: PartitionState) -> None:
+    reason = decisions.reason_against(cluster, event)
+    if reason:
+        cluster.disallowed.append(
+            DisallowedDecision(index=index, decision=event_to_json(event), reason=reason)
+        )
+
+
 def _start(cluster: Cluster, event: StartBroker, generation: Generation | None) -> None:
     generation = generation or generation_for(
         event.release,
@@ -137,6 +159,8 @@ def _load(broker: Broker, replica: Replica) -> None:
     replica.log.reload()
     if not broker.generation.keeps_epochs:
         replica.entries = ()
+    elif not broker.was_stopped_cleanly:
+        _recover_epochs(broker, replica)
     replica.entries = truncate_from_end(replica.entries, replica.log.log_end_offset)
     replica.entries = truncate_from_start(replica.entries, replica.log.log_start_offset)
     replica.high_watermark = min(replica.checkpointed, replica.log.log_end_offset)
@@ -156,10 +180,9 @@ def _stop(cluster: Cluster, event: StopBroker) -> None:
             replica.checkpointed = replica.high_watermark
         if event.clean or event.checkpointed is not None:
             replica.high_watermarks = {replica.checkpointed}
-        if not event.clean:
-            _recover_epochs(broker, replica)
         replica.forget()
     broker.is_running = broker.is_paused = False
+    broker.was_stopped_cleanly = event.clean
     broker.threads = {}
     broker.failed = set()
     broker.delayed_produces = []
@@ -168,12 +191,10 @@ def _stop(cluster: Cluster, event: StopBroker) -> None:
 
 def _recover_epochs(broker: Broker, replica: Replica) -> None:
     """Assign epochs again from the batches, as recovery after an unclean stop does."""
-    if not broker.generation.keeps_epochs:
-        return
     entries: Entries = replica.entries
+    first = 0 if broker.generation.recovers_epoch_zero else 1
     for batch in replica.log.batches:
-        recovers = batch.leader_epoch > 0 or broker.generation.recovers_epoch_zero
-        if batch.magic >= 2 and recovers:
+        if batch.magic >= 2 and batch.leader_epoch >= max(first, latest_epoch(entries) + 1):
             entries = broker.generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
     replica.entries = entries
 

@@ -13,7 +13,7 @@ from checkers.model.epoch_cache import (
     end_of_epoch,
     latest_epoch,
 )
-from checkers.model.generations import Rule
+from checkers.model.generation import Rule
 
 
 def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:

@@ -15,7 +15,7 @@ from checkers.model.epoch_cache import (
     end_of_epoch,
     latest_epoch,
 )
-from checkers.model.generations import FollowerLog, Rule, TruncationState, Versions
+from checkers.model.generation import FollowerLog, Rule, TruncationState, Versions
 
 
 def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:

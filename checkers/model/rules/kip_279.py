@@ -6,7 +6,7 @@ inter-broker protocol 2.0-IV0 on; before it the answer has no epoch and the old 
 """
 
 from checkers.model.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
-from checkers.model.generations import FollowerLog, Rule, TruncationState
+from checkers.model.generation import FollowerLog, Rule, TruncationState
 
 
 def truncate(answer: EpochEnd, follower: FollowerLog) -> TruncationState:

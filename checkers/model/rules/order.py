@@ -1,13 +1,54 @@
-"""Every rule, in the order in which a generation is composed of them."""
+"""Every rule, in the order in which a generation is composed of them: the later one wins."""
 
-from checkers.model.generations import Rule
-from checkers.model.rules import kafka_7415, kip_101, kip_279
+from checkers.model.generation import Rule
+from checkers.model.rules import (
+    documents,
+    high_watermark,
+    high_watermark_in_log,
+    kafka_7128,
+    kafka_7164,
+    kafka_7414,
+    kafka_7415,
+    kafka_7601,
+    kafka_7786,
+    kafka_7897,
+    kafka_9654,
+    kafka_10432,
+    kafka_10706,
+    kip_101,
+    kip_279,
+    kip_320,
+    kip_380,
+    kip_461,
+    truncation_on_fetch,
+)
 
 RULES: tuple[Rule, ...] = (
+    high_watermark.HIGH_WATERMARK,
     kip_101.KIP_101,
     kip_101.EPOCH_REQUEST_0,
     kip_101.INITIAL_FETCH_OFFSET,
     kip_279.KIP_279,
     kip_279.EPOCH_REQUEST_1,
+    kafka_7128.KAFKA_7128,
+    kafka_7164.KAFKA_7164,
+    kafka_7414.KAFKA_7414,
     kafka_7415.KAFKA_7415,
+    kip_320.KIP_320,
+    kip_320.EPOCH_REQUEST_2,
+    kip_320.FETCH_10,
+    kafka_7786.KAFKA_7786,
+    kafka_7897.KAFKA_7897,
+    kafka_7897.EPOCH_ZERO,
+    kip_380.KIP_380,
+    kafka_7601.KAFKA_7601,
+    kip_461.KIP_461,
+    high_watermark_in_log.HIGH_WATERMARK_IN_LOG,
+    kafka_9654.KAFKA_9654,
+    kafka_10432.KAFKA_10432,
+    kafka_10706.KAFKA_10706,
+    truncation_on_fetch.KAFKA_10554,
+    truncation_on_fetch.KAFKA_14704,
+    documents.BATCH_EDGE,
+    documents.HIGH_WATERMARK_AT_LAST,
 )

@@ -1,0 +1,138 @@
+"""What one broker does, as a value: one field for each thing that differs between releases."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from checkers.model.epoch_cache import Entries, EpochEnd
+
+Version = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """What a broker's generation is composed from.
+
+    Attributes:
+        release: The binary, as four numbers: 1.1.1 is (1, 1, 1, 0), 0.10.2.2 is (0, 10, 2, 2).
+        inter_broker_protocol: Four numbers, the last one the IV: "2.7-IV1" is (2, 7, 0, 1).
+        magic: 0, 1 or 2, from the message format.
+    """
+
+    release: Version
+    inter_broker_protocol: Version
+    magic: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncationState:
+    """What a follower does with an epoch's end: truncate to the offset, and whether that is all."""
+
+    offset: int
+    completed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerLog:
+    """What a follower's truncation rule looks at.
+
+    Attributes:
+        end_of_epoch: The follower's own answer to an epoch, from its own cache.
+        log_end_offset: Exclusive.
+        fetch_offset: The fetcher's offset for the partition; at first the high watermark that the
+            replica had when it became a follower, later where a round of truncation left it.
+        high_watermark: The replica's present high watermark.
+    """
+
+    end_of_epoch: Callable[[int], EpochEnd]
+    log_end_offset: int
+    fetch_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """What one broker does, one field a rule; the defaults are what 0.10.2 does.
+
+    Attributes:
+        name: Release, then what differs from that release's own protocol and format.
+        versions: What it was composed from.
+        rules: Names of the rules that changed it, in the order in which they did.
+        keeps_epochs: Whether the replicas have a leader epoch cache at all.
+        assign_epoch: (entries, epoch, offset) to the entries with that epoch's start.
+        assigns_epoch_on_election: Whether a new leader notes its epoch before any append.
+        ends_at_batch_edge: Whether a truncation inside a batch takes the log end offset to the
+            batch's start; no release does that, but KIP-279 believes it.
+        clears_cache_on_old_format: Whether appending magic 0 or 1 empties the cache.
+        recovers_epoch_zero: Whether epoch 0 comes back from the batches after an unclean stop.
+        truncates_cache_at_log_end: Whether a truncation to the log end offset or beyond still
+            drops cached epochs from there on.
+        answer_epoch: (entries, requested epoch, log end offset) to the leader's answer.
+        answers_with_epoch: Whether the leader can tell the epoch in its answer (version 1).
+        checks_leader_epoch: Whether the leader compares a request's current leader epoch.
+        isr_needs_epoch_start: Whether a follower must have reached the start of the leader's epoch
+            to join the ISR.
+        truncates_on_become_follower: Whether the log is cut at the high watermark at once.
+        epoch_request_version: Version of OffsetForLeaderEpoch that the follower sends, None if it
+            sends none.
+        asks_without_epoch: Whether a follower with an empty cache asks for epoch -1.
+        sends_leader_epoch: Whether Fetch carries the current leader epoch (version 9 and later).
+        truncates_on_fetch: Whether truncation follows from the Fetch response.
+        truncate: (answer, follower) to what the follower does with the leader's answer.
+        skips_known_leader: (same leader, known epoch, new epoch) to whether a LeaderAndIsr leaves
+            the follower as it is.
+        retries_when_fenced: Whether a follower that was fenced under an older epoch than its own
+            tries again, in place of stopping the partition.
+        trusts_diverging_high_watermark: Whether a diverging Fetch response moves the follower's
+            high watermark before the truncation.
+        checks_epoch_of_answer: Whether an answer that was asked under another leader epoch is
+            ignored.
+        fails_partition_only: Whether a failing append stops one partition, not the thread.
+        exits_on_shorter_leader: Whether a broker ends itself when a leader's log is shorter and
+            unclean elections are off.
+        lowers_high_watermark: Whether a truncation takes the high watermark down with the log.
+        sees_bounces: Whether a controller tells a restarted broker from one that never left.
+    """
+
+    name: str
+    versions: Versions
+    assign_epoch: Callable[[Entries, int, int], Entries]
+    answer_epoch: Callable[[Entries, int, int], EpochEnd]
+    truncate: Callable[[EpochEnd, FollowerLog], TruncationState]
+    skips_known_leader: Callable[[bool, int, int], bool]
+    rules: tuple[str, ...] = ()
+    keeps_epochs: bool = False
+    assigns_epoch_on_election: bool = False
+    ends_at_batch_edge: bool = False
+    clears_cache_on_old_format: bool = False
+    recovers_epoch_zero: bool = True
+    truncates_cache_at_log_end: bool = False
+    answers_with_epoch: bool = False
+    checks_leader_epoch: bool = False
+    isr_needs_epoch_start: bool = False
+    truncates_on_become_follower: bool = True
+    epoch_request_version: int | None = None
+    asks_without_epoch: bool = False
+    sends_leader_epoch: bool = False
+    truncates_on_fetch: bool = False
+    retries_when_fenced: bool = False
+    trusts_diverging_high_watermark: bool = False
+    checks_epoch_of_answer: bool = False
+    fails_partition_only: bool = False
+    exits_on_shorter_leader: bool = True
+    lowers_high_watermark: bool = False
+    sees_bounces: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One change of the protocol.
+
+    Attributes:
+        name: The KIP or Jira that made it.
+        applies: Whether a broker of these versions follows it.
+        changes: The fields of `Generation` that it sets.
+    """
+
+    name: str
+    applies: Callable[[Versions], bool]
+    changes: Mapping[str, object] = field(default_factory=dict)
