@@ -2,8 +2,7 @@
 
 Names are Kafka's in snake case, with two liberties: what a message calls ``Name``, ``TopicName``
 or ``Topic`` is ``topic`` here, and ``PartitionIndex`` is ``partition``, so that one piece of code
-can find the partitions of any message. Responses of the control APIs are read only as far as a
-link record shows them.
+can find the partitions of any message.
 
 Source: the message definitions of Kafka 3.9 (they still describe every version), compared with
 ``Protocol.java`` of 0.10.2 and the request classes of 1.1 for the versions of that time.
@@ -13,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clusters.links import control_layouts as control
 from clusters.links.api_keys import ApiKey
 from clusters.links.wire import Field, array, plain, tagged
 
@@ -191,177 +191,6 @@ _OFFSET_FOR_LEADER_EPOCH_RESPONSE = (
     ),
 )
 
-_LEADER_AND_ISR_PARTITION = (
-    plain("topic", "string", 0, 1),
-    plain("partition", "int32"),
-    plain("controller_epoch", "int32"),
-    plain("leader", "int32"),
-    plain("leader_epoch", "int32"),
-    array("isr", "int32"),
-    plain("partition_epoch", "int32"),
-    array("replicas", "int32"),
-    array("adding_replicas", "int32", 3),
-    array("removing_replicas", "int32", 3),
-    plain("is_new", "bool", 1),
-    plain("leader_recovery_state", "int8", 6),
-)
-
-_LEADER_AND_ISR_REQUEST = (
-    plain("controller_id", "int32"),
-    plain("is_kraft_controller", "bool", 7),
-    plain("controller_epoch", "int32"),
-    plain("broker_epoch", "int64", 2),
-    plain("type", "int8", 5),
-    array("ungrouped_partitions", _LEADER_AND_ISR_PARTITION, 0, 1),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            plain("topic_id", "uuid", 5),
-            array("partitions", _LEADER_AND_ISR_PARTITION),
-        ),
-        2,
-    ),
-    plain("live_leaders", "rest"),
-)
-
-_LEADER_AND_ISR_ERROR = (
-    plain("topic", "string", 0, 4),
-    plain("partition", "int32"),
-    plain("error_code", "int16"),
-)
-
-_LEADER_AND_ISR_RESPONSE = (
-    plain("error_code", "int16"),
-    array("ungrouped_partitions", _LEADER_AND_ISR_ERROR, 0, 4),
-    array(
-        "topics",
-        (plain("topic_id", "uuid"), array("partitions", _LEADER_AND_ISR_ERROR)),
-        5,
-    ),
-)
-
-_STOP_REPLICA_REQUEST = (
-    plain("controller_id", "int32"),
-    plain("is_kraft_controller", "bool", 4),
-    plain("controller_epoch", "int32"),
-    plain("broker_epoch", "int64", 1),
-    plain("delete_partitions", "bool", 0, 2),
-    array("ungrouped_partitions", (plain("topic", "string"), plain("partition", "int32")), 0, 0),
-    array("topics", (plain("topic", "string"), array("partitions", "int32")), 1, 2),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("leader_epoch", "int32"),
-                    plain("delete_partition", "bool"),
-                ),
-            ),
-        ),
-        3,
-    ),
-)
-
-_STOP_REPLICA_RESPONSE = (
-    plain("error_code", "int16"),
-    array(
-        "ungrouped_partitions",
-        (plain("topic", "string"), plain("partition", "int32"), plain("error_code", "int16")),
-    ),
-)
-
-_UPDATE_METADATA_PARTITION = (
-    plain("topic", "string", 0, 4),
-    plain("partition", "int32"),
-    plain("controller_epoch", "int32"),
-    plain("leader", "int32"),
-    plain("leader_epoch", "int32"),
-    array("isr", "int32"),
-    plain("partition_epoch", "int32"),
-    array("replicas", "int32"),
-    array("offline_replicas", "int32", 4),
-)
-
-_UPDATE_METADATA_REQUEST = (
-    plain("controller_id", "int32"),
-    plain("is_kraft_controller", "bool", 8),
-    plain("controller_epoch", "int32"),
-    plain("broker_epoch", "int64", 5),
-    array("ungrouped_partitions", _UPDATE_METADATA_PARTITION, 0, 4),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            plain("topic_id", "uuid", 7),
-            array("partitions", _UPDATE_METADATA_PARTITION),
-        ),
-        5,
-    ),
-    plain("live_brokers", "rest"),
-)
-
-_CONTROLLED_SHUTDOWN_REQUEST = (
-    plain("broker_id", "int32"),
-    plain("broker_epoch", "int64", 2),
-)
-
-_ALTER_PARTITION_REQUEST = (
-    plain("broker_id", "int32"),
-    plain("broker_epoch", "int64"),
-    array(
-        "topics",
-        (
-            plain("topic", "string", 0, 1),
-            plain("topic_id", "uuid", 2),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("leader_epoch", "int32"),
-                    array("new_isr", "int32", 0, 2),
-                    array(
-                        "new_isr_with_epochs",
-                        (plain("broker_id", "int32"), plain("broker_epoch", "int64")),
-                        3,
-                    ),
-                    plain("leader_recovery_state", "int8", 1),
-                    plain("partition_epoch", "int32"),
-                ),
-            ),
-        ),
-    ),
-)
-
-_ALTER_PARTITION_RESPONSE = (
-    plain("throttle_time_ms", "int32"),
-    plain("error_code", "int16"),
-    array(
-        "topics",
-        (
-            plain("topic", "string", 0, 1),
-            plain("topic_id", "uuid", 2),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("error_code", "int16"),
-                    plain("leader", "int32"),
-                    plain("leader_epoch", "int32"),
-                    array("isr", "int32"),
-                    plain("leader_recovery_state", "int8", 1),
-                    plain("partition_epoch", "int32"),
-                ),
-            ),
-        ),
-    ),
-)
-
-_ERROR_ONLY = (plain("error_code", "int16"), plain("rest", "rest"))
-
 LAYOUTS: dict[int, Layout] = {
     ApiKey.FETCH: Layout(
         newest=17, flexible_since=12, request=_FETCH_REQUEST, response=_FETCH_RESPONSE
@@ -372,17 +201,26 @@ LAYOUTS: dict[int, Layout] = {
     ApiKey.LEADER_AND_ISR: Layout(
         newest=7,
         flexible_since=4,
-        request=_LEADER_AND_ISR_REQUEST,
-        response=_LEADER_AND_ISR_RESPONSE,
+        request=control.LEADER_AND_ISR_REQUEST,
+        response=control.LEADER_AND_ISR_RESPONSE,
     ),
     ApiKey.STOP_REPLICA: Layout(
-        newest=4, flexible_since=2, request=_STOP_REPLICA_REQUEST, response=_STOP_REPLICA_RESPONSE
+        newest=4,
+        flexible_since=2,
+        request=control.STOP_REPLICA_REQUEST,
+        response=control.STOP_REPLICA_RESPONSE,
     ),
     ApiKey.UPDATE_METADATA: Layout(
-        newest=8, flexible_since=6, request=_UPDATE_METADATA_REQUEST, response=_ERROR_ONLY
+        newest=8,
+        flexible_since=6,
+        request=control.UPDATE_METADATA_REQUEST,
+        response=control.ERROR_ONLY,
     ),
     ApiKey.CONTROLLED_SHUTDOWN: Layout(
-        newest=3, flexible_since=3, request=_CONTROLLED_SHUTDOWN_REQUEST, response=_ERROR_ONLY
+        newest=3,
+        flexible_since=3,
+        request=control.CONTROLLED_SHUTDOWN_REQUEST,
+        response=control.ERROR_ONLY,
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Layout(
         newest=4,
@@ -393,8 +231,8 @@ LAYOUTS: dict[int, Layout] = {
     ApiKey.ALTER_PARTITION: Layout(
         newest=3,
         flexible_since=0,
-        request=_ALTER_PARTITION_REQUEST,
-        response=_ALTER_PARTITION_RESPONSE,
+        request=control.ALTER_PARTITION_REQUEST,
+        response=control.ALTER_PARTITION_RESPONSE,
     ),
 }
 

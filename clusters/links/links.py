@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
+from clusters.links.conversation import Office, Port
+from clusters.links.details import TopicNames
 from clusters.links.errors import LinkError, RuleRefused
-from clusters.links.messages import TopicNames
 from clusters.links.records import Journal, LinkCounts, LinkKey, LinkRecord
-from clusters.links.relay import Connection, Office, Port
+from clusters.links.relay import Connection
 from clusters.links.rules import Board, Cut, CutStyle, Delay, Hold, Match
 
 _BARRIER_S = 1.0
@@ -169,7 +170,8 @@ class Links:
         """The records from sequence number ``since`` on (inclusive), oldest first.
 
         Fetches that say nothing new (no records, no error, the same offsets and high watermark as
-        before on their connection) are counted and not recorded. The newest 200 000 are kept.
+        before on their connection) are counted and not recorded. The newest 50 000 are kept;
+        the sink gets them all.
         """
         return self._journal.log(since)
 

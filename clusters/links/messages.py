@@ -7,37 +7,32 @@ from __future__ import annotations
 
 import re
 import struct
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from clusters.links.api_keys import ApiKey
+from clusters.links.details import Direction, TopicNames, detail_of, partitions_of
 from clusters.links.layouts import LAYOUTS, PARTITION_API_KEYS, Layout
 from clusters.links.sessions import FetchSessions, PartitionKey
 from clusters.links.wire import (
     BytesEndEarly,
     MalformedMessage,
     Reader,
-    Records,
     Step,
     compiled,
     decode,
     read_string,
 )
 
-Direction = Literal["request", "response"]
 TopicPartition = tuple[str, int]
 
 _REQUEST_HEADER = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
-_BATCH_START = struct.Struct(">qi")
-_LAST_OFFSET_DELTA = struct.Struct(">i")
 _CLIENT_ID_OF_BROKER = re.compile(r"(\d+)|broker-(\d+)-.*")
 _HIGHEST_API_KEY = 255
-_MOST_BATCHES = 10_000
-# Requests that name partitions in a body that this module does not read.
+# Requests that name partitions in a body that this module does not read; so may unknown ones.
 _UNREAD_PARTITIONS = frozenset(
     {
         ApiKey.PRODUCE,
@@ -48,49 +43,12 @@ _UNREAD_PARTITIONS = frozenset(
         ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.ADD_PARTITIONS_TO_TXN,
         ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.ENVELOPE,
     }
 )
-_LEFT_OUT = frozenset(
-    {
-        "max_wait_ms",
-        "min_bytes",
-        "max_bytes",
-        "isolation_level",
-        "rack_id",
-        "throttle_time_ms",
-        "partition_max_bytes",
-        "aborted_transactions",
-        "preferred_read_replica",
-        "topics",
-        "ungrouped_partitions",
-        "forgotten_topics",
-        "replica_state",
-    }
-)
-_ABSENT_IN_OLD_VERSIONS: dict[tuple[int, Direction], tuple[str, ...]] = {
-    (ApiKey.FETCH, "request"): ("last_fetched_epoch", "current_leader_epoch", "log_start_offset"),
-    (ApiKey.FETCH, "response"): ("log_start_offset", "diverging_epoch"),
-    (ApiKey.OFFSET_FOR_LEADER_EPOCH, "request"): ("current_leader_epoch",),
-    (ApiKey.OFFSET_FOR_LEADER_EPOCH, "response"): ("leader_epoch",),
-    (ApiKey.LEADER_AND_ISR, "request"): ("is_new",),
-}
-
-
-class TopicNames:
-    """Names of topic ids: those that were set, and those that control requests told."""
-
-    def __init__(self) -> None:
-        self._names: dict[bytes, str] = {}
-
-    def add(self, topic_id: bytes, name: str) -> None:
-        """Remember one name; the newest wins."""
-        if any(topic_id):
-            self._names[topic_id] = name
-
-    def name_of(self, topic: str | bytes) -> str | None:
-        """The name of a topic id, or the name itself; None for an unknown id."""
-        return topic if isinstance(topic, str) else self._names.get(topic)
+_WITHOUT_PARTITIONS = frozenset(ApiKey) - _UNREAD_PARTITIONS - PARTITION_API_KEYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +102,7 @@ def read_request(
             values = {}
     source = _source_of(values, client_id)
     offsets: Mapping[PartitionKey, int | None] | None = {}
-    if api_key in PARTITION_API_KEYS or api_key in _UNREAD_PARTITIONS:
+    if api_key not in _WITHOUT_PARTITIONS:
         offsets = _covered(api_key, values, sessions) if is_readable else None
     _learn_topic_ids(values, topics)
     named = {
@@ -167,7 +125,7 @@ def read_request(
         fetch_offsets=named,
         is_complete=is_complete,
         is_readable=is_readable or layout is None,
-        detail=_detail(api_key, "request", values, topics, is_whole) if is_readable else None,
+        detail=detail_of(api_key, "request", values, topics, is_whole) if is_readable else None,
         opens_session=offsets if is_full_fetch else None,
     )
 
@@ -226,7 +184,7 @@ def _response_detail(
     reader = Reader(view=head, position=8, size=size)
     _skip_header_tags(reader, is_flexible=is_flexible)
     values, is_whole = decode(_steps(request.api_key, request.api_version, "response"), reader)
-    return _detail(request.api_key, "response", values, topics, is_whole)
+    return detail_of(request.api_key, "response", values, topics, is_whole)
 
 
 def _read_header(reader: Reader) -> tuple[int, int, int, str | None]:
@@ -265,27 +223,16 @@ def _source_of(values: Mapping[str, Any], client_id: str | None) -> int | None:
     return int(named[1] or named[2]) if named else None
 
 
-def _keys_of(topics: list[dict[str, Any]]) -> list[tuple[PartitionKey, Any]]:
-    found: list[tuple[PartitionKey, Any]] = []
-    for topic in topics:
-        name = topic.get("topic", topic.get("topic_id", ""))
-        for partition in topic.get("partitions", ()):
-            number = partition if isinstance(partition, int) else partition.get("partition")
-            if number is not None:
-                found.append(((name, number), partition))
-    return found
-
-
 def _covered(
     api_key: int, values: Mapping[str, Any], sessions: FetchSessions
 ) -> Mapping[PartitionKey, int | None] | None:
-    named = _keys_of(values.get("topics", []))
+    named = partitions_of(values.get("topics", []))
     if api_key == ApiKey.FETCH:
         return sessions.requested(
             session_id=values.get("session_id", 0),
             session_epoch=values.get("session_epoch", -1),
             named={key: entry.get("fetch_offset", -1) for key, entry in named},
-            forgotten=[key for key, _ in _keys_of(values.get("forgotten_topics", []))],
+            forgotten=[key for key, _ in partitions_of(values.get("forgotten_topics", []))],
         )
     ungrouped = values.get("ungrouped_partitions", [])
     return {
@@ -298,81 +245,3 @@ def _learn_topic_ids(values: Mapping[str, Any], topics: TopicNames) -> None:
     for topic in values.get("topics", ()):
         if topic.get("topic") and topic.get("topic_id"):
             topics.add(topic["topic_id"], topic["topic"])
-
-
-def _detail(
-    api_key: int,
-    direction: Direction,
-    values: Mapping[str, Any],
-    topics: TopicNames,
-    is_whole: bool,
-) -> dict[str, Any]:
-    detail = {name: value for name, value in values.items() if name not in _LEFT_OUT}
-    state = values.get("replica_state")
-    if state:
-        detail["replica_id"] = state.get("replica_id")
-    absent = dict.fromkeys(_ABSENT_IN_OLD_VERSIONS.get((api_key, direction), ()))
-    partitions = [
-        {**_topic_of(key[0], topics), **_entry(partition, absent)}
-        for key, partition in _keys_of(values.get("topics", []))
-    ]
-    partitions.extend(
-        {"topic": partition.get("topic"), **_entry(partition, absent)}
-        for partition in values.get("ungrouped_partitions", ())
-    )
-    if "topics" in values or "ungrouped_partitions" in values:
-        detail["partitions"] = partitions
-    if values.get("forgotten_topics"):
-        detail["forgotten"] = [
-            {**_topic_of(key[0], topics), "partition": key[1]}
-            for key, _ in _keys_of(values["forgotten_topics"])
-        ]
-    if not is_whole:
-        detail["is_whole"] = False
-    return detail
-
-
-def _topic_of(topic: str | bytes, topics: TopicNames) -> dict[str, Any]:
-    if isinstance(topic, str):
-        return {"topic": topic}
-    # Kafka prints a topic id as base64 for URLs without padding.
-    text = urlsafe_b64encode(topic).decode().rstrip("=")
-    return {"topic": topics.name_of(topic), "topic_id": text}
-
-
-def _entry(partition: int | dict[str, Any], absent: Mapping[str, None]) -> dict[str, Any]:
-    if isinstance(partition, int):
-        return {"partition": partition}
-    entry: dict[str, Any] = {"partition": partition.get("partition"), **absent}
-    entry.update(item for item in partition.items() if item[0] not in _LEFT_OUT)
-    records = entry.pop("records", None)
-    if records is not None:
-        entry.update(_batches(records))
-    return entry
-
-
-def _batches(records: Records) -> dict[str, Any]:
-    """The size of a record set, and the offsets of the batches whose headers are at hand.
-
-    ``last_offset`` is inclusive. A batch of magic 0 or 1 is one entry of a message set: its only
-    offset is that of its last record, also when the entry wraps several compressed ones.
-    """
-    summary: dict[str, Any] = {"records_size_bytes": records.size_bytes}
-    position = count = 0
-    while position + 17 <= len(records.head) and count < _MOST_BATCHES:
-        base_offset, length = _BATCH_START.unpack_from(records.head, position)
-        if length < 14 or position + 12 + length > records.size_bytes:
-            break  # Kafka cuts a fetched record set anywhere: a last batch may be a part of one.
-        magic = records.head[position + 16]
-        last_offset = base_offset
-        if magic >= 2:
-            if position + 27 > len(records.head):
-                break
-            last_offset += _LAST_OFFSET_DELTA.unpack_from(records.head, position + 23)[0]
-        if count == 0:
-            summary["base_offset"] = base_offset
-        summary["last_offset"] = last_offset
-        count += 1
-        position += 12 + length
-    summary["batch_count"] = count
-    return summary

@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from clusters.errors import AwaitTimeout
 from clusters.links.api_keys import ApiKey, api_key_of
+from clusters.links.details import Direction
 from clusters.links.errors import LinkError
-from clusters.links.messages import Direction, Message
+from clusters.links.messages import Message
 
 Fate = Literal["passed", "held", "released", "cut", "delayed"]
 
@@ -115,7 +116,7 @@ class Journal:
     """Counts and records of all links. Every method may be called from any thread."""
 
     def __init__(
-        self, *, sink: Callable[[LinkRecord], None] | None = None, most_records: int = 200_000
+        self, *, sink: Callable[[LinkRecord], None] | None = None, most_records: int = 50_000
     ) -> None:
         self._sink = sink
         self._changed = threading.Condition()

@@ -10,23 +10,14 @@ import select
 import socket
 import struct
 import threading
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from clusters.links.api_keys import ApiKey
+from clusters.links.conversation import Conversation, Office, Port
+from clusters.links.details import Direction
 from clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
-from clusters.links.messages import (
-    Direction,
-    Message,
-    TopicNames,
-    correlation_id_of_response,
-    read_request,
-    read_response,
-)
-from clusters.links.records import Fate, Journal, LinkRecord
-from clusters.links.rules import Board, Cut, Delay, Hold, Turn
-from clusters.links.sessions import FetchSessions, IdleFetches
+from clusters.links.messages import Message
+from clusters.links.records import Fate
+from clusters.links.rules import Cut, Delay, Hold, Turn
 from clusters.links.wire import MalformedMessage
 
 _CONNECT_TIMEOUT_S = 10.0
@@ -36,29 +27,6 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 class LinkOver(Exception):
     """The connection is gone; its pumps end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
-    """What one listening socket stands for.
-
-    ``target`` is the broker behind it, None for a ZooKeeper member; then ``source`` is the broker
-    whose ZooKeeper connections it takes, and the bytes are not read.
-    """
-
-    target: int | None
-    source: int | None
-    address: tuple[str, int]
-    sessions: FetchSessions = field(default_factory=FetchSessions)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Office:
-    """What all connections share."""
-
-    board: Board
-    journal: Journal
-    topics: TopicNames
 
 
 class Lane:
@@ -84,19 +52,21 @@ class Connection:
     ) -> None:
         self.number = number
         self.port = port
-        self.source = port.source
         self.lanes = (Lane("request"), Lane("response"))
         self.is_over = False
         self._office = office
+        self._talk = Conversation(number=number, port=port, office=office)
         self._on_end = on_end
         self._client = client
         self._server: socket.socket | None = None
-        self._requests: deque[Message] = deque(maxlen=10_000)
-        self._idle = IdleFetches()
-        self._is_dumb = port.target is None
         self._ends = threading.Lock()
         self._pumps = 1
         self._threads = [self._thread(self._pump_requests, "requests")]
+
+    @property
+    def source(self) -> int | None:
+        """The broker that made it, None while that is not known."""
+        return self._talk.source
 
     def start(self) -> None:
         """Begin to pump."""
@@ -158,14 +128,14 @@ class Connection:
             self._connect()
         # Otherwise the first request tells whose connection it is, and whether it may be made.
         stream = FrameStream(self._client)
-        while not self._is_dumb:
+        while not self._talk.is_dumb:
             try:
-                frame = stream.next_frame(lambda: self._is_dumb)
+                frame = stream.next_frame(lambda: self._talk.is_dumb)
                 if frame is None:
                     break
-                message = self._read_request(frame)
+                message = self._talk.read_request(frame)
             except MalformedMessage:
-                self._become_dumb()
+                self._talk.become_dumb()
                 break
             stream.taken(frame)
             self._pass(lane, message, frame, stream)
@@ -175,16 +145,16 @@ class Connection:
         assert self._server is not None
         stream = FrameStream(self._server)
         lane = self.lanes[1]
-        while not self._is_dumb:
+        while not self._talk.is_dumb:
             try:
-                frame = stream.next_frame(lambda: self._is_dumb)
+                frame = stream.next_frame(lambda: self._talk.is_dumb)
             except MalformedMessage:
-                self._become_dumb()
+                self._talk.become_dumb()
                 break
             if frame is None:
                 break
             stream.taken(frame)
-            message = self._read_response(frame)
+            message = self._talk.read_response(frame)
             self._pass(lane, message, frame, stream)
         self._pump_bytes(lane, stream)
 
@@ -196,48 +166,6 @@ class Connection:
         out = self._out(lane)
         if out is not None:
             out.shutdown(socket.SHUT_WR)
-
-    # --- reading
-
-    def _read_request(self, frame: Frame) -> Message:
-        assert self.port.target is not None
-        message = read_request(
-            frame.head,
-            size=frame.size,
-            target=self.port.target,
-            connection_source=self.source,
-            topics=self._office.topics,
-            sessions=self.port.sessions,
-        )
-        if self.source is None:
-            self.source = message.source
-        if not message.is_readable:
-            self._office.journal.count(message, "unread")
-        self._requests.append(message)
-        return message
-
-    def _read_response(self, frame: Frame) -> Message | None:
-        correlation_id = correlation_id_of_response(frame.head)
-        while self._requests:
-            # Brokers answer in order. A request without an answer (a produce with acks=0) is
-            # passed over by the answer to a later one.
-            request = self._requests.popleft()
-            if request.correlation_id == correlation_id:
-                message = read_response(
-                    frame.head,
-                    size=frame.size,
-                    request=request,
-                    topics=self._office.topics,
-                    sessions=self.port.sessions,
-                )
-                if not message.is_readable:
-                    self._office.journal.count(message, "unread")
-                return message
-        return None
-
-    def _become_dumb(self) -> None:
-        self._is_dumb = True
-        self._office.journal.broken_stream()
 
     # --- passing
 
@@ -267,7 +195,7 @@ class Connection:
                     blocker = self._cut(lane) or (self._rule(message) if fate == "passed" else None)
                     if blocker is None:
                         self._check_alive()
-                        self._note(message, fate, may_be_idle=not was_cut)
+                        self._talk.note(message, fate, may_be_idle=not was_cut)
                         if turn is not None and len(head) > _SMALL_BYTES:
                             turn.end()  # Sending much can take long; others need not wait for it.
                         self._write(lane, head)
@@ -276,7 +204,7 @@ class Connection:
                 if turn is not None:
                     turn.end()
             if isinstance(blocker, Hold):
-                turn = blocker.enter(self._record(message, "held"))
+                turn = blocker.enter(self._talk.record(message, "held"))
                 turn.wait(self._is_over)
                 fate = "released"
             elif isinstance(blocker, Delay):
@@ -284,7 +212,7 @@ class Connection:
                 fate = "delayed"
             else:
                 if not was_cut:
-                    self._record(message, "cut")
+                    self._talk.record(message, "cut")
                 was_cut = True
                 self._await_uncut(lane)
 
@@ -294,19 +222,6 @@ class Connection:
     def _check_alive(self) -> None:
         if self.is_over:
             raise LinkOver
-
-    def _record(self, message: Message, fate: Fate) -> LinkRecord:
-        return self._office.journal.add(message, fate, self.number)
-
-    def _note(self, message: Message, fate: Fate, *, may_be_idle: bool) -> None:
-        detail = message.detail
-        if message.api_key == ApiKey.FETCH and detail is not None and "partitions" in detail:
-            is_request = message.direction == "request"
-            check = self._idle.is_idle_request if is_request else self._idle.is_idle_response
-            if check(detail) and fate == "passed" and may_be_idle:
-                self._office.journal.count(message, "passed")
-                return
-        self._record(message, fate)
 
     def _cut(self, lane: Lane) -> Cut | None:
         for cut in self._office.board.cuts:
@@ -354,6 +269,9 @@ class Connection:
 
     def _write(self, lane: Lane, data: memoryview) -> None:
         if lane.direction == "request" and self._server is None:
+            if _has_hung_up(self._client):
+                # It gave up while a cut lasted; on a network not even its first packet arrived.
+                raise LinkOver
             self._connect()
         out = self._out(lane)
         assert out is not None
@@ -365,9 +283,6 @@ class Connection:
             lane.is_sending = False
 
     def _connect(self) -> None:
-        if _has_hung_up(self._client):
-            # It gave up while a cut lasted. On a network its first packet would be lost as well.
-            raise LinkOver
         server = socket.create_connection(self.port.address, timeout=_CONNECT_TIMEOUT_S)
         server.settimeout(None)
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

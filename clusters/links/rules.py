@@ -15,9 +15,10 @@ from typing import Any, Literal, Self
 
 from clusters.errors import AwaitTimeout
 from clusters.links.api_keys import ApiKey
+from clusters.links.details import Direction
 from clusters.links.errors import RuleRefused
 from clusters.links.layouts import PARTITION_API_KEYS
-from clusters.links.messages import Direction, Message, TopicPartition
+from clusters.links.messages import Message, TopicPartition
 from clusters.links.records import LinkRecord
 
 CutStyle = Literal["silent", "reset"]

@@ -102,9 +102,14 @@ class Reader:
         self.position = start + count
         return self.view[start : start + count]
 
-    def number(self, format_: struct.Struct) -> int:
-        """One big-endian integer."""
-        return int(format_.unpack(self.take(format_.size))[0])
+    def values(self, format_: struct.Struct) -> tuple[Any, ...]:
+        """Fields of fixed size that follow each other."""
+        start = self.position
+        end = start + format_.size
+        if end > len(self.view) or end > self.size:
+            self.take(format_.size)  # It raises what is wrong.
+        self.position = end
+        return format_.unpack_from(self.view, start)
 
     def unsigned_varint(self) -> int:
         """One unsigned varint of at most five bytes."""
@@ -118,7 +123,7 @@ class Reader:
 
     def length(self, *, compact: bool, format_: struct.Struct) -> int:
         """A length prefix; -1 stands for null."""
-        count = self.unsigned_varint() - 1 if compact else self.number(format_)
+        count = self.unsigned_varint() - 1 if compact else int(self.values(format_)[0])
         if count < -1 or count > self.size - self.position:
             raise MalformedMessage(f"length {count} at {self.position} of {self.size}")
         return count
@@ -138,7 +143,7 @@ def _fixed_step(fields: list[Field]) -> Step:
     format_ = struct.Struct(">" + "".join(_FORMATS[field.type] for field in fields))
 
     def step(reader: Reader, values: _Values) -> None:
-        values.update(zip(names, format_.unpack(reader.take(format_.size)), strict=True))
+        values.update(zip(names, reader.values(format_), strict=True))
 
     return step
 

@@ -1,0 +1,123 @@
+"""What is known of one connection: who made it, which requests wait for answers, what was said."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from clusters.links.api_keys import ApiKey
+from clusters.links.details import TopicNames
+from clusters.links.frames import Frame
+from clusters.links.messages import (
+    Message,
+    correlation_id_of_response,
+    read_request,
+    read_response,
+)
+from clusters.links.records import Fate, Journal, LinkRecord
+from clusters.links.rules import Board
+from clusters.links.sessions import FetchSessions, IdleFetches
+
+_MOST_UNANSWERED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """What one listening socket stands for.
+
+    ``target`` is the broker behind it, None for a ZooKeeper member; then ``source`` is the broker
+    whose ZooKeeper connections it takes, and the bytes are not read.
+    """
+
+    target: int | None
+    source: int | None
+    address: tuple[str, int]
+    sessions: FetchSessions = field(default_factory=FetchSessions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Office:
+    """What all connections share."""
+
+    board: Board
+    journal: Journal
+    topics: TopicNames
+
+
+class Conversation:
+    """Reads the frames of one connection, in both directions.
+
+    ``source`` is the broker that made the connection, None while no request has told.
+    ``is_dumb`` says that its bytes are passed on without being read.
+    """
+
+    def __init__(self, *, number: int, port: Port, office: Office) -> None:
+        self.source = port.source
+        self.is_dumb = port.target is None
+        self._number = number
+        self._port = port
+        self._office = office
+        self._unanswered: deque[Message] = deque(maxlen=_MOST_UNANSWERED)
+        self._idle = IdleFetches()
+
+    def read_request(self, frame: Frame) -> Message:
+        """The request in a frame; raises MalformedMessage when it is none."""
+        assert self._port.target is not None
+        message = read_request(
+            frame.head,
+            size=frame.size,
+            target=self._port.target,
+            connection_source=self.source,
+            topics=self._office.topics,
+            sessions=self._port.sessions,
+        )
+        if self.source is None:
+            self.source = message.source
+        if not message.is_readable:
+            self._office.journal.count(message, "unread")
+        self._unanswered.append(message)
+        return message
+
+    def read_response(self, frame: Frame) -> Message | None:
+        """The response in a frame, None when it answers no request that was seen."""
+        correlation_id = correlation_id_of_response(frame.head)
+        while self._unanswered:
+            # Brokers answer in order. A request without an answer (a produce with acks=0) is
+            # passed over by the answer to a later one.
+            request = self._unanswered.popleft()
+            if request.correlation_id == correlation_id:
+                return self._answer(request, frame)
+        return None
+
+    def _answer(self, request: Message, frame: Frame) -> Message:
+        message = read_response(
+            frame.head,
+            size=frame.size,
+            request=request,
+            topics=self._office.topics,
+            sessions=self._port.sessions,
+        )
+        if not message.is_readable:
+            self._office.journal.count(message, "unread")
+        return message
+
+    def become_dumb(self) -> None:
+        """Pass bytes on unread from now on, and count that."""
+        if not self.is_dumb:
+            self.is_dumb = True
+            self._office.journal.broken_stream()
+
+    def record(self, message: Message, fate: Fate) -> LinkRecord:
+        """Record what became of a message."""
+        return self._office.journal.add(message, fate, self._number)
+
+    def note(self, message: Message, fate: Fate, *, may_be_idle: bool) -> None:
+        """Record a message that goes on; only count it when it is a fetch that says nothing new."""
+        detail = message.detail
+        if message.api_key == ApiKey.FETCH and detail is not None and "partitions" in detail:
+            is_request = message.direction == "request"
+            check = self._idle.is_idle_request if is_request else self._idle.is_idle_response
+            if check(detail) and fate == "passed" and may_be_idle:
+                self._office.journal.count(message, "passed")
+                return
+        self.record(message, fate)

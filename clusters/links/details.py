@@ -1,0 +1,149 @@
+"""What a message says, as JSON-able data for link records."""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from clusters.links.api_keys import ApiKey
+from clusters.links.sessions import PartitionKey
+from clusters.links.wire import Records
+
+Direction = Literal["request", "response"]
+
+_BATCH_START = struct.Struct(">qi")
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_MOST_BATCHES = 10_000
+_LEFT_OUT = frozenset(
+    {
+        "max_wait_ms",
+        "min_bytes",
+        "max_bytes",
+        "isolation_level",
+        "rack_id",
+        "throttle_time_ms",
+        "partition_max_bytes",
+        "aborted_transactions",
+        "preferred_read_replica",
+        "topics",
+        "ungrouped_partitions",
+        "forgotten_topics",
+        "replica_state",
+    }
+)
+_ABSENT_IN_OLD_VERSIONS: dict[tuple[int, Direction], tuple[str, ...]] = {
+    (ApiKey.FETCH, "request"): ("last_fetched_epoch", "current_leader_epoch", "log_start_offset"),
+    (ApiKey.FETCH, "response"): ("log_start_offset", "diverging_epoch"),
+    (ApiKey.OFFSET_FOR_LEADER_EPOCH, "request"): ("current_leader_epoch",),
+    (ApiKey.OFFSET_FOR_LEADER_EPOCH, "response"): ("leader_epoch",),
+    (ApiKey.LEADER_AND_ISR, "request"): ("is_new",),
+}
+
+
+class TopicNames:
+    """Names of topic ids: those that were set, and those that control requests told."""
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, str] = {}
+
+    def add(self, topic_id: bytes, name: str) -> None:
+        """Remember one name; the newest wins."""
+        if any(topic_id):
+            self._names[topic_id] = name
+
+    def name_of(self, topic: str | bytes) -> str | None:
+        """The name of a topic id, or the name itself; None for an unknown id."""
+        return topic if isinstance(topic, str) else self._names.get(topic)
+
+
+def partitions_of(topics: list[dict[str, Any]]) -> list[tuple[PartitionKey, Any]]:
+    """The partitions below a message's topics, each with what the message says of it."""
+    found: list[tuple[PartitionKey, Any]] = []
+    for topic in topics:
+        name = topic.get("topic", topic.get("topic_id", ""))
+        for partition in topic.get("partitions", ()):
+            number = partition if isinstance(partition, int) else partition.get("partition")
+            if number is not None:
+                found.append(((name, number), partition))
+    return found
+
+
+def detail_of(
+    api_key: int,
+    direction: Direction,
+    values: Mapping[str, Any],
+    topics: TopicNames,
+    is_whole: bool,
+) -> dict[str, Any]:
+    """What a decoded message says; ``is_whole`` is only told where the message was cut off."""
+    detail = {name: value for name, value in values.items() if name not in _LEFT_OUT}
+    state = values.get("replica_state")
+    if state:
+        detail["replica_id"] = state.get("replica_id")
+    absent = dict.fromkeys(_ABSENT_IN_OLD_VERSIONS.get((api_key, direction), ()))
+    partitions = [
+        {**_topic_of(key[0], topics), **_entry(partition, absent)}
+        for key, partition in partitions_of(values.get("topics", []))
+    ]
+    partitions.extend(
+        {"topic": partition.get("topic"), **_entry(partition, absent)}
+        for partition in values.get("ungrouped_partitions", ())
+    )
+    if "topics" in values or "ungrouped_partitions" in values:
+        detail["partitions"] = partitions
+    if values.get("forgotten_topics"):
+        detail["forgotten"] = [
+            {**_topic_of(key[0], topics), "partition": key[1]}
+            for key, _ in partitions_of(values["forgotten_topics"])
+        ]
+    if not is_whole:
+        detail["is_whole"] = False
+    return detail
+
+
+def _topic_of(topic: str | bytes, topics: TopicNames) -> dict[str, Any]:
+    if isinstance(topic, str):
+        return {"topic": topic}
+    # Kafka prints a topic id as base64 for URLs without padding.
+    text = urlsafe_b64encode(topic).decode().rstrip("=")
+    return {"topic": topics.name_of(topic), "topic_id": text}
+
+
+def _entry(partition: int | dict[str, Any], absent: Mapping[str, None]) -> dict[str, Any]:
+    if isinstance(partition, int):
+        return {"partition": partition}
+    entry: dict[str, Any] = {"partition": partition.get("partition"), **absent}
+    entry.update(item for item in partition.items() if item[0] not in _LEFT_OUT)
+    records = entry.pop("records", None)
+    if records is not None:
+        entry.update(_batches(records))
+    return entry
+
+
+def _batches(records: Records) -> dict[str, Any]:
+    """The size of a record set, and the offsets of the batches whose headers are at hand.
+
+    ``last_offset`` is inclusive. A batch of magic 0 or 1 is one entry of a message set: its only
+    offset is that of its last record, also when the entry wraps several compressed ones.
+    """
+    summary: dict[str, Any] = {"records_size_bytes": records.size_bytes}
+    position = count = 0
+    while position + 17 <= len(records.head) and count < _MOST_BATCHES:
+        base_offset, length = _BATCH_START.unpack_from(records.head, position)
+        if length < 14 or position + 12 + length > records.size_bytes:
+            break  # Kafka cuts a fetched record set anywhere: a last batch may be a part of one.
+        magic = records.head[position + 16]
+        last_offset = base_offset
+        if magic >= 2:
+            if position + 27 > len(records.head):
+                break
+            last_offset += _LAST_OFFSET_DELTA.unpack_from(records.head, position + 23)[0]
+        if count == 0:
+            summary["base_offset"] = base_offset
+        summary["last_offset"] = last_offset
+        count += 1
+        position += 12 + length
+    summary["batch_count"] = count
+    return summary
