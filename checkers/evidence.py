@@ -1,0 +1,347 @@
+"""What a rule is given: everything about one partition at one snapshot, as plain values.
+
+The same values are built from one run in memory (`checkers.run_evidence`) and from rows of many
+runs that Spark has grouped by run, topic, partition and snapshot. The rows of one group are
+`context_row`, one for the group, and `batch_rows`, one for each batch and for each finding of the
+segment reader; `partition_evidence` joins them. Nothing is lost on the way.
+
+`checkers.run_evidence.contexts` makes evidence without reading a segment: its `batch_rows` are the
+predicted ones. Whoever reads segments elsewhere adds a row for each batch with the side "observed",
+and the same row once more for the snapshot that follows, with the side "observed-before".
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from checkers.findings import Finding
+from checkers.history import Operation
+from checkers.model.prediction import EpochRound, PredictedProduce
+
+Side = Literal["observed", "predicted"]
+OBSERVED: Side = "observed"
+PREDICTED: Side = "predicted"
+BEFORE = "-before"
+"""Suffix of the side in a row that shows the snapshot before."""
+
+KEY_COLUMNS = ("run", "topic", "partition", "snapshot")
+BATCH_COLUMNS = (
+    "base_offset",
+    "last_offset",
+    "leader_epoch",
+    "magic",
+    "codec",
+    "crc",
+    "payload",
+    "file",
+    "position",
+    "size_bytes",
+    "record_count",
+)
+ROW_COLUMNS = (*KEY_COLUMNS, "side", "broker", *BATCH_COLUMNS, "finding")
+"""Columns of a batch row; `finding` is JSON in the row of a reader's finding, else None."""
+CONTEXT_COLUMNS = (*KEY_COLUMNS, "context")
+"""Columns of a context row; `context` is JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchEvidence:
+    """One batch, as it is on disk or as it is predicted.
+
+    Attributes:
+        base_offset: Offset of the first record, inclusive.
+        last_offset: Offset of the last record, inclusive.
+        leader_epoch: -1 for magic 0 and 1.
+        payload: `checkers.segments.batch.payload_digest` of its records, None if undecoded.
+        codec: None where it is predicted, as are all that follow; `record_count` is 0 there.
+        position: Byte position in `file`.
+    """
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    payload: str | None
+    codec: str | None = None
+    crc: int | None = None
+    file: str | None = None
+    position: int | None = None
+    size_bytes: int | None = None
+    record_count: int = 0
+
+    def header(self) -> dict[str, Any]:
+        """What a finding shows of it."""
+        shown = {column: getattr(self, column) for column in BATCH_COLUMNS}
+        return {name: value for name, value in shown.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaEvidence:
+    """One replica of the partition, on one of the two sides.
+
+    Attributes:
+        batches: In the order in which they lie in the log.
+        epoch_entries: (leader epoch, start offset) of the checkpoint; None without a readable one.
+        log_start_offset: Nothing is expected below.
+        log_end_offset: Exclusive, predicted; None where it is observed, since no file tells it.
+        high_watermarks: Observed, what the checkpoint says, or nothing; predicted, each that it
+            may be.
+        is_running: Whether the broker's process ran when the snapshot was taken.
+        fetcher: Predicted state of its fetcher, None where it is observed.
+        findings: What the segment reader found in its files.
+    """
+
+    broker: int
+    batches: tuple[BatchEvidence, ...] = ()
+    epoch_entries: tuple[tuple[int, int], ...] | None = None
+    log_start_offset: int = 0
+    log_end_offset: int | None = None
+    high_watermarks: tuple[int, ...] = ()
+    is_running: bool = True
+    fetcher: str | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierReplica:
+    """What one replica held in the snapshot before.
+
+    Attributes:
+        snapshot: Label of the snapshot before.
+        leader_epoch: The partition's leader epoch then.
+        high_watermarks: As in `ReplicaEvidence`, then.
+        batches: Likewise.
+    """
+
+    side: Side
+    broker: int
+    snapshot: str
+    leader_epoch: int
+    high_watermarks: tuple[int, ...]
+    batches: tuple[BatchEvidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excuse:
+    """Something after which Kafka does not promise to keep every record.
+
+    Attributes:
+        kind: "unclean-election", of `broker`, which was outside the ISR; or "lost-tail", of
+            `broker`'s disk.
+        time: Seconds since the epoch.
+        first_lost_offset: Of a lost tail.
+        leader_epoch: Of an unclean election.
+    """
+
+    kind: Literal["unclean-election", "lost-tail"]
+    broker: int
+    time: float
+    first_lost_offset: int = 0
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionEvidence:
+    """Everything about one partition at one snapshot.
+
+    Attributes:
+        run: The run's name.
+        snapshot: The snapshot's label.
+        snapshot_time: Seconds since the epoch.
+        previous_time: The same of the snapshot before; 0 without one.
+        is_final: Whether this is the snapshot after settling.
+        leader: From the state znode, -1 for none; the ISR and the epoch likewise.
+        replicas: As they are on disk: every assigned replica, and every other that has files.
+        predicted: As the model says; None if there is no prediction.
+        operations: All operations on the partition, at every snapshot the same.
+        predicted_produces: What the model says of them; likewise predicted_rounds, disallowed.
+        rounds: Questions for leader epochs that the links saw; None without links.
+        disallowed: Decisions about the partition that the model's rules forbid.
+        settle: What `outcome.json` says of the partition; None if the run never settled.
+        is_high_watermark_pinned: Whether every replica is known to have checkpointed its last one.
+    """
+
+    run: str
+    topic: str
+    partition: int
+    snapshot: str
+    snapshot_time: float
+    previous_time: float = 0.0
+    is_final: bool
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    min_insync_replicas: int = 1
+    replicas: tuple[ReplicaEvidence, ...]
+    predicted: tuple[ReplicaEvidence, ...] | None = None
+    earlier: tuple[EarlierReplica, ...] = ()
+    excuses: tuple[Excuse, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    predicted_produces: tuple[PredictedProduce, ...] = ()
+    rounds: tuple[EpochRound, ...] | None = None
+    predicted_rounds: tuple[EpochRound, ...] = ()
+    disallowed: tuple[Mapping[str, Any], ...] = ()
+    settle: Mapping[str, Any] | None = None
+    is_high_watermark_pinned: bool = False
+
+    def side(self, side: Side) -> tuple[ReplicaEvidence, ...]:
+        """The replicas of one side, by broker."""
+        found = self.replicas if side == OBSERVED else self.predicted or ()
+        return tuple(sorted(found, key=lambda replica: replica.broker))
+
+    def in_sync(self, side: Side) -> tuple[ReplicaEvidence, ...]:
+        """The replicas of one side that the ISR names, the leader first, then by broker."""
+        found = [replica for replica in self.side(side) if replica.broker in self.isr]
+        return tuple(sorted(found, key=lambda replica: replica.broker != self.leader))
+
+    def finding(self, kind: str, **detail: Any) -> Finding:
+        """A finding about this partition at this snapshot."""
+        return Finding(
+            kind=kind,
+            topic=self.topic,
+            partition=self.partition,
+            snapshot=self.snapshot,
+            **detail,
+        )
+
+
+def finding_to_json(finding: Finding) -> dict[str, Any]:
+    """The finding as plain JSON values; `finding_from_json` undoes it."""
+    return dataclasses.asdict(finding) | {"brokers": list(finding.brokers)}
+
+
+def finding_from_json(data: Mapping[str, Any]) -> Finding:
+    """The finding that `finding_to_json` wrote."""
+    return Finding(**(dict(data) | {"brokers": tuple(data["brokers"])}))
+
+
+def context_row(evidence: PartitionEvidence) -> dict[str, Any]:
+    """The row of everything but batches and the reader's findings; see `CONTEXT_COLUMNS`."""
+    bare = with_batches(evidence, {}, {})
+    return _key(evidence) | {"context": json.dumps(dataclasses.asdict(bare))}
+
+
+def batch_rows(evidence: PartitionEvidence) -> Iterator[dict[str, Any]]:
+    """One row for each batch of either side, and one for each of the reader's findings."""
+    for side in (OBSERVED, PREDICTED):
+        for replica in evidence.side(side):
+            start = _key(evidence) | {"side": side, "broker": replica.broker}
+            yield from _rows(start, replica.batches)
+            for finding in replica.findings:
+                nothing = dict.fromkeys(BATCH_COLUMNS)
+                yield start | nothing | {"finding": json.dumps(finding_to_json(finding))}
+    for one in evidence.earlier:
+        start = _key(evidence) | {"side": one.side + BEFORE, "broker": one.broker}
+        yield from _rows(start, one.batches)
+
+
+def partition_evidence(
+    context: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
+) -> PartitionEvidence:
+    """The evidence of one group: its context row and its batch rows, these in any order.
+
+    Batches are put in the order of file and position, and predicted ones in that of their offsets.
+    """
+    batches: dict[tuple[str, int], list[BatchEvidence]] = {}
+    findings: dict[tuple[str, int], list[Finding]] = {}
+    for row in rows:
+        owner = (row["side"], row["broker"])
+        if row["finding"] is not None:
+            found = finding_from_json(json.loads(row["finding"]))
+            findings.setdefault(owner, []).append(found)
+        else:
+            columns = {name: row[name] for name in BATCH_COLUMNS}
+            batches.setdefault(owner, []).append(BatchEvidence(**columns))
+    return with_batches(_from_context(json.loads(context["context"])), batches, findings)
+
+
+def with_batches(
+    evidence: PartitionEvidence,
+    batches: Mapping[tuple[str, int], Sequence[BatchEvidence]],
+    findings: Mapping[tuple[str, int], Sequence[Finding]],
+) -> PartitionEvidence:
+    """The same evidence with these batches and findings, by side (of a row) and broker."""
+
+    def of(side: str, broker: int) -> tuple[BatchEvidence, ...]:
+        return tuple(sorted(batches.get((side, broker), ()), key=_place))
+
+    def joined(side: Side, replicas: Sequence[ReplicaEvidence]) -> tuple[ReplicaEvidence, ...]:
+        return tuple(
+            replace(
+                one,
+                batches=of(side, one.broker),
+                findings=tuple(findings.get((side, one.broker), ())),
+            )
+            for one in replicas
+        )
+
+    return replace(
+        evidence,
+        replicas=joined(OBSERVED, evidence.replicas),
+        predicted=None if evidence.predicted is None else joined(PREDICTED, evidence.predicted),
+        earlier=tuple(
+            replace(one, batches=of(one.side + BEFORE, one.broker)) for one in evidence.earlier
+        ),
+    )
+
+
+def _rows(start: Mapping[str, Any], batches: Iterable[BatchEvidence]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        columns = {name: getattr(batch, name) for name in BATCH_COLUMNS}
+        yield {**start, **columns, "finding": None}
+
+
+def _key(evidence: PartitionEvidence) -> dict[str, Any]:
+    return {column: getattr(evidence, column) for column in KEY_COLUMNS}
+
+
+def _place(batch: BatchEvidence) -> tuple[str, int, int]:
+    # Names of segments have leading zeros: their order is that of their base offsets.
+    return batch.file or "", batch.position or 0, batch.base_offset
+
+
+def _from_context(data: dict[str, Any]) -> PartitionEvidence:
+    predicted = data["predicted"]
+    rounds = data["rounds"]
+    changed = {
+        "isr": tuple(data["isr"]),
+        "replicas": tuple(_replica(one) for one in data["replicas"]),
+        "predicted": None if predicted is None else tuple(_replica(one) for one in predicted),
+        "earlier": tuple(_earlier(one) for one in data["earlier"]),
+        "excuses": tuple(Excuse(**one) for one in data["excuses"]),
+        "operations": tuple(_operation(one) for one in data["operations"]),
+        "predicted_produces": tuple(PredictedProduce(**one) for one in data["predicted_produces"]),
+        "rounds": None if rounds is None else tuple(EpochRound(**one) for one in rounds),
+        "predicted_rounds": tuple(EpochRound(**one) for one in data["predicted_rounds"]),
+        "disallowed": tuple(data["disallowed"]),
+    }
+    return PartitionEvidence(**(data | changed))
+
+
+def _replica(data: dict[str, Any]) -> ReplicaEvidence:
+    entries = data["epoch_entries"]
+    changed = {
+        "batches": (),
+        "findings": (),
+        "epoch_entries": None if entries is None else tuple((e[0], e[1]) for e in entries),
+        "high_watermarks": tuple(data["high_watermarks"]),
+    }
+    return ReplicaEvidence(**(data | changed))
+
+
+def _earlier(data: dict[str, Any]) -> EarlierReplica:
+    changed = {
+        "high_watermarks": tuple(data["high_watermarks"]),
+        "batches": (),
+    }
+    return EarlierReplica(**(data | changed))
+
+
+def _operation(data: dict[str, Any]) -> Operation:
+    changed = {
+        "payloads": tuple(data["payloads"]),
+        "isr_when_ended": tuple(data["isr_when_ended"]),
+    }
+    return Operation(**(data | changed))

@@ -1,0 +1,339 @@
+"""The judge: from a run directory alone to results, and to a judgement beside the evidence."""
+
+import json
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from checkers import model
+from checkers.evidence import finding_to_json
+from checkers.findings import Finding
+from checkers.model.events import Event
+from checkers.model.prediction import Prediction
+from checkers.rules import Judged, apply_rules, joined
+from checkers.run_directory import JUDGEMENTS, RunDirectory
+from checkers.run_evidence import run_evidence
+from checkers.run_facts import RunFacts, run_facts
+from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
+
+_T = TypeVar("_T")
+Predict = Callable[[tuple[Event, ...]], Prediction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What is known of one run after it was judged.
+
+    Attributes:
+        entry: From run.json, like case, release, driver and seed.
+        conforms: True, False, or None for unknown; likewise `safe`.
+        expected: Whether all is as expected.
+        reason: Why it is not, or "".
+        unknown: Why an answer is unknown, or None.
+        findings: Everything that the rules found, on whichever question.
+        predicted_findings: What the safety rules say of the predicted replicas.
+        expectation_from: "scenario" or "model".
+        witness: The expectation's witnesses.
+        not_checked: What the evidence did not allow to check, a sentence each.
+        crashes: Tracebacks of checkers that failed.
+        seconds: How long the run took, its cluster's start included; None if it never ended.
+        run: The run's name.
+        path: Where it was when it was judged.
+        judged_by: The version of kchaos that judged.
+        prediction: What the model said, or None.
+    """
+
+    entry: str
+    case: str
+    release: str
+    driver: str
+    seed: int
+    conforms: bool | None
+    safe: bool | None
+    expected: bool
+    reason: str
+    unknown: str | None
+    findings: tuple[Finding, ...]
+    predicted_findings: tuple[Finding, ...]
+    expectation_from: str
+    witness: tuple[Witness, ...]
+    not_checked: tuple[str, ...]
+    crashes: tuple[str, ...]
+    seconds: float | None
+    run: str
+    path: Path
+    judged_by: str
+    prediction: Prediction | None
+
+
+def judge(run: RunDirectory, *, predict: Predict = model.predict) -> Results:
+    """Judges one run; reads only.
+
+    A run that is not sealed, did not finish or in which nothing was acknowledged is unknown, and
+    so is one over which a checker fails: then `crashes` has the traceback. What was found all the
+    same is listed.
+
+    Args:
+        predict: The model.
+
+    Raises:
+        RunDirectoryError: There is no readable run.json or scenario.json.
+    """
+    about = run.read("run.json")
+    expectation = run.read("scenario.json").get("expectation")
+    judging = _Judging(run)
+    facts = judging.attempt("reading the evidence", lambda: run_facts(run))
+    prediction = None
+    if facts is not None:
+        prediction = judging.attempt(
+            "the model", lambda: predict(_events(facts)), only_conformance=True
+        )
+    judged = Judged()
+    if facts is not None:
+        judged = judging.attempt("the rules", lambda: rules_of(facts, prediction)) or judged
+    return judging.results(about, expectation, facts, prediction, judged)
+
+
+def rules_of(facts: RunFacts, prediction: Prediction | None) -> Judged:
+    """What the rules say of one run: every partition, every snapshot, and the run as a whole."""
+    parts = [apply_rules(evidence) for evidence in run_evidence(facts, prediction)]
+    return joined([*parts, Judged(findings=tuple(decisions_about_no_partition(prediction)))])
+
+
+def decisions_about_no_partition(prediction: Prediction | None) -> Iterable[Finding]:
+    """Yields a finding for each forbidden decision that no partition's evidence has."""
+    for one in prediction.disallowed if prediction is not None else ():
+        if one.decision.get("partition") is None:
+            yield Finding(
+                kind="decision-not-allowed",
+                message=f"{one.decision.get('event', 'a decision')}: {one.reason}",
+                evidence={"index": one.index, "decision": dict(one.decision)},
+            )
+
+
+def results_of(
+    run: RunDirectory,
+    *,
+    facts: RunFacts,
+    prediction: Prediction | None,
+    judged: Judged,
+) -> Results:
+    """The results of a run whose rules were applied elsewhere, by Spark for one."""
+    judging = _Judging(run)
+    return judging.results(
+        run.read("run.json"),
+        run.read("scenario.json").get("expectation"),
+        facts,
+        prediction,
+        judged,
+    )
+
+
+def write_judgement(run: RunDirectory, results: Results) -> Path:
+    """Writes `judgements/NNNN/` with prediction.json, findings.jsonl and results.json.
+
+    Nothing is overwritten. Returns the new folder.
+    """
+    prediction = None if results.prediction is None else asdict(results.prediction)
+    content = results_to_json(results)
+    with run.new_judgement() as folder:
+        marker = folder.stat().st_ino
+        _write(folder / "prediction.json", prediction)
+        lines = [json.dumps(finding_to_json(finding)) + "\n" for finding in results.findings]
+        (folder / "findings.jsonl").write_text("".join(lines))
+        _write(folder / "results.json", content)
+    # Only the new folder has that inode, also if another kchaos judges the same run meanwhile.
+    written = [run.path / JUDGEMENTS / name for name in run.judgements()]
+    return next(one for one in reversed(written) if one.stat().st_ino == marker)
+
+
+def results_to_json(results: Results) -> dict[str, Any]:
+    """The content of results.json: every field but the prediction and the path."""
+    fields = {
+        name: getattr(results, name)
+        for name in Results.__dataclass_fields__
+        if name not in ("prediction", "path")
+    }
+    return fields | {
+        "findings": [finding_to_json(finding) for finding in results.findings],
+        "predicted_findings": [finding_to_json(one) for one in results.predicted_findings],
+        "witness": [asdict(one) for one in results.witness],
+        "not_checked": list(results.not_checked),
+        "crashes": list(results.crashes),
+    }
+
+
+def results_line(results: Results) -> dict[str, Any]:
+    """The object that `--json` prints for one run."""
+    return {
+        "entry": results.entry,
+        "case": results.case,
+        "release": results.release,
+        "driver": results.driver,
+        "seed": results.seed,
+        "conforms": results.conforms,
+        "safe": results.safe,
+        "expected": results.expected,
+        "findings": [
+            {
+                "kind": finding.kind,
+                "partition": f"{finding.topic}-{finding.partition}" if finding.topic else None,
+                "brokers": list(finding.brokers),
+                "first_offset": finding.first_offset,
+                "last_offset": finding.last_offset,
+            }
+            for finding in results.findings
+        ],
+        "seconds": results.seconds,
+        "run": str(results.path),
+    }
+
+
+class _Judging:
+    """Collects what went wrong while one run is judged."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self._crashes: list[str] = []
+        self._unknown: list[str] = []
+        self._conformance: list[str] = []
+
+    def attempt(
+        self, what: str, attempt: Callable[[], _T], *, only_conformance: bool = False
+    ) -> _T | None:
+        """What the attempt returns; None if it fails, and then the run is unknown."""
+        try:
+            return attempt()
+        except Exception as error:  # noqa: BLE001 - whatever fails here makes the run unknown
+            self._crashes.append(traceback.format_exc())
+            reasons = self._conformance if only_conformance else self._unknown
+            reasons.append(f"{what} failed: {error!r}")
+            return None
+
+    def results(
+        self,
+        about: Mapping[str, Any],
+        expectation: Mapping[str, Any] | None,
+        facts: RunFacts | None,
+        prediction: Prediction | None,
+        judged: Judged,
+    ) -> Results:
+        """Everything put together."""
+        self._unknown += self.attempt("the seal", lambda: [*_unfinished(self._run)]) or ()
+        self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
+        if facts is not None:
+            self._unknown += _unusable(facts)
+        if facts is not None and prediction is not None:
+            self._conformance += _unpredicted(facts, prediction)
+        witnesses = self.attempt(
+            "looking for witnesses",
+            lambda: find_witnesses(expectation, self._run, facts.rounds if facts else None),
+        )
+        outcome = self.attempt("the outcome", lambda: _outcome(self._run)) or {}
+        answer = self._verdict(expectation, judged, witnesses or ())
+        return Results(
+            entry=about.get("entry", ""),
+            case=about.get("case", ""),
+            release=about.get("release", ""),
+            driver=about.get("driver", ""),
+            seed=about.get("seed", 0),
+            conforms=answer.conforms,
+            safe=answer.safe,
+            expected=answer.expected,
+            reason=answer.reason,
+            unknown=answer.unknown,
+            findings=judged.findings,
+            predicted_findings=judged.predicted_findings,
+            expectation_from=answer.expectation_from,
+            witness=witnesses or (),
+            not_checked=tuple(_not_checked(facts)),
+            crashes=(*self._crashes, *judged.crashes),
+            seconds=outcome.get("seconds"),
+            run=self._run.name,
+            path=self._run.path,
+            judged_by=version("kchaos"),
+            prediction=prediction,
+        )
+
+    def _verdict(
+        self,
+        expectation: Mapping[str, Any] | None,
+        judged: Judged,
+        witnesses: tuple[Witness, ...],
+    ) -> Verdict:
+        unknown = Unknown(run=tuple(self._unknown), conformance=tuple(self._conformance))
+        answer = self.attempt(
+            "the verdict",
+            lambda: verdict(
+                judged.findings,
+                judged.predicted_findings,
+                expectation=expectation,
+                witnesses=witnesses,
+                unknown=unknown,
+            ),
+        )
+        return answer or Verdict(
+            conforms=None,
+            safe=None,
+            expected=False,
+            reason="the expectation cannot be read",
+            unknown="; ".join(self._unknown),
+            expectation_from="scenario",
+        )
+
+
+def _events(facts: RunFacts) -> tuple[Event, ...]:
+    return tuple(timed.event for timed in facts.events)
+
+
+def _outcome(run: RunDirectory) -> Mapping[str, Any]:
+    return run.read("outcome.json") if (run.path / "outcome.json").is_file() else {}
+
+
+def _unfinished(run: RunDirectory) -> Iterator[str]:
+    """Yields what keeps the evidence as a whole from being trusted."""
+    yield from run.verify()
+    outcome = _outcome(run)
+    if outcome.get("unknown"):
+        yield str(outcome["unknown"])
+    elif not outcome.get("finished"):
+        yield "the run did not finish: outcome.json does not say that it did"
+
+
+def _unusable(facts: RunFacts) -> Iterator[str]:
+    """Yields what the evidence lacks for an answer to either question."""
+    if not any(one.function == "produce" and one.outcome == "ok" for one in facts.operations):
+        yield "nothing was acknowledged, so nothing could be lost"
+    if not any(snapshot["is_final"] for snapshot in facts.snapshots):
+        yield "there is no snapshot of the end"
+    for snapshot in facts.snapshots:
+        for broker, seen in snapshot["brokers"].items():
+            if not seen.get("stable", True):
+                yield f"snapshot {snapshot['label']}: broker {broker}'s files never stood still"
+
+
+def _unpredicted(facts: RunFacts, prediction: Prediction) -> Iterator[str]:
+    for snapshot in facts.snapshots:
+        if snapshot["label"] not in prediction.snapshots:
+            yield (
+                f"the model was not told of snapshot {snapshot['label']!r}: actions.jsonl lacks "
+                "its Snapshot"
+            )
+
+
+def _not_checked(facts: RunFacts | None) -> Iterator[str]:
+    if facts is not None and facts.rounds is None:
+        yield "questions for leader epochs: the run has no links.jsonl"
+    if facts is not None and facts.settle is None:
+        yield "whether replication goes on: the run has no settle record"
+
+
+def _last_line(trace: str) -> str:
+    return trace.strip().splitlines()[-1]
+
+
+def _write(file: Path, value: object) -> None:
+    file.write_text(json.dumps(value, indent=1) + "\n")

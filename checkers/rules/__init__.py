@@ -1,0 +1,122 @@
+"""The rules: pure functions from one partition at one snapshot to findings.
+
+`SAFETY_RULES` look at one side. Given the observed replicas they say what is wrong on disk; given
+the predicted ones, the same functions say what the model expects to be wrong. `CONFORMANCE_RULES`
+compare the two sides. `apply_rules` runs all of them, whoever has put the evidence together.
+
+Safety is judged at the last snapshot, after everything was healed and settled, since an in-sync
+follower may lag at any other moment. What bytes say against themselves, and what went backwards
+from one snapshot to the next, is judged at every snapshot, and so is conformance.
+"""
+
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from checkers.evidence import OBSERVED, PREDICTED, PartitionEvidence, Side
+from checkers.findings import Finding
+from checkers.rules.backwards import high_watermark_regression, truncated_below_high_watermark
+from checkers.rules.conformance import (
+    decisions_allowed,
+    produces_as_predicted,
+    replicas_as_predicted,
+    rounds_as_predicted,
+)
+from checkers.rules.divergence import divergence
+from checkers.rules.hole import hole
+from checkers.rules.loss import loss
+from checkers.rules.missing_tail import missing_tail
+from checkers.rules.on_disk import as_read, epoch_cache_mismatch
+from checkers.rules.settled import not_settled
+
+SafetyRule = Callable[[PartitionEvidence, Side], Iterable[Finding]]
+ConformanceRule = Callable[[PartitionEvidence], Iterable[Finding]]
+
+SAFETY_RULES: tuple[SafetyRule, ...] = (
+    divergence,
+    hole,
+    missing_tail,
+    loss,
+    not_settled,
+    high_watermark_regression,
+    truncated_below_high_watermark,
+    epoch_cache_mismatch,
+    as_read,
+)
+CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
+    replicas_as_predicted,
+    produces_as_predicted,
+    rounds_as_predicted,
+    decisions_allowed,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the rules say of one partition at one snapshot, or of a whole run.
+
+    Attributes:
+        findings: On safety, on conformance, and on neither.
+        predicted_findings: What the safety rules say of the predicted replicas.
+        crashes: Tracebacks of rules that failed: what they would have said is unknown.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    predicted_findings: tuple[Finding, ...] = ()
+    crashes: tuple[str, ...] = ()
+
+
+def apply_rules(
+    evidence: PartitionEvidence,
+    *,
+    safety_rules: Iterable[SafetyRule] = SAFETY_RULES,
+    conformance_rules: Iterable[ConformanceRule] = CONFORMANCE_RULES,
+) -> Judged:
+    """What all rules say. Never raises: a rule that does is listed under `crashes`."""
+    findings: list[Finding] = []
+    predicted: list[Finding] = []
+    crashes: list[str] = []
+
+    def collect(into: list[Finding], found: Callable[[], Iterable[Finding]]) -> None:
+        try:
+            into.extend(found())
+        except Exception:  # noqa: BLE001 - a rule's own fault makes the run unknown
+            crashes.append(traceback.format_exc())
+
+    for rule in safety_rules:
+        collect(findings, partial(rule, evidence, OBSERVED))
+        if evidence.predicted is not None:
+            collect(predicted, partial(rule, evidence, PREDICTED))
+    for one in conformance_rules:
+        collect(findings, partial(one, evidence))
+    return Judged(
+        findings=tuple(findings),
+        predicted_findings=tuple(predicted),
+        crashes=tuple(crashes),
+    )
+
+
+def joined(parts: Iterable[Judged]) -> Judged:
+    """What the rules say of all parts, in a fixed order that does not depend on theirs."""
+    parts = list(parts)
+    return Judged(
+        findings=tuple(sorted((f for part in parts for f in part.findings), key=_order)),
+        predicted_findings=tuple(
+            sorted((f for part in parts for f in part.predicted_findings), key=_order)
+        ),
+        crashes=tuple(sorted(crash for part in parts for crash in part.crashes)),
+    )
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    return (
+        finding.topic,
+        finding.partition,
+        finding.snapshot,
+        finding.kind,
+        finding.brokers,
+        finding.first_offset,
+        finding.last_offset,
+        finding.message,
+    )

@@ -1,0 +1,95 @@
+"""What went backwards between two snapshots: high watermarks, and logs below them."""
+
+from collections.abc import Iterator
+
+from checkers.evidence import (
+    BatchEvidence,
+    EarlierReplica,
+    PartitionEvidence,
+    ReplicaEvidence,
+    Side,
+)
+from checkers.findings import Finding
+from checkers.rules.offsets import merged
+
+
+def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields a finding for each replica whose high watermark fell within one leader epoch.
+
+    **Verifies**: the checkpoints of two snapshots that follow each other in the same leader epoch,
+    with no lost tail between them; predicted, only what falls whichever value it had.
+    **Does not verify**: anything in memory; what fell and rose again between the snapshots.
+    """
+    for before, now in _pairs(evidence, side):
+        if before.leader_epoch != evidence.leader_epoch or _is_excused(evidence, now.broker):
+            continue
+        if not before.high_watermarks or not now.high_watermarks:
+            continue
+        earlier, later = min(before.high_watermarks), max(now.high_watermarks)
+        if later < earlier:
+            yield evidence.finding(
+                "high-watermark-regression",
+                brokers=(now.broker,),
+                first_offset=later,
+                last_offset=earlier - 1,
+                message=f"broker {now.broker}'s high watermark fell from {earlier} to {later} in "
+                f"leader epoch {evidence.leader_epoch}",
+                evidence={"before": before.snapshot, "leader_epoch": evidence.leader_epoch},
+            )
+
+
+def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields a finding for each range below a replica's high watermark that it cut from its log.
+
+    **Verifies**: that each batch which a replica had below its checkpointed high watermark is there
+    one snapshot later, unless its log start passed it, its disk lost its tail, or an unclean
+    election came between.
+    **Does not verify**: what was cut and fetched again between two snapshots, byte for byte.
+    """
+    for before, now in _pairs(evidence, side):
+        if not before.high_watermarks or _is_excused(evidence, now.broker):
+            continue
+        high_watermark = min(before.high_watermarks)
+        still = {_identity(batch) for batch in now.batches}
+        cut = [
+            batch
+            for batch in before.batches
+            if batch.last_offset < high_watermark
+            and batch.base_offset >= now.log_start_offset
+            and _identity(batch) not in still
+        ]
+        for first, last in merged((batch.base_offset, batch.last_offset) for batch in cut):
+            yield evidence.finding(
+                "truncated-below-high-watermark",
+                brokers=(now.broker,),
+                first_offset=first,
+                last_offset=last,
+                message=f"broker {now.broker} had offsets {first} to {last} below its high "
+                f"watermark {high_watermark}, and no longer has them",
+                evidence={
+                    "before": before.snapshot,
+                    "high_watermark": high_watermark,
+                    "batches": [batch.header() for batch in cut[:20]],
+                },
+            )
+
+
+def _pairs(
+    evidence: PartitionEvidence, side: Side
+) -> Iterator[tuple[EarlierReplica, ReplicaEvidence]]:
+    replicas = {replica.broker: replica for replica in evidence.side(side)}
+    for before in evidence.earlier:
+        if before.side == side and before.broker in replicas:
+            yield before, replicas[before.broker]
+
+
+def _is_excused(evidence: PartitionEvidence, broker: int) -> bool:
+    return any(
+        evidence.previous_time <= excuse.time <= evidence.snapshot_time
+        and (excuse.kind == "unclean-election" or excuse.broker == broker)
+        for excuse in evidence.excuses
+    )
+
+
+def _identity(batch: BatchEvidence) -> tuple[object, ...]:
+    return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.payload, batch.crc

@@ -1,0 +1,268 @@
+"""Whether the real replicas did what the model predicts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import zip_longest
+from typing import Any
+
+from checkers.evidence import BatchEvidence, PartitionEvidence, ReplicaEvidence
+from checkers.findings import Finding
+from checkers.history import Operation
+from checkers.model.prediction import EpochRound, PredictedProduce
+
+_REQUEST_TIMED_OUT = 7
+
+
+def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
+    """Yields what differs of each replica: batches, epoch cache, high watermark, process.
+
+    **Verifies**, at every snapshot: each batch's offsets, leader epoch, magic and payload; the
+    entries of leader-epoch-checkpoint; the checkpointed high watermark. That one must be predicted
+    where the process had ended, or where settling saw the last value in every checkpoint;
+    elsewhere the checkpoint lags behind memory, and must only not be ahead of the prediction.
+    **Does not verify**: a predicted log end offset behind the last batch, which no file tells;
+    codecs, timestamps and producer ids, which are not predicted; indexes.
+    """
+    if evidence.predicted is None:
+        return
+    observed = {replica.broker: replica for replica in evidence.replicas}
+    predicted = {replica.broker: replica for replica in evidence.predicted}
+    for broker in sorted(observed.keys() | predicted.keys()):
+        real = observed.get(broker) or ReplicaEvidence(broker=broker, is_running=False)
+        expected = predicted.get(broker)
+        if expected is not None:
+            yield from _replica(evidence, real, expected)
+        elif real.batches:
+            yield _not_as_predicted(
+                evidence,
+                broker,
+                "it holds a log that is not predicted at all",
+                predicted=None,
+                observed=[batch.header() for batch in real.batches[:20]],
+            )
+
+
+def produces_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
+    """Yields each produce whose outcome is not the predicted one.
+
+    **Verifies**: acknowledged or not, base offset, and Kafka's error. A produce that the model
+    leaves waiting must not have been acknowledged.
+    **Does not verify**: a produce whose answer never came, since nobody knows; one that timed out
+    in the broker, since the model has no clock; reads.
+    """
+    if not evidence.is_final or evidence.predicted is None:
+        return
+    predicted = {one.operation: one for one in evidence.predicted_produces}
+    for operation in evidence.operations:
+        if operation.function != "produce":
+            continue
+        expected = predicted.get(operation.operation)
+        if expected is None or not _is_outcome(operation, expected):
+            yield evidence.finding(
+                "not-as-predicted",
+                brokers=(operation.broker,),
+                first_offset=operation.base_offset,
+                last_offset=operation.last_offset,
+                message=f"produce {operation.operation} did not end as predicted: "
+                f"{_told(operation)}; predicted was {_foretold(expected)}",
+                evidence={
+                    "what": "produce",
+                    "operation": operation.operation,
+                    "predicted": None if expected is None else asdict(expected),
+                    "observed": {
+                        "outcome": operation.outcome,
+                        "base_offset": operation.base_offset,
+                        "error": operation.error,
+                    },
+                },
+            )
+
+
+def rounds_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
+    """Yields, for each follower, the first question for a leader epoch that is not as predicted.
+
+    **Verifies**: number and order of the answered questions of each follower, whom it asked, the
+    requested epoch, the answered epoch and end offset, and whether it was asked by Fetch.
+    **Does not verify**: anything in a run without links; answers with an error.
+    """
+    if not evidence.is_final or evidence.predicted is None or evidence.rounds is None:
+        return
+    followers = {one.follower for one in (*evidence.rounds, *evidence.predicted_rounds)}
+    for follower in sorted(followers):
+        real = [one for one in evidence.rounds if one.follower == follower]
+        expected = [one for one in evidence.predicted_rounds if one.follower == follower]
+        if real == expected:
+            continue
+        index = next(i for i, pair in enumerate(zip_longest(real, expected)) if pair[0] != pair[1])
+        yield _not_as_predicted(
+            evidence,
+            follower,
+            f"round {index + 1} of its questions for leader epochs is {_round(real, index)}; "
+            f"predicted was {_round(expected, index)}",
+            what="round",
+            predicted=[asdict(one) for one in expected],
+            observed=[asdict(one) for one in real],
+        )
+
+
+def decisions_allowed(evidence: PartitionEvidence) -> Iterator[Finding]:
+    """Yields each decision about the partition that the rules of its writer's release forbid.
+
+    **Verifies**, **Does not verify**: as `checkers.model` says of `Prediction.disallowed`.
+    """
+    if evidence.is_final:
+        for one in evidence.disallowed:
+            yield evidence.finding(
+                "decision-not-allowed",
+                message=f"{one['decision'].get('event', 'a decision')}: {one['reason']}",
+                evidence=dict(one),
+            )
+
+
+def _replica(
+    evidence: PartitionEvidence, real: ReplicaEvidence, expected: ReplicaEvidence
+) -> Iterator[Finding]:
+    broker = real.broker
+    differing = [
+        pair
+        for pair in zip_longest(real.batches, expected.batches)
+        if _identity(pair[0]) != _identity(pair[1])
+    ]
+    if differing:
+        both = [batch for pair in differing for batch in pair if batch is not None]
+        yield _not_as_predicted(
+            evidence,
+            broker,
+            f"its batches differ from the predicted ones, from {_shown(differing[0][0])} on; "
+            f"predicted was {_shown(differing[0][1])}",
+            first_offset=min(batch.base_offset for batch in both),
+            last_offset=max(batch.last_offset for batch in both),
+            what="batches",
+            predicted=[pair[1].header() for pair in differing[:20] if pair[1] is not None],
+            observed=[pair[0].header() for pair in differing[:20] if pair[0] is not None],
+        )
+    # A release without the checkpoint has no entries, and neither has a cache that is empty.
+    if (real.epoch_entries or ()) != (expected.epoch_entries or ()):
+        yield _not_as_predicted(
+            evidence,
+            broker,
+            f"its leader epoch cache is {_pairs(real.epoch_entries)}; predicted was "
+            f"{_pairs(expected.epoch_entries)}",
+            what="epoch-entries",
+            predicted=_pairs(expected.epoch_entries),
+            observed=_pairs(real.epoch_entries),
+        )
+    if not _is_high_watermark(evidence, real, expected):
+        yield _not_as_predicted(
+            evidence,
+            broker,
+            f"its checkpointed high watermark is {real.high_watermarks[0]}; predicted was one of "
+            f"{list(expected.high_watermarks)}",
+            what="high-watermark",
+            predicted=list(expected.high_watermarks),
+            observed=list(real.high_watermarks),
+        )
+    if real.is_running != expected.is_running:
+        yield _not_as_predicted(
+            evidence,
+            broker,
+            f"its process {'runs' if real.is_running else 'does not run'}, against the prediction",
+            what="process",
+            predicted=expected.is_running,
+            observed=real.is_running,
+        )
+
+
+def _is_high_watermark(
+    evidence: PartitionEvidence, real: ReplicaEvidence, expected: ReplicaEvidence
+) -> bool:
+    if not real.high_watermarks or not expected.high_watermarks:
+        return True
+    checkpointed = real.high_watermarks[0]
+    if evidence.is_high_watermark_pinned or not real.is_running:
+        return checkpointed in expected.high_watermarks
+    return checkpointed <= max(expected.high_watermarks)
+
+
+def _identity(batch: BatchEvidence | None) -> tuple[object, ...] | None:
+    if batch is None:
+        return None
+    return (
+        batch.base_offset,
+        batch.last_offset,
+        batch.leader_epoch,
+        batch.magic,
+        batch.payload,
+    )
+
+
+def _is_outcome(operation: Operation, expected: PredictedProduce) -> bool:
+    if operation.outcome == "ok":
+        return expected.acknowledged is True and expected.base_offset == operation.base_offset
+    if operation.error_code == _REQUEST_TIMED_OUT:
+        return True
+    if operation.outcome in ("info", "pending") and not operation.error_code:
+        return True
+    if operation.error_code:
+        return expected.acknowledged is False and expected.error == operation.error
+    return expected.acknowledged is not True
+
+
+def _not_as_predicted(
+    evidence: PartitionEvidence,
+    broker: int,
+    what_differs: str,
+    *,
+    what: str = "batches",
+    first_offset: int = -1,
+    last_offset: int = -1,
+    predicted: Any,
+    observed: Any,
+) -> Finding:
+    return evidence.finding(
+        "not-as-predicted",
+        brokers=(broker,),
+        first_offset=first_offset,
+        last_offset=last_offset,
+        message=f"broker {broker}: {what_differs}",
+        evidence={"what": what, "predicted": predicted, "observed": observed},
+    )
+
+
+def _pairs(entries: tuple[tuple[int, int], ...] | None) -> list[list[int]] | None:
+    return None if entries is None else [list(entry) for entry in entries]
+
+
+def _shown(batch: BatchEvidence | None) -> str:
+    if batch is None:
+        return "nothing"
+    return (
+        f"{batch.base_offset}-{batch.last_offset} of epoch {batch.leader_epoch}, "
+        f"magic {batch.magic}, payload {batch.payload}"
+    )
+
+
+def _round(rounds: Sequence[EpochRound], index: int) -> str:
+    if index >= len(rounds):
+        return "none"
+    one = rounds[index]
+    return (
+        f"epoch {one.requested_epoch} asked of broker {one.leader}, answered with "
+        f"({one.answered_epoch}, {one.end_offset}){' by Fetch' if one.by_fetch else ''}"
+    )
+
+
+def _told(operation: Operation) -> str:
+    if operation.outcome == "ok":
+        return f"acknowledged at offset {operation.base_offset}"
+    return f"{operation.outcome} ({operation.error or 'no answer'})"
+
+
+def _foretold(expected: PredictedProduce | None) -> str:
+    if expected is None:
+        return "nothing"
+    if expected.acknowledged is None:
+        return "that it still waits"
+    if expected.acknowledged:
+        return f"an acknowledgement at offset {expected.base_offset}"
+    return f"the error {expected.error or 'of any kind'}"

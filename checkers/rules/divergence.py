@@ -1,0 +1,42 @@
+"""In-sync replicas that hold different batches at the same offsets."""
+
+from collections.abc import Iterator
+
+from checkers.evidence import PartitionEvidence, Side
+from checkers.findings import Finding
+from checkers.rules.compare import differing_ranges
+from checkers.rules.offsets import headers
+
+
+def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields one finding for each maximal range in which a replica differs from the leader.
+
+    Without a leader among them, the in-sync replica with the lowest id is the measure.
+
+    **Verifies**: offsets, leader epoch, magic, checksum and payload of every batch that two
+    in-sync replicas have at the same offset, once everything has settled.
+    **Does not verify**: replicas outside the ISR, which may differ until they have truncated
+    (if they never do, that is `replication-stopped`); snapshots before the last one, in which an
+    in-sync follower may lag and hold what it will truncate; timestamps and headers of records
+    between two message formats.
+    """
+    if not evidence.is_final:
+        return
+    measure, *others = evidence.in_sync(side) or (None,)
+    for other in others:
+        if measure is None:
+            return
+        for first, last in differing_ranges(measure.batches, other.batches):
+            brokers = tuple(sorted((measure.broker, other.broker)))
+            yield evidence.finding(
+                "divergence",
+                brokers=brokers,
+                first_offset=first,
+                last_offset=last,
+                message=f"brokers {brokers[0]} and {brokers[1]} are in sync and hold different "
+                f"records at offsets {first} to {last}",
+                evidence={
+                    str(replica.broker): headers(replica.batches, (first, last))
+                    for replica in (measure, other)
+                },
+            )

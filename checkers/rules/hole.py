@@ -1,0 +1,44 @@
+"""Offsets that are missing inside an in-sync replica."""
+
+from collections.abc import Iterator
+
+from checkers.evidence import PartitionEvidence, Side
+from checkers.findings import Finding
+from checkers.rules.offsets import common, covered, headers, without
+
+
+def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields one finding for each maximal range that a replica lacks and another in-sync one has.
+
+    **Verifies**: that between its log start and its last batch an in-sync replica lacks nothing
+    that another one holds, once everything has settled.
+    **Does not verify**: offsets that no replica has (compaction and aborted appends leave such);
+    compacted topics, whose replicas clean at different times; what is missing behind the last
+    batch, which is `missing-tail`.
+    """
+    if not evidence.is_final:
+        return
+    replicas = evidence.in_sync(side)
+    for replica in replicas:
+        if not replica.batches:
+            continue
+        span = (replica.log_start_offset, replica.batches[-1].last_offset)
+        missing = without([span], covered(replica.batches))
+        held = [one for other in replicas if other is not replica for one in other.batches]
+        for first, last in common(missing, covered(held)):
+            yield evidence.finding(
+                "hole",
+                brokers=(replica.broker,),
+                first_offset=first,
+                last_offset=last,
+                message=f"broker {replica.broker} is in sync and has no offsets {first} to {last}, "
+                "which another in-sync replica holds",
+                evidence={
+                    "around": headers(replica.batches, (first - 1, last + 1)),
+                    "held": {
+                        str(other.broker): headers(other.batches, (first, last))
+                        for other in replicas
+                        if other is not replica
+                    },
+                },
+            )

@@ -1,0 +1,167 @@
+"""Acknowledged records that no in-sync replica holds any more."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from checkers.evidence import (
+    PREDICTED,
+    BatchEvidence,
+    Excuse,
+    PartitionEvidence,
+    ReplicaEvidence,
+    Side,
+)
+from checkers.findings import Finding
+from checkers.history import Operation
+from checkers.rules.offsets import Range, headers, inside, merged, without
+from checkers.segments.batch import join_payload_digests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loss:
+    offsets: Range
+    operation: Operation
+    reason: str | None
+
+
+def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields `committed-loss` for promised records that are gone, `permitted-loss` for others.
+
+    A record is promised if it was acknowledged with acks=all, or read below the high watermark.
+    Its loss is permitted after an unclean election, and where a fault took the tail of every disk
+    that had been in sync when it was acknowledged. What was acknowledged with acks=1 is never
+    promised. The finding says which it is; neighbouring offsets with one reason are one finding.
+
+    **Verifies**: that the records are at the offset that the acknowledgement named, in at least one
+    in-sync replica, once everything has settled.
+    **Does not verify**: each in-sync replica (that is `divergence` and `hole`); records of acks=1
+    that a later acknowledgement with acks=all covered; compacted topics; a read that ends inside a
+    batch, for that batch; which records an unclean election really cost.
+    """
+    if not evidence.is_final:
+        return
+    losses = [
+        found for one in _acknowledged(evidence, side) for found in _lost(evidence, side, one)
+    ]
+    for reason in dict.fromkeys(found.reason for found in losses):
+        alike = [found for found in losses if found.reason == reason]
+        for first, last in merged(found.offsets for found in alike):
+            concerned = [
+                found.operation
+                for found in alike
+                if first <= found.offsets[0] and found.offsets[1] <= last
+            ]
+            yield _finding(evidence, side, (first, last), concerned, reason)
+
+
+def _acknowledged(evidence: PartitionEvidence, side: Side) -> Iterator[Operation]:
+    """The operations that were acknowledged; for the predicted side, that should have been."""
+    predicted = {one.operation: one for one in evidence.predicted_produces}
+    for operation in evidence.operations:
+        if side == PREDICTED and operation.function == "produce":
+            expected = predicted.get(operation.operation)
+            if expected is not None and expected.acknowledged and expected.base_offset >= 0:
+                yield replace(
+                    operation,
+                    base_offset=expected.base_offset,
+                    promised=operation.acks == -1,
+                )
+        elif operation.outcome == "ok" and operation.base_offset >= 0 and operation.payloads:
+            yield operation
+
+
+def _lost(evidence: PartitionEvidence, side: Side, operation: Operation) -> Iterator[_Loss]:
+    all_of_it = (operation.base_offset, operation.last_offset)
+    # Retention may have deleted what lies below the log start of every in-sync replica.
+    start = min((one.log_start_offset for one in evidence.in_sync(side)), default=0)
+    held = [(0, start - 1)] if start else []
+    for replica in evidence.in_sync(side):
+        held += _held(replica, operation)
+    for offsets in without([all_of_it], held):
+        yield _Loss(
+            offsets=offsets, operation=operation, reason=_permission(evidence, operation, offsets)
+        )
+
+
+def _held(replica: ReplicaEvidence, operation: Operation) -> list[Range]:
+    """The operation's offsets at which the replica holds its records."""
+    found = []
+    within = (operation.base_offset, operation.last_offset)
+    for batch in inside(replica.batches, within):
+        span = (batch.base_offset, batch.last_offset)
+        if span[0] < within[0] or span[1] > within[1]:
+            # No produce of one batch lies inside another batch; a read may end anywhere.
+            if operation.function == "read":
+                found.append((max(span[0], within[0]), min(span[1], within[1])))
+        elif _is_payload(batch, operation.payloads[span[0] - within[0] : span[1] - within[0] + 1]):
+            found.append(span)
+    return found
+
+
+def _is_payload(batch: BatchEvidence, payloads: Sequence[str]) -> bool:
+    return batch.payload == join_payload_digests((payload, 1) for payload in payloads)
+
+
+def _permission(evidence: PartitionEvidence, operation: Operation, offsets: Range) -> str | None:
+    """Why Kafka may have lost it, or None if it may not."""
+    if not operation.promised:
+        return "it was acknowledged by the leader alone (acks=1)"
+    ended = operation.ended_at if operation.ended_at is not None else operation.invoked_at
+    later = [excuse for excuse in evidence.excuses if excuse.time >= ended]
+    for excuse in later:
+        if excuse.kind == "unclean-election":
+            return (
+                f"broker {excuse.broker} was elected from outside the ISR in leader epoch "
+                f"{excuse.leader_epoch} (unclean election)"
+            )
+    if operation.isr_when_ended and all(
+        _took(later, broker, offsets) for broker in operation.isr_when_ended
+    ):
+        brokers = ", ".join(str(broker) for broker in operation.isr_when_ended)
+        return f"the disks of all that were in sync ({brokers}) lost that tail to a fault"
+    return None
+
+
+def _took(excuses: Sequence[Excuse], broker: int, offsets: Range) -> bool:
+    return any(
+        excuse.kind == "lost-tail"
+        and excuse.broker == broker
+        and excuse.first_lost_offset <= offsets[0]
+        for excuse in excuses
+    )
+
+
+def _finding(
+    evidence: PartitionEvidence,
+    side: Side,
+    offsets: Range,
+    operations: Sequence[Operation],
+    reason: str | None,
+) -> Finding:
+    first, last = offsets
+    replicas = evidence.in_sync(side)
+    what = f"the acknowledged records at offsets {first} to {last} are in no in-sync replica"
+    return evidence.finding(
+        "committed-loss" if reason is None else "permitted-loss",
+        brokers=tuple(sorted(replica.broker for replica in replicas)),
+        first_offset=first,
+        last_offset=last,
+        message=what if reason is None else f"{what}: {reason}",
+        evidence={
+            "reason": reason,
+            "operations": [
+                {
+                    "operation": one.operation,
+                    "function": one.function,
+                    "broker": one.broker,
+                    "acks": one.acks,
+                    "base_offset": one.base_offset,
+                    "last_offset": one.last_offset,
+                }
+                for one in operations
+            ],
+            "held_instead": {
+                str(replica.broker): headers(replica.batches, offsets) for replica in replicas
+            },
+        },
+    )

@@ -1,0 +1,43 @@
+"""An in-sync replica that ends too early."""
+
+from collections.abc import Iterator
+
+from checkers.evidence import PartitionEvidence, Side
+from checkers.findings import Finding
+
+
+def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields a finding for each in-sync replica that ends before the leader's high watermark.
+
+    Observed, the leader's high watermark is what it has checkpointed, which may lag; predicted,
+    the lowest that it may be.
+
+    **Verifies**: the end of every in-sync replica, once everything has settled.
+    **Does not verify**: anything without a leader or without its checkpoint.
+    """
+    if not evidence.is_final:
+        return
+    replicas = evidence.in_sync(side)
+    high_watermark = min(
+        (
+            value
+            for replica in replicas
+            if replica.broker == evidence.leader
+            for value in replica.high_watermarks
+        ),
+        default=None,
+    )
+    if high_watermark is None:
+        return
+    for replica in replicas:
+        last = replica.batches[-1].last_offset if replica.batches else replica.log_start_offset - 1
+        if last + 1 < high_watermark:
+            yield evidence.finding(
+                "missing-tail",
+                brokers=(replica.broker,),
+                first_offset=last + 1,
+                last_offset=high_watermark - 1,
+                message=f"broker {replica.broker} is in sync and ends at offset {last}; the "
+                f"leader's high watermark is {high_watermark}",
+                evidence={"leader": evidence.leader, "high_watermark": high_watermark},
+            )

@@ -1,0 +1,57 @@
+"""Ranges of offsets: (first, last), both inclusive."""
+
+from collections.abc import Iterable, Sequence
+
+from checkers.evidence import BatchEvidence
+
+Range = tuple[int, int]
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The same offsets as the fewest ranges, ascending."""
+    result: list[Range] = []
+    for first, last in sorted(ranges):
+        if result and first <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(last, result[-1][1]))
+        else:
+            result.append((first, last))
+    return result
+
+
+def without(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
+    """The offsets of `ranges` that are not in `taken`."""
+    left = merged(ranges)
+    for first, last in merged(taken):
+        left = [
+            piece
+            for a, b in left
+            for piece in ((a, min(b, first - 1)), (max(a, last + 1), b))
+            if piece[0] <= piece[1]
+        ]
+    return merged(left)
+
+
+def common(one: Iterable[Range], other: Iterable[Range]) -> list[Range]:
+    """The offsets that both have."""
+    all_of_one = merged(one)
+    return without(all_of_one, without(all_of_one, other))
+
+
+def covered(batches: Sequence[BatchEvidence]) -> list[Range]:
+    """The offsets that the batches span."""
+    return merged((batch.base_offset, batch.last_offset) for batch in batches)
+
+
+def inside(batches: Sequence[BatchEvidence], within: Range) -> list[BatchEvidence]:
+    """The batches with an offset in the range."""
+    return [
+        batch
+        for batch in batches
+        if batch.base_offset <= within[1] and batch.last_offset >= within[0]
+    ]
+
+
+def headers(batches: Sequence[BatchEvidence], within: Range) -> list[dict[str, object]]:
+    """Headers of the batches in the range, for a finding; the first and the last few of many."""
+    found = [batch.header() for batch in inside(batches, within)]
+    return found if len(found) <= 20 else [*found[:10], *found[-10:]]

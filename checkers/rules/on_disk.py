@@ -1,0 +1,62 @@
+"""What one replica's files say against themselves."""
+
+from collections.abc import Iterator
+
+from checkers.evidence import BatchEvidence, PartitionEvidence, Side
+from checkers.findings import Finding
+from checkers.segments.batch import Batch
+from checkers.segments.checkpoints import EpochEntry
+from checkers.segments.epochs import epoch_findings
+
+
+def as_read(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields what the segment reader found: `corrupt-batch`, and tails that are no fault.
+
+    **Verifies**, **Does not verify**: as `checkers.segments.reader.read_segment` does.
+    """
+    for replica in evidence.side(side):
+        yield from replica.findings
+
+
+def epoch_cache_mismatch(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields where a leader epoch cache contradicts the batches beside it, at every snapshot.
+
+    **Verifies**, **Does not verify**: as `checkers.segments.epochs.epoch_findings` does.
+    """
+    for replica in evidence.side(side):
+        entries = [
+            EpochEntry(leader_epoch=epoch, start_offset=start)
+            for epoch, start in replica.epoch_entries or ()
+        ]
+        for finding in epoch_findings(entries, [_batch(batch) for batch in replica.batches]):
+            yield evidence.finding(
+                finding.kind,
+                brokers=(replica.broker,),
+                first_offset=finding.first_offset,
+                last_offset=finding.last_offset,
+                message=f"broker {replica.broker}: {finding.message}",
+                evidence=finding.evidence,
+            )
+
+
+def _batch(batch: BatchEvidence) -> Batch:
+    """The reader's value again; the comparison needs nothing of what is filled in here."""
+    return Batch(
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        leader_epoch=batch.leader_epoch,
+        magic=batch.magic,
+        codec=batch.codec or "none",
+        crc=batch.crc or 0,
+        record_count=batch.record_count,
+        is_control=False,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        max_timestamp=-1,
+        position=-1 if batch.position is None else batch.position,
+        size_bytes=batch.size_bytes or 0,
+        payload=batch.payload,
+        file=batch.file or "",
+    )

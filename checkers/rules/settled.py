@@ -1,0 +1,102 @@
+"""What does not work once everything is healed: stopped replication and its relatives."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from checkers.evidence import OBSERVED, PartitionEvidence, ReplicaEvidence, Side
+from checkers.findings import KINDS, Finding
+from checkers.rules.compare import differing_ranges
+from checkers.rules.offsets import covered, headers, without
+
+_STOPPED = ("failed", "dead-thread", "truncating")
+
+
+def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields what settling gave as reasons, or what the model's fetchers amount to.
+
+    Observed, these are the reasons in `outcome.json`, one finding for each kind and broker, with
+    what the replica's log has in other than the leader's as evidence. Predicted, replication has
+    stopped for a running replica outside the ISR whose fetcher is failed, dead or for ever
+    truncating. Besides, on both sides: a partition without a leader although a broker of its ISR
+    runs is `offline-partition`; fewer in-sync replicas than min.insync.replicas, although enough
+    replicas run, is `under-min-isr`.
+
+    **Verifies**: the last snapshot, after settling.
+    **Does not verify**: that the reasons of the settle record are true; that the record was made
+    after everything was healed.
+    """
+    if not evidence.is_final:
+        return
+    found: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
+    reasons = _observed(evidence) if side == OBSERVED else _predicted(evidence)
+    for kind, broker, detail in (*reasons, *_of_state(evidence, side)):
+        found.setdefault((kind, (broker,) if broker >= 0 else ()), []).append(detail)
+    for (kind, brokers), details in found.items():
+        yield evidence.finding(
+            kind,
+            brokers=brokers,
+            message=f"{KINDS[kind].meaning}: {details[0]}",
+            evidence={"details": details, "settle": _settle(evidence, side)}
+            | _difference(evidence, side, brokers),
+        )
+
+
+def _observed(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
+    for reason in (evidence.settle or {}).get("reasons", ()):
+        yield reason["kind"], reason.get("broker", -1), reason.get("detail", "")
+
+
+def _predicted(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
+    for replica in evidence.predicted or ():
+        is_out = replica.broker != evidence.leader and replica.broker not in evidence.isr
+        if is_out and replica.is_running and replica.fetcher in _STOPPED:
+            yield "replication-stopped", replica.broker, f"its fetcher is {replica.fetcher}"
+
+
+def _of_state(evidence: PartitionEvidence, side: Side) -> Iterator[tuple[str, int, Any]]:
+    running = {replica.broker for replica in evidence.side(side) if replica.is_running}
+    if evidence.leader < 0:
+        if running & set(evidence.isr):
+            yield "offline-partition", -1, f"no leader, and of the ISR {evidence.isr} some run"
+    elif len(evidence.isr) < evidence.min_insync_replicas <= len(running):
+        yield (
+            "under-min-isr",
+            -1,
+            f"{len(evidence.isr)} in sync, {evidence.min_insync_replicas} required, "
+            f"{len(running)} replicas running",
+        )
+
+
+def _settle(evidence: PartitionEvidence, side: Side) -> Any:
+    if side != OBSERVED or evidence.settle is None:
+        return None
+    return {name: value for name, value in evidence.settle.items() if name != "reasons"}
+
+
+def _difference(
+    evidence: PartitionEvidence, side: Side, brokers: tuple[int, ...]
+) -> dict[str, Any]:
+    """Where the replica's log is not the leader's."""
+    replicas = {replica.broker: replica for replica in evidence.side(side)}
+    leader = replicas.get(evidence.leader)
+    stopped = replicas.get(brokers[0]) if brokers else None
+    if leader is None or stopped is None or leader is stopped:
+        return {}
+    ranges = {
+        "different": differing_ranges(leader.batches, stopped.batches),
+        "missing": without(covered(leader.batches), covered(stopped.batches)),
+        "alone": without(covered(stopped.batches), covered(leader.batches)),
+    }
+    touched = [one for found in ranges.values() for one in found]
+    if not touched:
+        return {"difference": None}
+    span = (min(first for first, _ in touched), max(last for _, last in touched))
+    return {
+        "difference": {name: [list(one) for one in found] for name, found in ranges.items()}
+        | {str(one.broker): headers(one.batches, span) for one in (leader, stopped)},
+        "ends": {str(one.broker): _end(one) for one in (leader, stopped)},
+    }
+
+
+def _end(replica: ReplicaEvidence) -> int:
+    return replica.batches[-1].last_offset + 1 if replica.batches else replica.log_start_offset

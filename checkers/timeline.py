@@ -1,0 +1,233 @@
+"""The timeline of a run: what the scenario did and what the cluster decided, in one order.
+
+Decisions come from ZooKeeper's own transaction logs, so none is missed between two looks at a
+znode. Actions come from `actions.jsonl`. An action names the last zxid that was there when it was
+taken, and follows every decision up to it.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from checkers.errors import ScenarioDataError
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    Decision,
+    Event,
+    PartitionState,
+    TopicCreated,
+    event_from_json,
+)
+from checkers.run_directory import RunDirectory
+from checkers.zookeeper_log import ZnodeChange, last_zxid, read_zookeeper_log
+
+INTERNAL_PREFIX = "__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedEvent:
+    """One event of the timeline.
+
+    Attributes:
+        zxid: Of a decision, its transaction; of an action, the last one before it.
+        time: Seconds since the epoch, of ZooKeeper's clock or the runner's.
+        step: Index of the scenario's step that acted; -1 for a decision.
+    """
+
+    event: Event
+    zxid: int
+    time: float
+    step: int = -1
+
+
+def timeline(run: RunDirectory) -> tuple[Event, ...]:
+    """The run's actions and decisions in their order; what `checkers.model` predicts from.
+
+    Events of internal topics (`__…`) and of the probe topics that run.json names are left out.
+
+    Raises:
+        ScenarioDataError: An action or a znode does not have the documented shape.
+        ZooKeeperLogError: A transaction log is damaged.
+        RunDirectoryError: A file cannot be read.
+    """
+    return tuple(timed.event for timed in timed_events(run, znode_changes(run)))
+
+
+def timed_events(run: RunDirectory, changes: Sequence[ZnodeChange]) -> tuple[TimedEvent, ...]:
+    """As `timeline`, each event with its time, from changes that were read already."""
+    ignored = frozenset(run.read("run.json").get("probe_topics", ()))
+    both = [*decisions(changes), *_actions(run)]
+    # Sorting is stable: actions keep the order of their file among themselves.
+    both.sort(key=lambda timed: (timed.zxid, not _is_decision(timed.event)))
+    return tuple(timed for timed in both if not is_ignored(_topic(timed.event), ignored))
+
+
+def is_ignored(topic: str, probe_topics: frozenset[str]) -> bool:
+    """Whether nothing is judged about a topic: it is Kafka's own, or a probe."""
+    return topic.startswith(INTERNAL_PREFIX) or topic in probe_topics
+
+
+def znode_changes(run: RunDirectory) -> tuple[ZnodeChange, ...]:
+    """Every change in the logs of the ensemble's member that saw the most; none without logs.
+
+    Raises:
+        ZooKeeperLogError: A transaction log is damaged.
+    """
+    members = [_log_files(member) for member in sorted((run.path / "zookeeper").glob("member-*"))]
+    if not members:
+        return ()
+    return tuple(read_zookeeper_log(max(members, key=last_zxid)))
+
+
+def decisions(changes: Sequence[ZnodeChange]) -> Iterator[TimedEvent]:
+    """Yields what the changes mean to Kafka; other znodes mean nothing here.
+
+    Sources: ZkData.scala (BrokerIdsZNode, TopicZNode, TopicPartitionStateZNode, ControllerZNode)
+    in Kafka 1.1 to 3.9, ZkUtils.scala before.
+
+    Raises:
+        ScenarioDataError: A znode holds no JSON of Kafka's shape.
+    """
+    reader = _DecisionReader(brokers=_brokers_by_session(changes))
+    for change in changes:
+        decision = reader.decision(change)
+        if decision is not None:
+            yield TimedEvent(event=decision, zxid=change.zxid, time=change.time_ms / 1000)
+
+
+def topic_configurations(changes: Sequence[ZnodeChange]) -> dict[str, dict[str, str]]:
+    """The last configuration of each topic in `/config/topics`."""
+    found: dict[str, dict[str, str]] = {}
+    for change in changes:
+        parts = change.path.split("/")
+        if parts[1:3] == ["config", "topics"] and len(parts) == 4 and change.data:
+            found[parts[3]] = dict(_json(change).get("config") or {})
+    return found
+
+
+@dataclass(slots=True)
+class _DecisionReader:
+    brokers: dict[int, int]
+    assignments: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+
+    def decision(self, change: ZnodeChange) -> Decision | None:
+        match change.path.split("/")[1:]:
+            case ["brokers", "ids", broker] if change.operation == "create":
+                return BrokerRegistered(broker=int(broker), czxid=change.zxid, zxid=change.zxid)
+            case ["brokers", "ids", broker] if change.operation == "delete":
+                return BrokerUnregistered(broker=int(broker), zxid=change.zxid)
+            case ["brokers", "topics", topic]:
+                return self._topic(topic, change)
+            case ["brokers", "topics", topic, "partitions", partition, "state"] if change.data:
+                return self._state(topic, int(partition), change)
+            case ["controller"] if change.operation == "create":
+                return ControllerElected(broker=_controller_of(change), zxid=change.zxid)
+            case _:
+                return None
+
+    def _topic(self, topic: str, change: ZnodeChange) -> TopicCreated | None:
+        if change.operation == "delete":
+            self.assignments.pop(topic, None)
+            return None
+        partitions = _field(change, _json(change), "partitions")
+        assignment = tuple(tuple(partitions[number]) for number in sorted(partitions, key=int))
+        # The controller writes the same assignment again, with a topic id or without
+        # the replicas that it has added: only another assignment is news.
+        if self.assignments.get(topic) == assignment:
+            return None
+        self.assignments[topic] = assignment
+        return TopicCreated(topic=topic, assignment=assignment, zxid=change.zxid)
+
+    def _state(self, topic: str, partition: int, change: ZnodeChange) -> PartitionState:
+        state = _json(change)
+        return PartitionState(
+            topic=topic,
+            partition=partition,
+            leader=_field(change, state, "leader"),
+            leader_epoch=_field(change, state, "leader_epoch"),
+            isr=tuple(_field(change, state, "isr")),
+            controller_epoch=_field(change, state, "controller_epoch"),
+            version=change.version,
+            written_by=self.brokers.get(change.session),
+            zxid=change.zxid,
+        )
+
+
+def _brokers_by_session(changes: Sequence[ZnodeChange]) -> dict[int, int]:
+    """The broker of each session. A session's id is never used again, so time does not matter.
+
+    Until 2.2 a broker may become controller before it registers itself, hence both znodes.
+    """
+    brokers = {}
+    for change in changes:
+        if change.operation != "create":
+            continue
+        match change.path.split("/")[1:]:
+            case ["brokers", "ids", broker]:
+                brokers[change.session] = int(broker)
+            case ["controller"]:
+                brokers[change.session] = _controller_of(change)
+            case _:
+                pass
+    return brokers
+
+
+def _controller_of(change: ZnodeChange) -> int:
+    return int(_field(change, _json(change), "brokerid"))
+
+
+def _json(change: ZnodeChange) -> dict[str, Any]:
+    try:
+        value = json.loads(change.data or b"")
+    except ValueError as error:
+        raise _bad_znode(change, f"no JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise _bad_znode(change, "no JSON object")
+    return value
+
+
+def _field(change: ZnodeChange, value: dict[str, Any], name: str) -> Any:
+    if name not in value:
+        raise _bad_znode(change, f"no {name!r}")
+    return value[name]
+
+
+def _bad_znode(change: ZnodeChange, problem: str) -> ScenarioDataError:
+    return ScenarioDataError(
+        f"zookeeper/: znode {change.path} at zxid 0x{change.zxid:x} has {problem}: "
+        f"{(change.data or b'')[:200]!r}"
+    )
+
+
+def _actions(run: RunDirectory) -> Iterator[TimedEvent]:
+    for number, line in enumerate(run.read_lines("actions.jsonl"), start=1):
+        try:
+            yield TimedEvent(
+                event=event_from_json(line["action"]),
+                zxid=int(line["zxid"]),
+                time=float(line["time"]),
+                step=int(line["step"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ScenarioDataError(
+                f"{run.path / 'actions.jsonl'}:{number} is no action with time, zxid and step: "
+                f"{error!r}"
+            ) from error
+
+
+def _is_decision(event: Event) -> bool:
+    return isinstance(event, Decision)
+
+
+def _topic(event: Event) -> str:
+    # A hold without a topic, like everything that concerns brokers, is nobody's in particular.
+    return getattr(event, "topic", None) or ""
+
+
+def _log_files(member: Path) -> list[tuple[str, bytes]]:
+    files = sorted(member.glob("log.*"), key=lambda file: int(file.suffix[1:], 16))
+    return [(f"zookeeper/{member.name}/{file.name}", file.read_bytes()) for file in files]

@@ -1,0 +1,283 @@
+"""The verdict: two questions, three answers each, and whether that is what was expected.
+
+`conforms` and `safe` are True, False, or None for unknown. Unknown is never a pass.
+
+A scenario's expectation is None, and then what the rules say of the model's prediction is
+expected; or it is an object:
+
+    {"safe": false,
+     "findings": [{"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20}],
+     "witness": [{"round": {"follower": 1, "leader": 0, "end_offset": 21}},
+                 {"log": {"broker": 1, "pattern": "regular expression"}},
+                 {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}}],
+     "source": "where it is written or measured"}
+
+A finding may also name "topic" and "partition". A `round` is found if some question for a leader
+epoch has all the named fields of `checkers.model.prediction.EpochRound`; a `log` if a line of the
+broker's server.log (any broker's without "broker") matches; a `link` if a line of links.jsonl has
+all the named fields, where "api" is compared without case and underscores, and "partition" and
+"detail" are objects whose fields must be in one of the message's partitions, or in its detail.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.errors import ScenarioDataError
+from checkers.findings import Finding, Question
+from checkers.history import link_records
+from checkers.model.prediction import EpochRound
+from checkers.run_directory import RunDirectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """One thing that shows that a bug's mechanism ran.
+
+    Attributes:
+        wanted: As the expectation has it.
+        found: Whether it was there.
+        seen: What was found, or what there was instead.
+    """
+
+    wanted: Mapping[str, Any]
+    found: bool
+    seen: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Why a question cannot be answered; empty where it can.
+
+    Attributes:
+        run: Reasons that leave both questions open.
+        conformance: Reasons that leave only conformance open.
+    """
+
+    run: tuple[str, ...] = ()
+    conformance: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answers.
+
+    Attributes:
+        conforms: Whether the replicas did what the model of their release predicts.
+        safe: Whether replicas agree, nothing promised is lost, and replication goes on.
+        expected: Whether it is all as expected; False if anything is unknown.
+        reason: Why it is not expected, in one sentence, or "".
+        unknown: Why an answer is unknown, or None.
+        expectation_from: "scenario" or "model".
+    """
+
+    conforms: bool | None
+    safe: bool | None
+    expected: bool
+    reason: str
+    unknown: str | None
+    expectation_from: str
+
+
+FindingKey = tuple[str, str, int, tuple[int, ...], int, int]
+
+
+def verdict(
+    findings: Iterable[Finding],
+    predicted_findings: Iterable[Finding],
+    *,
+    expectation: Mapping[str, Any] | None,
+    witnesses: Sequence[Witness],
+    unknown: Unknown,
+) -> Verdict:
+    """The answers to both questions, and whether they are the expected ones.
+
+    **Verifies**: expected is True only if the run conforms, safety is known and as expected, the
+    safety findings are exactly the expected ones by kind, partition, brokers and offsets, and each
+    witness was found. Safe without its witness is unknown: the mechanism may not have run at all.
+    **Does not verify**: findings that answer neither question, `permitted-loss` for one.
+    """
+    findings = list(findings)
+    conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
+    safe = _answer(findings, Question.SAFETY, unknown.run)
+    reasons = [*unknown.run, *unknown.conformance]
+    missing = [str(dict(one.wanted)) for one in witnesses if not one.found]
+    if safe and missing:
+        safe = None
+        reasons.append(
+            f"safe, but nothing shows that the mechanism ran: no {' and no '.join(missing)}"
+        )
+    reason = _unexpected(findings, list(predicted_findings), expectation, conforms, safe)
+    if not reason and missing:
+        reason = f"not reproduced: unsafe, but without its witness {' and '.join(missing)}"
+    return Verdict(
+        conforms=conforms,
+        safe=safe,
+        expected=not reason,
+        reason=reason,
+        unknown="; ".join(reasons) or None,
+        expectation_from="model" if expectation is None else "scenario",
+    )
+
+
+def find_witnesses(
+    expectation: Mapping[str, Any] | None,
+    run: RunDirectory,
+    rounds: Sequence[EpochRound] | None,
+) -> tuple[Witness, ...]:
+    """Looks for each witness of an expectation in the run's evidence.
+
+    Raises:
+        ScenarioDataError: A witness is not of a documented form.
+    """
+    return tuple(_witness(one, run, rounds) for one in (expectation or {}).get("witness", ()))
+
+
+def finding_key(finding: Finding) -> FindingKey:
+    """What makes two findings the same to an expectation."""
+    return (
+        finding.kind,
+        finding.topic,
+        finding.partition,
+        finding.brokers,
+        finding.first_offset,
+        finding.last_offset,
+    )
+
+
+def _answer(findings: Iterable[Finding], question: Question, unknown: Sequence[str]) -> bool | None:
+    if unknown:
+        return None
+    return all(finding.question is not question for finding in findings)
+
+
+def _unexpected(
+    findings: Sequence[Finding],
+    predicted: Sequence[Finding],
+    expectation: Mapping[str, Any] | None,
+    conforms: bool | None,
+    safe: bool | None,
+) -> str:
+    if safe is None:
+        return "safety is unknown"
+    if conforms is not True:
+        return "conformance is unknown" if conforms is None else "the run is not as predicted"
+    found = {finding_key(f) for f in findings if f.question is Question.SAFETY}
+    if expectation is None:
+        wanted = {finding_key(f) for f in predicted if f.question is Question.SAFETY}
+        wanted_safe = not wanted
+    else:
+        wanted = {_expected_key(one, found) for one in expectation.get("findings", ())}
+        wanted_safe = bool(expectation["safe"])
+    if safe is not wanted_safe:
+        return f"{'safe' if wanted_safe else 'unsafe'} was expected"
+    if found != wanted:
+        return "; ".join(
+            [f"expected and not found: {_told(key)}" for key in sorted(wanted - found)]
+            + [f"found and not expected: {_told(key)}" for key in sorted(found - wanted)]
+        )
+    return ""
+
+
+def _expected_key(expected: Mapping[str, Any], found: Iterable[FindingKey]) -> FindingKey:
+    """The key of an expected finding; without a topic it is the found one that has the rest."""
+    try:
+        kind = expected["kind"]
+        rest = (
+            tuple(sorted(expected["brokers"])),
+            expected.get("first_offset", -1),
+            expected.get("last_offset", -1),
+        )
+    except (KeyError, TypeError) as error:
+        raise ScenarioDataError(
+            f"scenario.json: expected finding {dict(expected)} needs kind and brokers"
+        ) from error
+    topic, partition = expected.get("topic"), expected.get("partition")
+    for key in sorted(found):
+        same = key[0] == kind and key[3:] == rest
+        if same and topic in (None, key[1]) and partition in (None, key[2]):
+            return key
+    return (kind, topic or "", -1 if partition is None else partition, *rest)
+
+
+def _told(key: FindingKey) -> str:
+    kind, topic, partition, brokers, first, last = key
+    where = f" of {topic}-{partition}" if topic else ""
+    offsets = f" at {first} to {last}" if first >= 0 else ""
+    return f"{kind}{where} on brokers {list(brokers)}{offsets}"
+
+
+def _witness(
+    wanted: Mapping[str, Any], run: RunDirectory, rounds: Sequence[EpochRound] | None
+) -> Witness:
+    match dict(wanted):
+        case {"round": {} as fields, **rest} if not rest:
+            return _round_witness(wanted, fields, rounds)
+        case {"log": {"pattern": str(pattern)} as log, **rest} if not rest:
+            return _log_witness(wanted, pattern, log.get("broker"), run)
+        case {"link": {} as fields, **rest} if not rest:
+            return _link_witness(wanted, fields, run)
+        case _:
+            raise ScenarioDataError(
+                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, or link"
+            )
+
+
+def _round_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], rounds: Sequence[EpochRound] | None
+) -> Witness:
+    if rounds is None:
+        return Witness(wanted=wanted, found=False, seen="the run has no links.jsonl")
+    unknown = fields.keys() - set(EpochRound.__dataclass_fields__)
+    if unknown:
+        raise ScenarioDataError(f"scenario.json: a round has no field {', '.join(sorted(unknown))}")
+    for one in rounds:
+        if all(getattr(one, name) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=str(one))
+    return Witness(wanted=wanted, found=False, seen=f"{len(rounds)} rounds: {list(rounds)[:10]}")
+
+
+def _log_witness(
+    wanted: Mapping[str, Any], pattern: str, broker: int | None, run: RunDirectory
+) -> Witness:
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise ScenarioDataError(f"scenario.json: witness pattern {pattern!r}: {error}") from error
+    logs = sorted((run.path / "brokers").glob(f"{'*' if broker is None else broker}/server.log"))
+    for log in logs:
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if expression.search(line):
+                    return Witness(wanted=wanted, found=True, seen=line.rstrip("\n"))
+    return Witness(wanted=wanted, found=False, seen=f"no such line in {len(logs)} server logs")
+
+
+def _link_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], run: RunDirectory
+) -> Witness:
+    number = 0
+    for number, record in enumerate(link_records(run), start=1):
+        if all(_has(record, name, value) for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=f"links.jsonl:{number}")
+    return Witness(wanted=wanted, found=False, seen=f"none of {number} messages")
+
+
+def _has(record: Mapping[str, Any], name: str, value: Any) -> bool:
+    detail = record.get("detail") or {}
+    if name == "api":
+        return _plain(record.get("api") or "") == _plain(value)
+    if name == "partition":
+        return any(_includes(entry, value) for entry in detail.get("partitions", ()))
+    if name == "detail":
+        return _includes(detail, value)
+    return bool(record.get(name) == value)
+
+
+def _includes(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(entry.get(name) == value for name, value in wanted.items())
+
+
+def _plain(api: str) -> str:
+    return api.replace("_", "").lower()

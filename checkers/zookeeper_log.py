@@ -1,0 +1,296 @@
+"""ZooKeeper's transaction log: every change of a znode, in zxid order. Bytes in, values out.
+
+A member writes `log.<zxid in hex>`: a header of 16 bytes (`ZKLG`, version 2, database id), then
+records, then zeros that it preallocated. A record is an Adler-32 checksum (8 bytes) of the
+transaction, the transaction's length (4 bytes), the transaction, and the byte 0x42. A transaction
+is a header (session, cxid, zxid, time, type) and a body; from 3.6 on a digest follows the body.
+
+Source: FileTxnLog, SerializeUtils.deserializeTxn and DataTree.processTxn in Apache ZooKeeper 3.9,
+and zookeeper.jute; the layouts are the same from 3.4 on, but for what is said beside each.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from checkers.errors import CheckError
+
+_FILE_HEADER = struct.Struct(">4siq")
+_RECORD_HEADER = struct.Struct(">qi")
+_TRANSACTION_HEADER = struct.Struct(">qiqqi")
+_INT = struct.Struct(">i")
+_MAGIC = b"ZKLG"
+_VERSION = 2
+_END_OF_RECORD = 0x42
+
+_CREATE, _DELETE, _SET_DATA, _SET_ACL, _CHECK, _MULTI = 1, 2, 5, 7, 13, 14
+_CREATE2, _RECONFIG, _CREATE_CONTAINER, _DELETE_CONTAINER, _CREATE_TTL = 15, 16, 19, 20, 21
+_ERROR, _CREATE_SESSION, _CLOSE_SESSION = -1, -10, -11
+_WITHOUT_CHANGE = (_SET_ACL, _CHECK, _ERROR, _CREATE_SESSION)
+
+
+class ZooKeeperLogError(CheckError):
+    """A transaction log is damaged; the message names the file and the position in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZnodeChange:
+    """One change of one znode.
+
+    Attributes:
+        zxid: The transaction's id; the changes of one transaction share it.
+        session: Who asked for it; for the ephemerals of a session that ended, that session.
+        time_ms: The member's wall clock when it made the transaction, in milliseconds.
+        data: What the znode holds after it; None for a null value and for a deletion.
+        version: The znode's version after it: 0 at creation; -1 for a deletion.
+        ephemeral_owner: The session that owns an ephemeral znode, else 0.
+    """
+
+    zxid: int
+    session: int
+    time_ms: int
+    operation: Literal["create", "set", "delete"]
+    path: str
+    data: bytes | None
+    version: int
+    ephemeral_owner: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Transaction:
+    session: int
+    zxid: int
+    time_ms: int
+    type: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Ephemerals:
+    """Which session owns which ephemeral znode; dictionaries, since they keep the order."""
+
+    owner: dict[str, int] = field(default_factory=dict)
+
+    def paths_of(self, session: int) -> list[str]:
+        return [path for path, owner in self.owner.items() if owner == session]
+
+
+def read_zookeeper_log(files: Sequence[tuple[str, bytes]]) -> Iterator[ZnodeChange]:
+    """Yields the changes that one member's log files hold, in the order of the files.
+
+    Args:
+        files: Name and content of each file of one member, by ascending zxid of the name; the
+            ephemerals of a session are known from one file to the next.
+
+    A record that is not all there, or whose end byte is missing, ends its file: the member was
+    killed while it wrote, or the rest is preallocated. A closed session yields the deletion of its
+    ephemerals, in the order in which they were created. A `multi` yields its parts, or nothing if
+    it failed.
+
+    Raises:
+        ZooKeeperLogError: A file is no transaction log, a checksum is wrong, a transaction is not
+            as long as its type needs, or its type is unknown.
+
+    **Verifies**: the checksum of every record.
+    **Does not verify**: that no transaction is missing between two; the digest of 3.6 and later.
+    """
+    ephemerals = _Ephemerals()
+    for name, content in files:
+        for position, transaction in _transactions(name, content):
+            try:
+                yield from _changes(transaction, ephemerals)
+            except (struct.error, IndexError, ValueError) as error:
+                raise ZooKeeperLogError(
+                    f"{name}, position {position}: transaction 0x{transaction.zxid:x} of type "
+                    f"{transaction.type} cannot be read: {error}"
+                ) from error
+
+
+def last_zxid(files: Sequence[tuple[str, bytes]]) -> int:
+    """The highest zxid in one member's log files, or -1 if they hold no transaction.
+
+    Raises:
+        ZooKeeperLogError: As `read_zookeeper_log`.
+    """
+    return max(
+        (transaction.zxid for file in files for _, transaction in _transactions(*file)), default=-1
+    )
+
+
+def _transactions(name: str, content: bytes) -> Iterator[tuple[int, _Transaction]]:
+    if len(content) < _FILE_HEADER.size and _MAGIC.startswith(content[:4]):
+        return  # Killed before the header was written whole: nothing is in it.
+    magic, version, _ = _FILE_HEADER.unpack_from(content.ljust(_FILE_HEADER.size, b"\0"))
+    if magic != _MAGIC or version != _VERSION:
+        raise ZooKeeperLogError(
+            f"{name}, position 0: {magic!r} version {version} is no ZooKeeper transaction log "
+            f"({_MAGIC!r} version {_VERSION}); give the files log.<zxid> of a version-2 folder"
+        )
+    position = _FILE_HEADER.size
+    while position + _RECORD_HEADER.size <= len(content):
+        checksum, length = _RECORD_HEADER.unpack_from(content, position)
+        start = position + _RECORD_HEADER.size
+        end = start + length
+        if length >= 0 and (length == 0 or end >= len(content)):
+            return
+        if length < 0 or content[end] != _END_OF_RECORD:
+            # A record that was cut short has nothing but preallocated zeros behind it.
+            if length < 0 or content[end:].strip(b"\0"):
+                raise ZooKeeperLogError(
+                    f"{name}, position {position}: a record of {length} bytes without its end byte"
+                    ", and more behind it; the file was damaged after it was written"
+                )
+            return
+        body = content[start:end]
+        if zlib.adler32(body) != checksum:
+            raise ZooKeeperLogError(
+                f"{name}, position {position}: the checksum is {checksum:#x}, the transaction's is "
+                f"{zlib.adler32(body):#x}; the file was damaged after it was written"
+            )
+        if length < _TRANSACTION_HEADER.size:
+            raise ZooKeeperLogError(f"{name}, position {position}: a transaction without a header")
+        session, _, zxid, time_ms, kind = _TRANSACTION_HEADER.unpack_from(body)
+        yield (
+            position,
+            _Transaction(
+                session=session,
+                zxid=zxid,
+                time_ms=time_ms,
+                type=kind,
+                body=body[_TRANSACTION_HEADER.size :],
+            ),
+        )
+        position = end + 1
+
+
+def _changes(transaction: _Transaction, ephemerals: _Ephemerals) -> Iterator[ZnodeChange]:
+    if transaction.type == _CLOSE_SESSION:
+        yield from _close_session(transaction, ephemerals)
+    elif transaction.type == _MULTI:
+        parts = _parts(transaction)
+        # One part that failed means that all of them did, and the log says so part by part.
+        if all(part.type != _ERROR for part in parts):
+            for part in parts:
+                yield from _changes(part, ephemerals)
+    elif transaction.type not in _WITHOUT_CHANGE:
+        yield _change(transaction, ephemerals)
+
+
+def _change(transaction: _Transaction, ephemerals: _Ephemerals) -> ZnodeChange:
+    body = _Body(transaction.body)
+    path = body.string()
+    match transaction.type:
+        case 1 | 15 | 19 | 21:
+            data = body.buffer()
+            body.skip_acl()
+            is_ephemeral = transaction.type in (_CREATE, _CREATE2) and body.boolean()
+            owner = transaction.session if is_ephemeral else 0
+            if owner:
+                ephemerals.owner[path] = owner
+            return _made(transaction, "create", path, data, 0, owner)
+        case 5 | 16:
+            # The version in the transaction is the one after it (PrepRequestProcessor).
+            data, version = body.buffer(), body.integer()
+            return _made(transaction, "set", path, data, version, ephemerals.owner.get(path, 0))
+        case 2 | 20:
+            owner = ephemerals.owner.pop(path, 0)
+            return _made(transaction, "delete", path, None, -1, owner)
+        case _:
+            raise ValueError("no transaction of this type is known")
+
+
+def _close_session(transaction: _Transaction, ephemerals: _Ephemerals) -> Iterator[ZnodeChange]:
+    paths = ephemerals.paths_of(transaction.session)
+    # 3.6 and later name the paths in the body; they are the same ones, unless the log begins
+    # after some of them were created.
+    if len(transaction.body) >= _INT.size:
+        paths += [path for path in _paths_to_delete(transaction.body) if path not in paths]
+    for path in paths:
+        ephemerals.owner.pop(path, None)
+        yield _made(transaction, "delete", path, None, -1, transaction.session)
+
+
+def _paths_to_delete(content: bytes) -> list[str]:
+    body = _Body(content)
+    try:
+        return [body.string() for _ in range(body.integer())]
+    except (struct.error, IndexError, UnicodeDecodeError):
+        # What is there is the digest of a release that names no paths.
+        return []
+
+
+def _made(
+    transaction: _Transaction,
+    operation: Literal["create", "set", "delete"],
+    path: str,
+    data: bytes | None,
+    version: int,
+    owner: int,
+) -> ZnodeChange:
+    return ZnodeChange(
+        zxid=transaction.zxid,
+        session=transaction.session,
+        time_ms=transaction.time_ms,
+        operation=operation,
+        path=path,
+        data=data,
+        version=version,
+        ephemeral_owner=owner,
+    )
+
+
+def _parts(transaction: _Transaction) -> list[_Transaction]:
+    body = _Body(transaction.body)
+    parts = []
+    for _ in range(body.integer()):
+        kind = body.integer()
+        parts.append(
+            _Transaction(
+                session=transaction.session,
+                zxid=transaction.zxid,
+                time_ms=transaction.time_ms,
+                type=kind,
+                body=body.buffer() or b"",
+            )
+        )
+    return parts
+
+
+class _Body:
+    """Reads jute's encoding: big endian, lengths of four bytes, -1 for null."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._position = 0
+
+    def integer(self) -> int:
+        (value,) = _INT.unpack_from(self._content, self._position)
+        self._position += _INT.size
+        return int(value)
+
+    def boolean(self) -> bool:
+        value = self._content[self._position]
+        self._position += 1
+        return value != 0
+
+    def buffer(self) -> bytes | None:
+        length = self.integer()
+        if length < 0:
+            return None
+        end = self._position + length
+        if end > len(self._content):
+            raise IndexError(f"a field of {length} bytes does not fit")
+        value = self._content[self._position : end]
+        self._position = end
+        return value
+
+    def string(self) -> str:
+        return (self.buffer() or b"").decode("utf-8")
+
+    def skip_acl(self) -> None:
+        for _ in range(self.integer()):
+            self.integer()
+            self.string()
+            self.string()
