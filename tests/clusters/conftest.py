@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
+from clusters.cache import cache_directory
+from clusters.distribution import java_of, resolve
 from clusters.local import LocalCluster
 
 RoundTrip = Callable[..., list[bytes]]
@@ -39,3 +42,15 @@ def round_trip() -> RoundTrip:
         return read
 
     return run
+
+
+@pytest.fixture
+def borrowing_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own that has what was fetched for 1.1.1 and nothing else."""
+    java_of(resolve("1.1.1"))
+    shared, cache = cache_directory(), tmp_path / "borrowing-cache"
+    cache.mkdir()
+    for name in ("java", "maven", "kafka"):
+        (cache / name).symlink_to(shared / name)
+    monkeypatch.setenv("KCHAOS_CACHE", str(cache))
+    return cache

@@ -80,8 +80,9 @@ def test_a_folder_without_libs_is_no_distribution(tmp_path: Path) -> None:
 
 
 def test_a_torn_jar_and_a_torn_archive_and_an_absent_path_are_named(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     (folder / "libs" / "kafka-clients-1.1.1.jar").write_bytes(b"torn")
     with pytest.raises(ReleaseError, match=r"kafka-clients-1\.1\.1\.jar is no jar"):
         resolve(str(folder))
@@ -221,7 +222,7 @@ def test_what_the_users_own_maven_repository_has_is_not_fetched(
 
 @pytest.mark.cluster
 def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
-    tmp_path: Path, round_trip: Callable[..., list[bytes]]
+    tmp_path: Path, borrowing_cache: Path, round_trip: Callable[..., list[bytes]]
 ) -> None:
     patched = tmp_path / "patched"
     (patched / "libs").mkdir(parents=True)
@@ -238,3 +239,4 @@ def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
         found = [(broker.release, broker.protocol) for broker in cluster.brokers.values()]
         assert found == [("1.1.1", "2.0.1"), ("1.1.1", "1.1.1")]
         assert round_trip(cluster, [b"patched"]) == [b"patched"]
+    assert len(list((borrowing_cache / "unpacked").iterdir())) == 1
