@@ -39,10 +39,10 @@ class HeaderField:
 
     Attributes:
         name: As Kafka's message format documentation calls it.
-        at: Byte position in the file.
-        raw: Its bytes in hexadecimal, a blank between two.
+        at: Byte position in the file; -1 for a field that is no bytes, as in a prediction.
+        raw: Its bytes in hexadecimal, a blank between two; "" for one that is no bytes.
         value: What they say, in words where a number alone says little.
-        differs: Whether the same field of another header beside it has other bytes.
+        differs: Whether the same field of another header beside it says something else.
     """
 
     name: str
@@ -84,11 +84,11 @@ def header_fields(file: Path, batch: Batch) -> tuple[HeaderField, ...]:
 def mark_differences(
     headers: Sequence[tuple[HeaderField, ...]],
 ) -> list[tuple[HeaderField, ...]]:
-    """The same headers; a field whose bytes are not the same in all that have it is marked."""
+    """The same headers; a field that does not say the same in all that have it is marked."""
     seen: dict[str, set[str]] = {}
     for header in headers:
         for field in header:
-            seen.setdefault(field.name, set()).add(field.raw)
+            seen.setdefault(field.name, set()).add(field.value)
     return [
         tuple(
             HeaderField(

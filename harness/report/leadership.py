@@ -1,66 +1,19 @@
 """Who led when, and when which broker was registered, as ZooKeeper's own log has it."""
 
-import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.run_directory import RunDirectory
-from checkers.zookeeper_log import (
-    ZnodeChange,
-    ZooKeeperLogError,
-    last_zxid,
-    read_zookeeper_log,
+from checkers.errors import CheckError
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    PartitionState,
 )
+from checkers.run_directory import RunDirectory
+from checkers.timeline import TimedEvent, decisions, is_ignored, znode_changes
 from harness.report.loading import Loaded
-
-_STATE = re.compile(r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d+)/state")
-_BROKER = re.compile(r"/brokers/ids/(?P<broker>\d+)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leadership:
-    """One state that was written for one partition.
-
-    Attributes:
-        time: Seconds since 1970, by ZooKeeper's clock.
-        leader: Broker id, or -1.
-        isr: In the order in which it was written.
-    """
-
-    time: float
-    zxid: int
-    topic: str
-    partition: int
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    controller_epoch: int
-
-    @property
-    def name(self) -> str:
-        """The topic, a dash, and the partition's number."""
-        return f"{self.topic}-{self.partition}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """A broker's registration, or the controller's, came (or went, then `came` is False).
-
-    Attributes:
-        time: Seconds since 1970, by ZooKeeper's clock.
-        zxid: Of the change; at a creation it is the czxid, the broker epoch of KIP-380.
-        session: The owner's session.
-        is_controller: Whether it is `/controller` and not `/brokers/ids/N`.
-    """
-
-    time: float
-    zxid: int
-    broker: int
-    session: int
-    came: bool
-    is_controller: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +21,19 @@ class Decisions:
     """What ZooKeeper's log says of one run, in zxid order.
 
     Attributes:
+        events: Partition states, registrations and controllers, with ZooKeeper's times.
         problems: Why something is missing, a sentence each.
     """
 
-    leaderships: tuple[Leadership, ...] = ()
-    registrations: tuple[Registration, ...] = ()
+    events: tuple[TimedEvent, ...] = ()
     problems: tuple[str, ...] = ()
+
+    @property
+    def states(self) -> tuple[tuple[TimedEvent, PartitionState], ...]:
+        """The partition states that were written, each with its event."""
+        return tuple(
+            (each, each.event) for each in self.events if isinstance(each.event, PartitionState)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,69 +57,38 @@ class Incarnation:
 
 
 def decisions_of(run: RunDirectory) -> Decisions:
-    """Leaderships and registrations from the transaction log of the member that knows most."""
-    members = [_files(run, folder.name) for folder in sorted(run.path.glob("zookeeper/member-*"))]
-    members = [files for files in members if files]
-    if not members:
-        return Decisions(problems=("no ZooKeeper transaction log was collected",))
+    """What was decided, from ZooKeeper's transaction logs; internal and probe topics left out."""
+    ignored = frozenset(run.read("run.json").get("probe_topics", ()))
     try:
-        changes = list(read_zookeeper_log(max(members, key=last_zxid)))
-    except ZooKeeperLogError as error:
+        events = tuple(decisions(znode_changes(run)))
+    except CheckError as error:
         return Decisions(problems=(str(error),))
+    if not events:
+        return Decisions(problems=("no ZooKeeper transaction log was collected",))
     return Decisions(
-        leaderships=tuple(_leaderships(changes)),
-        registrations=tuple(_registrations(changes)),
+        events=tuple(
+            each for each in events if not is_ignored(getattr(each.event, "topic", ""), ignored)
+        )
     )
 
 
-def _files(run: RunDirectory, member: str) -> Sequence[tuple[str, bytes]]:
-    logs = (run.path / "zookeeper" / member).glob("log.*")
-    ordered = sorted(logs, key=lambda file: int(file.suffix[1:], 16))
-    return [(f"{member}/{file.name}", file.read_bytes()) for file in ordered]
-
-
-def _leaderships(changes: Iterable[ZnodeChange]) -> Iterable[Leadership]:
-    for change in changes:
-        match = _STATE.fullmatch(change.path)
-        state = _json(change.data)
-        if match and "leader" in state:
-            yield Leadership(
-                time=change.time_ms / 1000,
-                zxid=change.zxid,
-                topic=match["topic"],
-                partition=int(match["partition"]),
-                leader=state["leader"],
-                leader_epoch=state["leader_epoch"],
-                isr=tuple(state["isr"]),
-                controller_epoch=state["controller_epoch"],
+def decision_text(timed: TimedEvent) -> str:
+    """One decision in a few words, or "" for one that is not worth a line."""
+    match timed.event:
+        case PartitionState() as state:
+            isr = ",".join(map(str, state.isr))
+            return (
+                f"{state.topic}-{state.partition}: leader {state.leader}, "
+                f"leader epoch {state.leader_epoch}, ISR [{isr}]"
             )
-
-
-def _registrations(changes: Iterable[ZnodeChange]) -> Iterable[Registration]:
-    controller = -1
-    for change in changes:
-        match = _BROKER.fullmatch(change.path)
-        is_controller = change.path == "/controller"
-        if change.operation == "set" or not (match or is_controller):
-            continue
-        if is_controller and change.operation == "create":
-            controller = int(_json(change.data).get("brokerid", -1))
-        yield Registration(
-            time=change.time_ms / 1000,
-            zxid=change.zxid,
-            broker=int(match["broker"]) if match else controller,
-            session=change.ephemeral_owner,
-            came=change.operation == "create",
-            is_controller=is_controller,
-        )
-
-
-def _json(data: bytes | None) -> dict[str, Any]:
-    try:
-        value = json.loads(data or b"{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+        case BrokerRegistered() as registered:
+            return f"broker {registered.broker} registered, czxid {registered.czxid}"
+        case BrokerUnregistered() as gone:
+            return f"broker {gone.broker}'s registration is gone"
+        case ControllerElected() as elected:
+            return f"broker {elected.broker} is the controller"
+        case _:
+            return ""
 
 
 def incarnations(loaded: Loaded) -> tuple[Incarnation, ...]:

@@ -78,7 +78,7 @@ def load(run: RunDirectory, judgement: str | None = None) -> Loaded:
         judgement=name,
         results=_object(run, f"{folder}/results.json") if name else {},
         findings=tuple(run.read_lines(f"{folder}/findings.jsonl")) if name else (),
-        prediction=_object(run, f"{folder}/prediction.json") if name else {},
+        prediction=_prediction(run, f"{folder}/prediction.json") if name else {},
     )
 
 
@@ -95,6 +95,14 @@ def _chosen(run: RunDirectory, judgement: str | None) -> str | None:
 
 def _object(run: RunDirectory, name: str) -> Line:
     return run.read(name) if (run.path / name).is_file() else {}
+
+
+def _prediction(run: RunDirectory, name: str) -> Line:
+    """The prediction; the file holds null where the model came to none."""
+    file = run.path / name
+    if file.is_file() and file.read_text(encoding="utf-8").strip() == "null":
+        return {}
+    return _object(run, name)
 
 
 def _timed(run: RunDirectory, name: str) -> tuple[Line, ...]:

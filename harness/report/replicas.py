@@ -91,7 +91,7 @@ class PartitionView:
 
 def partition_views(loaded: Loaded) -> tuple[PartitionView, ...]:
     """Every partition of every snapshot: snapshots as they were taken, partitions by name."""
-    views = []
+    views: list[PartitionView] = []
     for label in loaded.directory.snapshots():
         views.extend(_views_of_snapshot(loaded, label))
     return tuple(views)

@@ -74,7 +74,7 @@ def observed_rounds(loaded: Loaded) -> tuple[Round, ...]:
                 fates.setdefault(key, record["fate"])
         elif record["fate"] in ("passed", "released", "delayed"):
             answered[key] = record
-    rounds = []
+    rounds: list[Round] = []
     for key, request in asked.items():
         response = answered.get(key)
         if request["api_key"] == _EPOCH_API:

@@ -1,0 +1,10 @@
+"""The report of one run, as one HTML page and as text for a terminal.
+
+It reads a run directory and one of its judgements, shows both, and decides nothing.
+"""
+
+from harness.report.page import render
+from harness.report.text import text_report
+from harness.report.writing import write_report
+
+__all__ = ["render", "text_report", "write_report"]

@@ -1,0 +1,189 @@
+"""Findings, each with the bytes on both sides."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.findings import KINDS, Question
+from checkers.model.prediction import PredictedBatch
+from checkers.segments.batch import Batch
+from harness.report.headers import HeaderField, header_fields, mark_differences
+from harness.report.replicas import PartitionView, ReplicaView
+
+MOST_WITH_BYTES = 60
+"""So many findings show the bytes; the findings after them show their evidence only."""
+_MOST_SIDES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One batch header that a finding is about.
+
+    Attributes:
+        title: Whose it is, and where it stands.
+        note: Why it is shown, or what is missing; "" if the title says it.
+        fields: The header, field by field; empty where nothing is there.
+    """
+
+    title: str
+    note: str
+    fields: tuple[HeaderField, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingView:
+    """One finding, ready to be shown.
+
+    Attributes:
+        question: "safety", "conformance" or "neither".
+        where: Partition, brokers, offsets and snapshot, each as text; "" where it has none.
+        evidence: Its evidence as indented JSON, or "".
+        sides: The headers of the batches concerned.
+    """
+
+    kind: str
+    question: str
+    meaning: str
+    partition: str
+    brokers: str
+    offsets: str
+    snapshot: str
+    message: str
+    evidence: str
+    sides: tuple[Side, ...]
+
+
+def finding_views(
+    findings: Sequence[Mapping[str, Any]], views: Sequence[PartitionView]
+) -> tuple[FindingView, ...]:
+    """The findings in their order; the first `MOST_WITH_BYTES` with their batches' headers."""
+    return tuple(
+        _view(finding, sides_of(finding, views) if number < MOST_WITH_BYTES else ())
+        for number, finding in enumerate(findings)
+    )
+
+
+def question_of(finding: Mapping[str, Any]) -> str:
+    """Which question a finding answers; "neither" for a kind that this release does not know."""
+    kind = KINDS.get(str(finding.get("kind")))
+    return (kind.question if kind else Question.NEITHER).value
+
+
+def offsets_text(finding: Mapping[str, Any]) -> str:
+    """The finding's offsets, both ends inclusive; "" if it has none."""
+    first, last = finding.get("first_offset", -1), finding.get("last_offset", -1)
+    if first < 0:
+        return ""
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def partition_text(finding: Mapping[str, Any]) -> str:
+    """The finding's partition as Kafka names its directory; "" if it has none."""
+    return f"{finding['topic']}-{finding['partition']}" if finding.get("topic") else ""
+
+
+def _view(finding: Mapping[str, Any], sides: tuple[Side, ...]) -> FindingView:
+    kind = KINDS.get(str(finding.get("kind")))
+    evidence = finding.get("evidence")
+    return FindingView(
+        kind=str(finding.get("kind")),
+        question=question_of(finding),
+        meaning=kind.meaning if kind else "a kind that this kchaos does not know",
+        partition=partition_text(finding),
+        brokers=", ".join(map(str, finding.get("brokers", ()))),
+        offsets=offsets_text(finding),
+        snapshot=str(finding.get("snapshot", "")),
+        message=str(finding.get("message", "")),
+        evidence=json.dumps(evidence, indent=1, ensure_ascii=False) if evidence else "",
+        sides=sides,
+    )
+
+
+def sides_of(finding: Mapping[str, Any], views: Sequence[PartitionView]) -> tuple[Side, ...]:
+    """The header of a batch on each side of the finding, fields with other bytes marked.
+
+    The sides are the finding's brokers; if it names only one, the prediction for it as well when
+    the finding is about conformance, else another replica.
+    """
+    view = _view_of(finding, views)
+    if view is None:
+        return ()
+    named = [each for each in view.replicas if each.broker in finding.get("brokers", ())]
+    others = [each for each in view.replicas if each not in named]
+    others.sort(key=lambda each: each.role != "leader")
+    with_prediction = question_of(finding) == "conformance"
+    chosen = named if len(named) > 1 or with_prediction else [*named, *others[:1]]
+    first, last = finding.get("first_offset", -1), finding.get("last_offset", -1)
+    sides = [_found_side(each, first, last) for each in chosen[:_MOST_SIDES]]
+    if with_prediction and len(named) == 1:
+        sides.append(_foreseen_side(named[0], first, last))
+    marked = mark_differences([side.fields for side in sides])
+    return tuple(
+        Side(title=side.title, note=side.note, fields=fields)
+        for side, fields in zip(sides, marked, strict=True)
+    )
+
+
+def _view_of(finding: Mapping[str, Any], views: Sequence[PartitionView]) -> PartitionView | None:
+    about = (finding.get("topic"), finding.get("partition"))
+    same = [view for view in views if (view.topic, view.partition) == about]
+    label = finding.get("snapshot")
+    return next((view for view in same if view.snapshot == label), same[-1] if same else None)
+
+
+def _found_side(replica: ReplicaView, first: int, last: int) -> Side:
+    who = f"broker {replica.broker}, on disk"
+    if replica.found is None:
+        return Side(title=who, note="no directory of this partition", fields=())
+    batch, note = _chosen(replica.found.batches, first, last)
+    if batch is None:
+        return Side(title=who, note="the log is empty", fields=())
+    where = f"{batch.file}, byte {batch.position}"
+    return Side(
+        title=f"{who}: {where}",
+        note=note,
+        fields=header_fields(replica.found.directory / batch.file, batch),
+    )
+
+
+def _foreseen_side(replica: ReplicaView, first: int, last: int) -> Side:
+    who = f"broker {replica.broker}, predicted"
+    if replica.foreseen is None:
+        return Side(title=who, note="the prediction has no such replica", fields=())
+    batch, note = _chosen(replica.foreseen.batches, first, last)
+    if batch is None:
+        return Side(title=who, note="the predicted log is empty", fields=())
+    values = (
+        ("baseOffset", batch.base_offset),
+        ("partitionLeaderEpoch", batch.leader_epoch),
+        ("magic", batch.magic),
+        ("lastOffset", batch.last_offset),
+        ("payload digest", batch.payload),
+    )
+    return Side(
+        title=who,
+        note=note,
+        fields=tuple(
+            HeaderField(name=name, at=-1, raw="", value=str(value)) for name, value in values
+        ),
+    )
+
+
+def _chosen(
+    batches: Iterable[Batch] | Iterable[PredictedBatch], first: int, last: int
+) -> tuple[Any, str]:
+    """The first batch in the range; else the one after the range; else the last one of all."""
+    after = before = None
+    for batch in batches:
+        if first >= 0 and batch.base_offset <= last and batch.last_offset >= first:
+            return batch, ""
+        if first >= 0 and batch.base_offset > last and after is None:
+            after = batch
+        before = batch
+    wanted = str(first) if first == last else f"{first}-{last}"
+    if first < 0:
+        return before, "the last batch of the log"
+    if after is not None:
+        return after, f"no batch holds {wanted}; this is the next one"
+    return before, f"no batch holds {wanted}; this is the last one"

@@ -1,0 +1,227 @@
+"""Lanes as places on the page: percent of the width, rows, labels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.report.drawing import Box, pack, style_of_epoch
+from harness.report.evidence import partition_text, question_of
+from harness.report.lanes import Lane, Span, lane_of, ticks
+from harness.report.replicas import PartitionView, ReplicaView
+
+_ROOM = 1.04
+_WIDE, _NARROW = 13.0, 3.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnLane:
+    """One side of one replica.
+
+    Attributes:
+        side: "predicted" or "on disk".
+        note: Log end offset and high watermark in words, and what was joined.
+        high_watermarks: Where they are, in percent.
+        log_end_offset: Where it is, in percent.
+    """
+
+    side: str
+    boxes: tuple[Box, ...]
+    note: str
+    high_watermarks: tuple[float, ...]
+    log_end_offset: float
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnReplica:
+    """One replica: its lanes, and the findings that concern it as bars above them."""
+
+    broker: int
+    role: str
+    state: str
+    lanes: tuple[DrawnLane, ...]
+    marks: tuple[Box, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnPartition:
+    """One partition in one snapshot, with offsets along its axis as (offset, percent)."""
+
+    view: PartitionView
+    replicas: tuple[DrawnReplica, ...]
+    axis: tuple[tuple[int, float], ...]
+    epochs: tuple[int, ...]
+
+
+def draw_partition(view: PartitionView, findings: Sequence[Mapping[str, Any]]) -> DrawnPartition:
+    """Every replica of the view on one offset axis."""
+    first, end = _domain(view)
+
+    def place(offset: float) -> float:
+        return round(100 * (offset - first) / ((end - first) * _ROOM), 3)
+
+    epochs = sorted(
+        {
+            batch.leader_epoch
+            for replica in view.replicas
+            for side in (replica.found, replica.foreseen)
+            if side is not None
+            for batch in side.batches
+        }
+    )
+    return DrawnPartition(
+        view=view,
+        replicas=tuple(
+            DrawnReplica(
+                broker=replica.broker,
+                role=replica.role,
+                state=_state(replica),
+                lanes=tuple(_lanes(replica, place)),
+                marks=_marks(view, replica.broker, findings, place),
+                problems=replica.found.problems if replica.found else (),
+            )
+            for replica in view.replicas
+        ),
+        axis=tuple((offset, place(offset)) for offset in ticks(first, end)),
+        epochs=tuple(epochs),
+    )
+
+
+def _domain(view: PartitionView) -> tuple[int, int]:
+    """First offset and exclusive end over every lane of the view."""
+    firsts, ends = [], [1]
+    for replica in view.replicas:
+        for side in (replica.found, replica.foreseen):
+            if side is not None:
+                firsts += [batch.base_offset for batch in side.batches[:1]]
+                ends.append(side.log_end_offset)
+        ends += replica.foreseen.high_watermarks if replica.foreseen else ()
+        if replica.found and replica.found.high_watermark is not None:
+            ends.append(replica.found.high_watermark)
+    first = min(firsts, default=0)
+    return first, max(*ends, first + 1)
+
+
+def _state(replica: ReplicaView) -> str:
+    said = []
+    if replica.is_running is False:
+        said.append("stopped")
+    if replica.foreseen is not None and replica.foreseen.fetcher in ("failed", "dead-thread"):
+        said.append(f"predicted fetcher: {replica.foreseen.fetcher}")
+    return ", ".join(said)
+
+
+def lanes_of(replica: ReplicaView) -> list[tuple[str, Lane]]:
+    """The replica's lanes by side: predicted first, then as on disk; a missing one left out."""
+    found, foreseen = replica.found, replica.foreseen
+    lanes = []
+    if foreseen is not None:
+        other = found.batches if found else ()
+        end = foreseen.log_end_offset
+        lanes.append(("predicted", lane_of(foreseen.batches, other, log_end_offset=end)))
+    if found is not None:
+        beside = foreseen.batches if foreseen else None
+        end = found.log_end_offset
+        lanes.append(("on disk", lane_of(found.batches, beside, log_end_offset=end)))
+    return lanes
+
+
+def note_of(replica: ReplicaView, side: str) -> str:
+    """Log end offset and high watermark of one side, in words."""
+    if side == "predicted" and replica.foreseen is not None:
+        marks = " or ".join(map(str, sorted(replica.foreseen.high_watermarks))) or "none"
+        return f"LEO {replica.foreseen.log_end_offset}, HW {marks}"
+    if replica.found is None:
+        return ""
+    mark = replica.found.high_watermark
+    return f"LEO {replica.found.log_end_offset}, HW {'none' if mark is None else mark}"
+
+
+def _lanes(replica: ReplicaView, place: Any) -> list[DrawnLane]:
+    drawn = []
+    for side, lane in lanes_of(replica):
+        holder = replica.foreseen if side == "predicted" else replica.found
+        assert holder is not None
+        marks: tuple[int, ...] = ()
+        if side == "predicted" and replica.foreseen is not None:
+            marks = replica.foreseen.high_watermarks
+        elif replica.found is not None and replica.found.high_watermark is not None:
+            marks = (replica.found.high_watermark,)
+        note = note_of(replica, side)
+        if lane.joined:
+            note += f"; {lane.batches} batches, drawn joined as {len(lane.spans)} stretches"
+        drawn.append(
+            DrawnLane(
+                side=side,
+                boxes=tuple(_box(span, place) for span in lane.spans),
+                note=note,
+                high_watermarks=tuple(place(mark) for mark in marks[:4]),
+                log_end_offset=place(holder.log_end_offset),
+                description=f"broker {replica.broker}, {side}: {lane.batches} batches, {note}",
+            )
+        )
+    return drawn
+
+
+def offsets_of(span: Span) -> str:
+    """The span's offsets, both ends inclusive."""
+    if span.first_offset == span.last_offset:
+        return str(span.first_offset)
+    return f"{span.first_offset}-{span.last_offset}"
+
+
+def _box(span: Span, place: Any) -> Box:
+    x = place(span.first_offset)
+    width = round(place(span.last_offset + 1) - x, 3)
+    name = "hole" if span.is_hole else f"e{span.leader_epoch}"
+    if span.leader_epoch == -1:
+        name = "no epoch"
+    label = ""
+    if width >= _WIDE:
+        label = f"{offsets_of(span)} {name}"
+    elif width >= _NARROW:
+        label = "" if span.leader_epoch == -1 else name
+    count = f", {span.batches} batches" if span.batches > 1 else ""
+    what = "hole: no batch" if span.is_hole else f"leader epoch {span.leader_epoch}"
+    differs = "; the other side does not have the same" if span.differs else ""
+    return Box(
+        x=x,
+        width=width,
+        label=label,
+        title=f"offsets {offsets_of(span)}, {what}{count}{differs}",
+        style=f"{style_of_epoch(span.leader_epoch)}{' differs' if span.differs else ''}",
+    )
+
+
+def marks_on(
+    view: PartitionView, broker: int, findings: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The findings of this snapshot about offsets of this replica; conformance has its hatching."""
+    return [
+        finding
+        for finding in findings
+        if partition_text(finding) == view.name
+        and broker in finding.get("brokers", ())
+        and finding.get("first_offset", -1) >= 0
+        and finding.get("snapshot") in (view.snapshot, "" if view.is_final else None)
+        and question_of(finding) != "conformance"
+    ]
+
+
+def _marks(
+    view: PartitionView, broker: int, findings: Sequence[Mapping[str, Any]], place: Any
+) -> tuple[Box, ...]:
+    boxes = []
+    for finding in marks_on(view, broker, findings)[:50]:
+        x = place(finding["first_offset"])
+        boxes.append(
+            Box(
+                x=x,
+                width=max(0.4, round(place(finding["last_offset"] + 1) - x, 3)),
+                label=finding["kind"],
+                title=str(finding.get("message", "")),
+                style=question_of(finding),
+            )
+        )
+    return pack(boxes)

@@ -1,0 +1,154 @@
+"""The report as one HTML page that needs nothing else: no network, no script to be read."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import jinja2
+
+from checkers.run_directory import RunDirectory
+from harness.report import verdict
+from harness.report.evidence import finding_views
+from harness.report.lane_drawing import draw_partition
+from harness.report.leadership import decisions_of, incarnations
+from harness.report.loading import Loaded, load
+from harness.report.replicas import PartitionView, partition_views
+from harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
+from harness.report.time_drawing import draw_time
+from harness.report.timeline import Moment, faults_of, moments, story_of, writes_of
+
+MOST_FINDINGS = 300
+MOST_MOMENTS = 600
+MOST_PARTITIONS = 60
+"""More than this of a kind is cut short on the page, which says how many were left out."""
+
+
+def render(run: RunDirectory, judgement: str | None = None) -> str:
+    """The report of a run as HTML, with the named judgement or else its newest one.
+
+    It shows what the judgement says and what the files hold; it decides nothing itself. A run that
+    is not sealed, or that nobody has judged, is shown as far as it goes, and the page says so.
+
+    Raises:
+        UsageError: The run has no judgement of that name.
+        RunDirectoryError: A file of the run cannot be read.
+    """
+    loaded = load(run, judgement)
+    return _template().render(_context(loaded))
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("harness.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["seconds"] = lambda seconds: f"{seconds:.3f}"
+    return environment.get_template("report.html")
+
+
+def _context(loaded: Loaded) -> dict[str, Any]:
+    views = partition_views(loaded)
+    rounds = observed_rounds(loaded)
+    decisions = decisions_of(loaded.directory)
+    faults, writes = faults_of(loaded), writes_of(loaded)
+    happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
+    return {
+        "name": loaded.directory.name,
+        "judgement": loaded.judgement,
+        "title": verdict.title_of(loaded),
+        "headline": verdict.headline(loaded),
+        "summary": verdict.summary(loaded),
+        "story": story_of(loaded),
+        "verdicts": verdict.verdicts(loaded),
+        "warnings": verdict.warnings(loaded),
+        "unknown_reasons": verdict.unknown_reasons(loaded),
+        "tracebacks": verdict.tracebacks(loaded),
+        "expectation": verdict.expectation_of(loaded),
+        "witnesses": verdict.witnesses_of(loaded),
+        "findings": finding_views(loaded.findings[:MOST_FINDINGS], views),
+        "findings_left_out": max(0, len(loaded.findings) - MOST_FINDINGS),
+        "partitions": [draw_partition(view, loaded.findings) for view in views[:MOST_PARTITIONS]],
+        "partitions_left_out": max(0, len(views) - MOST_PARTITIONS),
+        "caches": [_cache(view) for view in views[:MOST_PARTITIONS]],
+        "time": draw_time(
+            moments=happened,
+            faults=faults,
+            writes=writes,
+            decisions=decisions,
+            started_at=loaded.started_at,
+            ended_at=loaded.ended_at,
+        ),
+        "moments": _shortened(happened),
+        "moments_left_out": max(0, len(happened) - MOST_MOMENTS),
+        "faults": faults,
+        "writes": writes,
+        "zero": loaded.started_at,
+        "states": decisions.states,
+        "decision_problems": decisions.problems,
+        "incarnations": incarnations(loaded),
+        "rounds": side_by_side(predicted_rounds(loaded), rounds),
+        "has_prediction": bool(loaded.prediction),
+        "truncations": loaded.prediction.get("truncations", ()),
+        "disallowed": [json.dumps(each) for each in loaded.prediction.get("disallowed", ())],
+        "versions": _versions(loaded),
+        "brokers": _brokers(loaded),
+        "command": str(loaded.run.get("command") or ""),
+        "replay": str(loaded.run.get("replay") or f"kchaos replay {loaded.directory.name}"),
+    }
+
+
+def _shortened(happened: Sequence[Moment]) -> Sequence[Moment]:
+    if len(happened) <= MOST_MOMENTS:
+        return happened
+    half = MOST_MOMENTS // 2
+    return (*happened[:half], *happened[-half:])
+
+
+def _cache(view: PartitionView) -> dict[str, Any]:
+    """leader-epoch-checkpoint of every replica: one row per epoch and start offset."""
+    replicas = []
+    for replica in view.replicas:
+        foreseen = replica.foreseen.epoch_entries if replica.foreseen else None
+        found = replica.found.epoch_entries if replica.found else None
+        entries = sorted({*(foreseen or ()), *(found or ())})
+        rows = [
+            (entry, foreseen is not None and entry in foreseen, entry in (found or ()))
+            for entry in entries
+        ]
+        replicas.append(
+            {
+                "broker": replica.broker,
+                "rows": rows,
+                "is_predicted": foreseen is not None,
+                "is_found": found is not None,
+            }
+        )
+    return {"name": view.name, "snapshot": view.snapshot, "replicas": replicas}
+
+
+def _versions(loaded: Loaded) -> list[tuple[str, str]]:
+    run = loaded.run
+    names = ("driver", "seed", "kchaos", "python", "platform")
+    return [(name, str(run[name])) for name in names if run.get(name) is not None]
+
+
+def _brokers(loaded: Loaded) -> list[Mapping[str, str]]:
+    generations = loaded.prediction.get("generations", {})
+    return [
+        {
+            "id": broker,
+            "release": str(each.get("release", "")),
+            "protocol": str(each.get("protocol", "")),
+            "generation": str(generations.get(broker, "")),
+        }
+        for broker, each in sorted((loaded.run.get("brokers") or {}).items(), key=_number)
+    ]
+
+
+def _number(item: tuple[str, Any]) -> int:
+    return int(item[0]) if item[0].isdigit() else -1

@@ -1,0 +1,298 @@
+"""The report as text for a terminal: the same content, condensed, no line wider than asked."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from checkers.run_directory import RunDirectory
+from harness.report import verdict
+from harness.report.evidence import offsets_text, partition_text
+from harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
+from harness.report.lanes import Span, join_equal
+from harness.report.leadership import decisions_of, incarnations
+from harness.report.loading import Loaded, load
+from harness.report.replicas import PartitionView, ReplicaView, partition_views
+from harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
+from harness.report.timeline import Moment, faults_of, moments, story_of, writes_of
+
+MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS = 30, 40, 80, 12
+"""More than this of a kind is cut short, and the text says so."""
+
+_RESET = "\x1b[0m"
+_CODES = {"yes": "34;1", "no": "33;1", "unknown": "35;1", "none": "2", "bold": "1", "quiet": "2"}
+_SIGNS = {"story": "--", "fault": "!!", "healed": "ok", "decision": "=>", "produce": "->"}
+
+
+class _Paper:
+    """Collects lines that are never wider than the width, with or without colour."""
+
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width = width
+        self._colour = colour
+        self._lines: list[str] = []
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def add(self, text: str = "", *, style: str = "", indent: int = 0, hang: int = 0) -> None:
+        """Adds text, wrapped; lines after the first are indented by `hang` more."""
+        for line in str(text).splitlines() or [""]:
+            wrapped = textwrap.wrap(
+                _printable(line),
+                self.width,
+                initial_indent=" " * indent,
+                subsequent_indent=" " * (indent + hang),
+                break_on_hyphens=False,
+            )
+            self._lines += [self._styled(part, style) for part in wrapped or [""]]
+
+    def heading(self, text: str) -> None:
+        """Adds a heading with an empty line above it."""
+        self.add()
+        self.add(text, style="bold")
+
+    def _styled(self, line: str, style: str) -> str:
+        if not (self._colour and style and line):
+            return line
+        return f"\x1b[{_CODES[style]}m{line}{_RESET}"
+
+
+def _printable(text: str) -> str:
+    """The text without control characters: what a file says must not drive the terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text.expandtabs(4))
+
+
+def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str:
+    """The report of a run's newest judgement as text, ending in a newline.
+
+    Args:
+        width: No line has more columns.
+        colour: Whether to use ANSI colours; every colour has its word beside it.
+
+    Raises:
+        RunDirectoryError: A file of the run cannot be read.
+    """
+    loaded = load(run)
+    paper = _Paper(max(40, width), colour)
+    views = partition_views(loaded)
+    _head(paper, loaded)
+    _findings(paper, loaded)
+    _replicas(paper, loaded, views)
+    _caches(paper, views)
+    _rounds(paper, loaded)
+    _time(paper, loaded)
+    _brokers(paper, loaded)
+    paper.heading("Replay")
+    replay = str(loaded.run.get("replay") or f"kchaos replay {loaded.directory.name}")
+    paper.add(replay, indent=2, hang=2)
+    return paper.text()
+
+
+def _head(paper: _Paper, loaded: Loaded) -> None:
+    paper.add(loaded.directory.name, style="quiet")
+    if verdict.title_of(loaded):
+        paper.add(verdict.title_of(loaded), style="bold")
+    for each in verdict.verdicts(loaded):
+        paper.add(f"{each.symbol} {each.words}", style=each.answer)
+    for warning in verdict.warnings(loaded):
+        paper.add()
+        paper.add(f"! {warning}", style="unknown", hang=2)
+    reasons, traces = verdict.unknown_reasons(loaded), verdict.tracebacks(loaded)
+    if reasons or traces:
+        paper.heading("Why it is unknown")
+        for reason in reasons:
+            paper.add(reason, indent=2, hang=2, style="unknown")
+        for trace in traces:
+            for line in trace.splitlines():
+                paper.add(line, indent=4)
+    paper.add()
+    paper.add(verdict.summary(loaded))
+    for line in story_of(loaded):
+        paper.add(f"- {line}", indent=2, hang=2)
+    if verdict.expectation_of(loaded):
+        paper.add(verdict.expectation_of(loaded), style="quiet")
+    for witness in verdict.witnesses_of(loaded):
+        found = "found" if witness.found else "NOT FOUND"
+        said = f"witness {witness.wanted}: {found}; {witness.seen}"
+        paper.add(said, indent=2, hang=2, style="quiet" if witness.found else "no")
+
+
+def _findings(paper: _Paper, loaded: Loaded) -> None:
+    paper.heading("Findings")
+    if not loaded.findings:
+        paper.add("None." if loaded.judgement else "None: not judged yet.", indent=2)
+    for finding in loaded.findings[:MOST_FINDINGS]:
+        brokers = ",".join(map(str, finding.get("brokers", ())))
+        offsets = offsets_text(finding)
+        about = (
+            str(finding.get("kind")),
+            partition_text(finding),
+            f"brokers {brokers}" if brokers else "",
+            f"offsets {offsets}" if offsets else "",
+            f"in {finding['snapshot']}" if finding.get("snapshot") else "",
+        )
+        paper.add(f"* {'  '.join(part for part in about if part)}", style="no", hang=2)
+        paper.add(str(finding.get("message", "")), indent=4)
+    left = len(loaded.findings) - MOST_FINDINGS
+    if left > 0:
+        paper.add(f"{left} more are in the judgement's findings.jsonl", indent=2)
+
+
+def _replicas(paper: _Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
+    if loaded.prediction:
+        paper.heading("Replicas  (* not the same on the other side)")
+    else:
+        paper.heading("Replicas")
+    if not views:
+        paper.add("No snapshot was taken.", indent=2)
+    for view in views[:MOST_PARTITIONS]:
+        state = view.state
+        said = ""
+        if state:
+            isr = ",".join(map(str, state["isr"]))
+            said = f": leader {state['leader']} epoch {state['leader_epoch']} ISR {isr}"
+        paper.add(f"{view.name}, snapshot {view.snapshot}{said}", indent=1, style="bold")
+        for replica in view.replicas:
+            _replica(paper, loaded, view, replica)
+    if len(views) > MOST_PARTITIONS:
+        paper.add(f"{len(views) - MOST_PARTITIONS} more are in the HTML report", indent=2)
+
+
+def _replica(paper: _Paper, loaded: Loaded, view: PartitionView, replica: ReplicaView) -> None:
+    lanes = lanes_of(replica)
+    equal = len(lanes) == 2 and not any(s.differs for _, lane in lanes for s in lane.spans)
+    if equal and note_of(replica, "predicted") == note_of(replica, "on disk"):
+        lanes = [("as predicted", lanes[1][1])]
+    role = f" ({replica.role})" if replica.role else ""
+    paper.add(f"broker {replica.broker}{role}", indent=2)
+    for side, lane in lanes:
+        spans = join_equal(lane.spans)
+        shown = " | ".join(_span(span) for span in spans[:MOST_SPANS]) or "empty"
+        if len(spans) > MOST_SPANS:
+            shown += f" | … {len(spans) - MOST_SPANS} more stretches"
+        note = note_of(replica, "on disk" if side == "as predicted" else side)
+        style = "no" if any(span.differs or span.is_hole for span in spans) else ""
+        paper.add(f"{side + ':':<14}{shown}", indent=4, hang=14, style=style)
+        paper.add(f"{'':<14}{note}", indent=4, hang=14, style="quiet")
+    for mark in marks_on(view, replica.broker, loaded.findings)[:10]:
+        paper.add(f"{'':<14}^ {mark['kind']} {offsets_text(mark)}", indent=4, style="no")
+    for problem in replica.found.problems if replica.found else ():
+        paper.add(problem, indent=4, style="unknown")
+
+
+def _span(span: Span) -> str:
+    epoch = "HOLE" if span.is_hole else f"e{span.leader_epoch}"
+    if span.leader_epoch == -1:
+        epoch = "no epoch"
+    return f"{'*' if span.differs else ''}{offsets_of(span)} {epoch}"
+
+
+def _caches(paper: _Paper, views: Sequence[PartitionView]) -> None:
+    rows = [
+        (view, replica, found, foreseen)
+        for view in views[:MOST_PARTITIONS]
+        for replica in view.replicas
+        for found in [replica.found.epoch_entries if replica.found else None]
+        for foreseen in [replica.foreseen.epoch_entries if replica.foreseen else None]
+        if found is not None or foreseen
+    ]
+    if not rows:
+        return
+    paper.heading("Epoch caches  (epoch@start offset)")
+    for view, replica, found, foreseen in rows:
+        who = f"{view.name} broker {replica.broker} {view.snapshot}: "
+        text = who + _entries(found)
+        if foreseen is not None and foreseen != found:
+            paper.add(f"{text}  * predicted {_entries(foreseen)}", indent=2, hang=4, style="no")
+        else:
+            paper.add(text, indent=2, hang=4)
+
+
+def _entries(entries: Iterable[tuple[int, int]] | None) -> str:
+    if entries is None:
+        return "no checkpoint"
+    return " ".join(f"{epoch}@{start}" for epoch, start in entries) or "empty"
+
+
+def _rounds(paper: _Paper, loaded: Loaded) -> None:
+    pairs = side_by_side(predicted_rounds(loaded), observed_rounds(loaded))
+    if not pairs:
+        return
+    paper.heading("Epoch questions (follower -> leader)")
+    for pair in pairs[:MOST_MOMENTS]:
+        paper.add(_round(pair, bool(loaded.prediction)), indent=2, hang=4)
+    if len(pairs) > MOST_MOMENTS:
+        paper.add(f"{len(pairs) - MOST_MOMENTS} more are in the HTML report", indent=2)
+
+
+def _round(pair: Pair, has_prediction: bool) -> str:
+    each = pair.observed or pair.predicted
+    assert each is not None
+    answer = "no answer seen"
+    if each.error:
+        answer = f"error {each.error}"
+    elif each.end_offset is not None:
+        epoch = "" if each.answered_epoch is None else f"epoch {each.answered_epoch}, "
+        answer = f"{epoch}end offset {each.end_offset}"
+    said = f"{each.follower} -> {each.leader} {each.topic}-{each.partition} "
+    said += f"epoch {each.requested_epoch}? {answer}"
+    if each.by_fetch:
+        said += " (by Fetch)"
+    if each.fate:
+        said += f" (first {each.fate} at the link)" if each.is_answered else f" ({each.fate})"
+    if pair.agree:
+        return f"{said}  as predicted"
+    if pair.observed is None:
+        return f"{said}  * predicted, not seen"
+    return f"{said}  * not in the prediction" if has_prediction and each.is_answered else said
+
+
+def _time(paper: _Paper, loaded: Loaded) -> None:
+    decisions = decisions_of(loaded.directory)
+    faults = faults_of(loaded)
+    found = moments(loaded, decisions=decisions, faults=faults, writes=writes_of(loaded), rounds=())
+    told = [moment for moment in found if moment.kind not in ("step", "registration")]
+    paper.heading("Time line (seconds; | while a fault acts)")
+    for problem in decisions.problems:
+        paper.add(f"! decisions are missing: {problem}", indent=2, hang=2, style="unknown")
+    shown = told
+    if len(told) > MOST_MOMENTS:
+        shown = [*told[: MOST_MOMENTS // 2], *told[-MOST_MOMENTS // 2 :]]
+        paper.add(f"{len(told) - MOST_MOMENTS} moments in the middle are left out", indent=2)
+    bars = [fault.name for fault in faults[:8]]
+    for moment in shown:
+        _moment(paper, moment, bars, loaded.started_at)
+
+
+def _moment(paper: _Paper, moment: Moment, bars: Sequence[str], zero: float) -> None:
+    acting = "".join("|" if name in moment.faults else " " for name in bars)
+    sign = _SIGNS.get(moment.kind, "  ")
+    styles: Mapping[str, str] = {"story": "bold", "fault": "no", "unknown": "unknown"}
+    style = "no" if moment.outcome == "fail" else styles.get(moment.kind, "")
+    start = f"{moment.time - zero:8.3f} {acting} {sign} "
+    paper.add(start + moment.text, hang=len(start), style=style)
+
+
+def _brokers(paper: _Paper, loaded: Loaded) -> None:
+    paper.heading("Brokers")
+    generations: Mapping[str, Any] = loaded.prediction.get("generations", {})
+    for number, broker in sorted((loaded.run.get("brokers") or {}).items()):
+        generation = f", generation {generations[number]}" if number in generations else ""
+        release = f"{broker.get('release')}, judged as {broker.get('protocol')}{generation}"
+        paper.add(f"broker {number}: {release}", indent=2, hang=4)
+        for each in incarnations(loaded):
+            if str(each.broker) == number:
+                paper.add(_incarnation(each, loaded.started_at), indent=4, hang=4)
+    paper.add(", ".join(_versions(loaded)), indent=2, style="quiet", hang=2)
+
+
+def _incarnation(each: Any, zero: float) -> str:
+    czxid = "not registered" if each.czxid is None else f"czxid {each.czxid}"
+    session = "no session" if each.session_id is None else f"session 0x{each.session_id:x}"
+    return f"{each.since - zero:8.3f}  {czxid}, {session}, pid {each.pid or 'none'}"
+
+
+def _versions(loaded: Loaded) -> Iterator[str]:
+    for name in ("driver", "seed", "kchaos", "python"):
+        if loaded.run.get(name) is not None:
+            yield f"{name} {loaded.run[name]}"

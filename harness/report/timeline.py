@@ -1,0 +1,284 @@
+"""What happened, moment by moment: steps, faults, decisions, writes, questions for epochs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.model.events import PartitionState
+from harness.report.leadership import Decisions, decision_text
+from harness.report.loading import Line, Loaded
+from harness.report.rounds import Round
+
+_ACKS = {-1: "all", 0: "0", 1: "1"}
+_DULL = ("timeout_s", "step", "name", "one_record_batches", "accept_error", "await_answer", "codec")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One thing that happened.
+
+    Attributes:
+        time: Seconds since 1970.
+        kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "round",
+            "snapshot" or "unknown".
+        text: One line for people.
+        outcome: "", "ok", "fail" or "info" (nobody knows).
+        faults: Names of the faults that acted then.
+    """
+
+    time: float
+    kind: str
+    text: str
+    outcome: str = ""
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault from injection to healing.
+
+    Attributes:
+        healed: Seconds since 1970, or None if it never was.
+        what: The fault with what it was aimed at.
+    """
+
+    name: str
+    what: str
+    injected: float
+    healed: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One produce from invocation to answer.
+
+    Attributes:
+        ended: Seconds since 1970, or None if nobody ever answered.
+        outcome: "ok", "fail" or "info" (nobody knows).
+        answer: What came back, in a few words.
+        predicted: What the prediction says of it, in a few words; "" without one.
+    """
+
+    operation: str
+    broker: int
+    about: str
+    acks: str
+    records: int
+    invoked: float
+    ended: float | None
+    outcome: str
+    answer: str
+    predicted: str
+
+
+def faults_of(loaded: Loaded) -> tuple[Fault, ...]:
+    """Every fault that was injected, in order; an injection without a healing stays open."""
+    specs = _fault_specs(loaded)
+    opened: list[tuple[Line, float | None]] = []
+    for line in loaded.observations:
+        if line.get("kind") == "injected":
+            opened.append((line, None))
+        elif line.get("kind") == "healed":
+            for index, (injected, healed) in enumerate(opened):
+                if injected.get("name") == line.get("name") and healed is None:
+                    opened[index] = (injected, float(line["time"]))
+    return tuple(
+        Fault(
+            name=str(line.get("name")),
+            what=specs.get(str(line.get("name")), str(line.get("fault"))),
+            injected=float(line["time"]),
+            healed=healed,
+        )
+        for line, healed in opened
+    )
+
+
+def writes_of(loaded: Loaded) -> tuple[Write, ...]:
+    """Every produce, in the order of invocation, with answer and prediction."""
+    foreseen = {line["operation"]: line for line in loaded.prediction.get("produces", ())}
+    invoked: dict[str, Line] = {}
+    answered: dict[str, Line] = {}
+    for line in loaded.history:
+        if line.get("function") == "produce":
+            (invoked if line["type"] == "invoke" else answered)[line["operation"]] = line
+    return tuple(
+        _write(line, answered.get(operation), foreseen.get(operation))
+        for operation, line in invoked.items()
+    )
+
+
+def _write(invoked: Line, answered: Line | None, foreseen: Line | None) -> Write:
+    records = len(invoked.get("records", ()))
+    outcome, answer = "info", "no answer"
+    if answered is not None:
+        outcome, answer = str(answered["type"]), _answer(answered, records)
+    return Write(
+        operation=str(invoked["operation"]),
+        broker=int(invoked["broker"]),
+        about=f"{invoked['topic']}-{invoked['partition']}",
+        acks=_ACKS.get(invoked["acks"], str(invoked["acks"])),
+        records=records,
+        invoked=float(invoked["time"]),
+        ended=None if answered is None else float(answered["time"]),
+        outcome=outcome,
+        answer=answer,
+        predicted="" if foreseen is None else _foreseen(foreseen, records),
+    )
+
+
+def _answer(line: Line, records: int) -> str:
+    if line["type"] != "ok":
+        return str(line.get("error", line["type"]))
+    return _offsets(line["base_offset"], records)
+
+
+def _foreseen(line: Line, records: int) -> str:
+    acknowledged = line.get("acknowledged")
+    if acknowledged:
+        return _offsets(line["base_offset"], records)
+    return str(line.get("error") or ("refused" if acknowledged is False else "no answer"))
+
+
+def _offsets(base: int, records: int) -> str:
+    return f"offsets {base}-{base + records - 1}" if records > 1 else f"offset {base}"
+
+
+def moments(
+    loaded: Loaded,
+    *,
+    decisions: Decisions,
+    faults: Sequence[Fault],
+    writes: Sequence[Write],
+    rounds: Sequence[Round],
+) -> tuple[Moment, ...]:
+    """Everything in one list, oldest first; each moment names the faults that acted then."""
+    found = [
+        *_steps(loaded),
+        *_of_faults(faults),
+        *_of_decisions(decisions),
+        *_of_writes(writes),
+        *(_of_round(each) for each in rounds if each.time is not None),
+    ]
+    found.sort(key=lambda moment: moment.time)
+    return tuple(
+        Moment(
+            time=moment.time,
+            kind=moment.kind,
+            text=moment.text,
+            outcome=moment.outcome,
+            faults=tuple(
+                fault.name
+                for fault in faults
+                if fault.injected <= moment.time <= (fault.healed or float("inf"))
+            ),
+        )
+        for moment in found
+    )
+
+
+def story_of(loaded: Loaded) -> tuple[str, ...]:
+    """What the scenario tells while it is played, in order."""
+    steps = loaded.scenario.get("steps", ())
+    return tuple(str(step["text"]) for step in steps if step.get("step") == "Tell")
+
+
+def _steps(loaded: Loaded) -> Iterable[Moment]:
+    steps = loaded.scenario.get("steps", ())
+    for line in loaded.observations:
+        time, kind, index = float(line["time"]), line.get("kind"), int(line.get("step", -1))
+        if kind == "step":
+            spec = steps[index] if 0 <= index < len(steps) else {"step": line.get("name")}
+            if spec.get("step") == "Tell":
+                yield Moment(time=time, kind="story", text=str(spec["text"]))
+            else:
+                yield Moment(time=time, kind="step", text=f"step {index}: {_step_text(spec)}")
+        elif kind == "settled":
+            yield Moment(time=time, kind="step", text=f"settle: {line.get('state')}")
+        elif kind == "unknown":
+            text = f"gave up: {line.get('reason')}"
+            yield Moment(time=time, kind="unknown", text=text, outcome="fail")
+    for label in loaded.directory.snapshots():
+        taken = loaded.directory.read(f"snapshots/{label}/snapshot.json")["time"]
+        yield Moment(time=float(taken), kind="snapshot", text=f"snapshot {label}")
+
+
+def _step_text(spec: Mapping[str, Any]) -> str:
+    name = str(spec.get("step"))
+    if name == "Inject" and isinstance(spec.get("fault"), Mapping):
+        return f"Inject {spec.get('name')}"
+    if "topic" in spec and "partition" in spec:
+        name += f" {spec['topic']}-{spec['partition']}"
+    rest = {
+        key: value
+        for key, value in spec.items()
+        if key not in (*_DULL, "topic", "partition") and value not in (None, "", [], {})
+    }
+    return " ".join([name, *(f"{key}={_plain(value)}" for key, value in rest.items())])
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ",".join(_plain(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        inside = (f"{key}={_plain(item)}" for key, item in value.items() if item not in (None, ""))
+        return "(" + ", ".join(inside) + ")"
+    return str(value)
+
+
+def _fault_specs(loaded: Loaded) -> dict[str, str]:
+    specs = {}
+    for step in loaded.scenario.get("steps", ()):
+        fault = step.get("fault")
+        if step.get("step") == "Inject" and isinstance(fault, Mapping):
+            rest = {key: value for key, value in fault.items() if key not in ("fault", "timeout_s")}
+            specs[str(step.get("name"))] = f"{fault.get('fault')}{_plain(rest) if rest else ''}"
+    return specs
+
+
+def _of_faults(faults: Iterable[Fault]) -> Iterable[Moment]:
+    for fault in faults:
+        yield Moment(time=fault.injected, kind="fault", text=f"fault {fault.name}: {fault.what}")
+        if fault.healed is not None:
+            yield Moment(time=fault.healed, kind="healed", text=f"healed {fault.name}")
+
+
+def _of_decisions(decisions: Decisions) -> Iterable[Moment]:
+    for timed in decisions.events:
+        text = decision_text(timed)
+        if text:
+            kind = "decision" if isinstance(timed.event, PartitionState) else "registration"
+            yield Moment(time=timed.time, kind=kind, text=text)
+
+
+def _of_writes(writes: Iterable[Write]) -> Iterable[Moment]:
+    for write in writes:
+        yield Moment(
+            time=write.invoked,
+            kind="produce",
+            text=f"produce {write.operation} to broker {write.broker}: {write.records} "
+            f"record{'s' if write.records != 1 else ''}, acks {write.acks}",
+        )
+        if write.ended is not None:
+            meaning = {"ok": "acknowledged, ", "fail": "refused: ", "info": "nobody knows: "}
+            yield Moment(
+                time=write.ended,
+                kind="produce",
+                text=f"produce {write.operation}: {meaning[write.outcome]}{write.answer}",
+                outcome=write.outcome,
+            )
+
+
+def _of_round(each: Round) -> Moment:
+    if each.end_offset is None:
+        answer = f"no answer seen{f' ({each.fate})' if each.fate else ''}"
+    elif each.error:
+        answer = f"error {each.error}"
+    else:
+        epoch = "" if each.answered_epoch is None else f"epoch {each.answered_epoch}, "
+        answer = f"{epoch}end offset {each.end_offset}"
+    how = "diverging epoch" if each.by_fetch else "OffsetForLeaderEpoch"
+    return Moment(
+        time=each.time or 0.0,
+        kind="round",
+        text=f"{how} {each.follower} → {each.leader}: epoch {each.requested_epoch}? {answer}",
+    )
