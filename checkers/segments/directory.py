@@ -164,7 +164,7 @@ def overlap_findings(earlier: Sequence[Batch], later: Sequence[Batch]) -> list[F
 
 
 def inner_tail(finding: Finding) -> Finding:
-    """Return the finding as it counts in a segment that is not the last: no tail is allowed there."""
+    """Return the finding as it counts in a segment that is not the last, where no tail may be."""
     if finding.kind not in _TAIL_KINDS:
         return finding
     return replace(
