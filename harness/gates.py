@@ -167,6 +167,28 @@ def await_delivered(
     play.observed("delivered", broker=broker, state=dict(state))
 
 
+def await_fetching(
+    play: Play, about: TopicPartition, follower: int, leader: int, *, timeout_s: float
+) -> None:
+    """Returns once the follower's present process has asked the leader for records.
+
+    Then it is done with truncating. Without links nothing is awaited.
+    """
+    if play.cluster.links is None:
+        return
+    links_of(play.cluster).await_record(
+        lambda record: (
+            record.api_key == ApiKey.FETCH
+            and record.direction == "request"
+            and (record.source, record.target) == (follower, leader)
+            and record.partition(*about) is not None
+        ),
+        timeout_s=timeout_s,
+        waiting_for=f"broker {follower} to fetch {about.topic}-{about.partition} from {leader}",
+        since=max(play.links_started.get(broker, 0) for broker in (follower, leader)),
+    )
+
+
 def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:
     """What the broker's disk holds of the partition now; None while it has no directory."""
     directory = play.partition_directory(broker, about.topic, about.partition)

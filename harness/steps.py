@@ -62,7 +62,7 @@ class CreateTopic:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Writes the znodes; returns when every live replica is in sync and holds a log."""
+        """Writes the znodes; returns when every live replica has heard of it and fetches."""
         client = play.cluster.zookeeper()
         settings = {"version": 1, "config": dict(self.configuration)}
         client.create(f"/config/topics/{self.topic}", json.dumps(settings).encode(), makepath=True)
@@ -77,6 +77,8 @@ class CreateTopic:
             )
             for broker in live:
                 gates.await_delivered(play, about, broker, state, timeout_s=self.timeout_s)
+            for broker in live[1:]:
+                gates.await_fetching(play, about, broker, live[0], timeout_s=self.timeout_s)
             _await_directories(play, about, live, self.timeout_s)
 
 

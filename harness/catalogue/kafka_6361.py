@@ -108,7 +108,7 @@ KAFKA_6361 = Entry(
             source=_SOURCE,
         )
         for case in _RED
-        for release in ("2.0.0", "2.0.1", "2.1.1", "2.8.2", "3.9.1")
+        for release in ("2.0.1", "2.8.2", "3.9.1")
     },
     default_releases=("1.1.1", "2.0.1"),
 )

@@ -1,0 +1,153 @@
+"""Measuring: entries played many times unattended, and the table in the docs."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
+from harness.errors import HarnessError
+from harness.reproduce import judged
+from harness.runner import RunOptions, play
+from harness.verdicts import exit_code_for_lines, line_of
+
+RESULTS = Path("docs/measurements.jsonl")
+TABLE = Path("docs/measurements.md")
+_RUNS = 10
+_RUNS_OF = {("KAFKA-6361", "1.1.1"): 20, ("KAFKA-6361", "2.0.1"): 20}
+
+Line = Mapping[str, Any]
+
+
+def measure(
+    names: Sequence[str],
+    *,
+    runs: int | None,
+    results: Path | None,
+    options: RunOptions,
+    say: Callable[[str], None],
+) -> int:
+    """Plays what the results file lacks, appends a line a run, and writes the table anew.
+
+    Args:
+        names: Entries; none means all.
+        runs: Runs of each case and release; None for what the docs promise.
+        results: A file of JSON lines; made if it does not exist.
+
+    Returns:
+        The exit code over all lines of the file.
+    """
+    file = results or RESULTS
+    entries = [entry_named(name) for name in names] or list(CATALOGUE.values())
+    done = Counter(_key(line) for line in read_lines(file))
+    todo = [
+        (entry, case, release)
+        for entry, case, release in _cells(entries)
+        for _ in range(_wanted(entry, release, runs) - done[(entry.name, case, release)])
+    ]
+    say(f"{sum(done.values())} runs in {file}, {len(todo)} to play")
+    for number, (entry, case, release) in enumerate(todo, start=1):
+        say(f"== {number} of {len(todo)}: {entry.name} {case} on {release}")
+        one = judged(play(scenario_of(entry, case, release), options=options, say=_quiet))
+        line = line_of(one.results)
+        append_line(file, line)
+        answer = "as expected" if line["expected"] else f"NOT as expected: {json.dumps(line)}"
+        say(f"{answer}, {line['seconds']} s")
+    lines = list(read_lines(file))
+    table = TABLE if file == RESULTS else file.with_suffix(".md")
+    table.write_text(table_of(lines))
+    say(f"table written to {table}")
+    return exit_code_for_lines(lines)
+
+
+def read_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a results file, none if it does not exist.
+
+    Raises:
+        HarnessError: A line is not JSON; the message names it.
+    """
+    if not file.is_file():
+        return
+    for number, text in enumerate(file.read_text().splitlines(), start=1):
+        try:
+            yield json.loads(text)
+        except ValueError as error:
+            raise HarnessError(
+                f"{file}:{number} is not JSON: {error}; a run that was killed while writing "
+                "leaves such a line: remove it"
+            ) from error
+
+
+def append_line(file: Path, line: Line) -> None:
+    """Appends one line; the run's path is shortened to its name, which is the same everywhere."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as output:
+        output.write(json.dumps({**line, "run": Path(str(line["run"])).name}) + "\n")
+
+
+def table_of(lines: Sequence[Line]) -> str:
+    """The measurements as a Markdown page."""
+    groups: dict[tuple[str, str, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[_key(line)].append(line)
+    rows = [_row(key, group) for key, group in sorted(groups.items())]
+    return "\n".join(
+        [
+            "# Measurements",
+            "",
+            "Made by `kchaos measure` from `measurements.jsonl`; do not edit.",
+            "Seconds are medians on the machine at hand, cluster start and verdict included; they",
+            "compare rows, not machines.",
+            "",
+            "| entry | case | release | safe | as expected | conforms | seconds | findings |",
+            "|---|---|---|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _row(key: tuple[str, str, str], group: Sequence[Line]) -> str:
+    safe = "/".join(sorted({_word(line["safe"]) for line in group}))
+    expected = sum(line["expected"] is True for line in group)
+    conforms = sum(line["conforms"] is True for line in group)
+    seconds = median(line["seconds"] for line in group)
+    findings = sorted({_findings(line) for line in group})
+    return (
+        f"| {' | '.join(key)} | {safe} | {expected} of {len(group)} | {conforms} of {len(group)} "
+        f"| {seconds:.1f} | {'; or '.join(findings)} |"
+    )
+
+
+def _findings(line: Line) -> str:
+    found = [
+        f"{finding['kind']} {finding['first_offset']}-{finding['last_offset']}"
+        if finding["first_offset"] >= 0
+        else str(finding["kind"])
+        for finding in line["findings"]
+    ]
+    return ", ".join(sorted(found)) or "none"
+
+
+def _word(answer: bool | None) -> str:
+    return {True: "yes", False: "no", None: "unknown"}[answer]
+
+
+def _cells(entries: Sequence[Entry]) -> Iterator[tuple[Entry, str, str]]:
+    for entry in entries:
+        for case, release in entry.expectations:
+            yield entry, case, release
+
+
+def _wanted(entry: Entry, release: str, runs: int | None) -> int:
+    return runs if runs is not None else _RUNS_OF.get((entry.name, release), _RUNS)
+
+
+def _key(line: Line) -> tuple[str, str, str]:
+    return str(line["entry"]), str(line["case"]), str(line["release"])
+
+
+def _quiet(_text: str) -> None:
+    """Unattended runs tell their result only."""
