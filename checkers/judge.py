@@ -21,6 +21,7 @@ from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
 
 _T = TypeVar("_T")
 Predict = Callable[[tuple[Event, ...]], Prediction]
+Rules = Callable[[RunFacts, Prediction | None], Judged]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,9 @@ class Results:
     prediction: Prediction | None
 
 
-def judge(run: RunDirectory, *, predict: Predict = model.predict) -> Results:
+def judge(
+    run: RunDirectory, *, predict: Predict = model.predict, rules: Rules | None = None
+) -> Results:
     """Judges one run; reads only.
 
     A run that is not sealed, did not finish or in which nothing was acknowledged is unknown, and
@@ -78,12 +81,14 @@ def judge(run: RunDirectory, *, predict: Predict = model.predict) -> Results:
 
     Args:
         predict: The model.
+        rules: What stands in for `rules_of`, where the rules were applied elsewhere already.
 
     Raises:
         RunDirectoryError: There is no readable run.json or scenario.json.
     """
     about = run.read("run.json")
     expectation = run.read("scenario.json").get("expectation")
+    apply = rules or rules_of
     judging = _Judging(run)
     facts = judging.attempt("reading the evidence", lambda: run_facts(run))
     prediction = None
@@ -93,7 +98,7 @@ def judge(run: RunDirectory, *, predict: Predict = model.predict) -> Results:
         )
     judged = Judged()
     if facts is not None:
-        judged = judging.attempt("the rules", lambda: rules_of(facts, prediction)) or judged
+        judged = judging.attempt("the rules", lambda: apply(facts, prediction)) or judged
     return judging.results(about, expectation, facts, prediction, judged)
 
 
