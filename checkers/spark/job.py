@@ -1,0 +1,243 @@
+"""The Spark job: from run directories to batches, findings and results as Parquet."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from checkers.errors import SparkError
+from checkers.evidence import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
+from checkers.spark.batch_source import NAME, BatchSource
+from checkers.spark.parts import PART_BYTES
+from checkers.spark.rows import (
+    BATCH_TABLE,
+    FINDING_TABLE,
+    RESULT_TABLE,
+    SNAPSHOT_AFTER,
+    ddl,
+)
+from checkers.spark.session import ship_packages, spark_session
+from checkers.spark.tasks import judge_group, predicted_batches, results_of_group
+
+JUDGEMENTS_FOLDER = "judgements-spark"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What is known of one run.
+
+    Attributes:
+        run: The run's name.
+        path: Where it was when it was judged.
+        conforms: True, False, or None for unknown; likewise `safe`.
+        expected: Whether all is as expected.
+        reason: Why it is not, or "".
+        unknown: Why an answer is unknown, or None.
+        results: What `checkers.judge.results_to_json` gives; None for what is no run at all.
+    """
+
+    run: str
+    path: Path
+    conforms: bool | None
+    safe: bool | None
+    expected: bool
+    reason: str
+    unknown: str | None
+    results: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkJudgement:
+    """One judgement of many runs.
+
+    Attributes:
+        output: The folder with the Parquet tables `batches`, `findings` and `results`.
+        results: One for each run, in the order in which they were given.
+    """
+
+    output: Path
+    results: tuple[RunResult, ...]
+
+
+def judge_runs(
+    runs: Sequence[str | Path],
+    *,
+    output: Path | None = None,
+    master: str | None = None,
+    java_home: Path | None = None,
+    part_bytes: int = PART_BYTES,
+) -> SparkJudgement:
+    """Judges runs with Spark; what comes out is what `checkers.judge.judge` says of each.
+
+    The batches on disk (read by a data source) and the predicted ones are written to `batches`,
+    grouped by run, topic, partition and snapshot, and given to the same rules; what they say is
+    written to `findings`, and the verdict of each run to `results`. A run that is unsealed or torn,
+    or over which a rule fails, is unknown, and the others go on.
+
+    With a remote master our Python package is sent to the executors. What cannot be sent must be
+    there: the same minor version of Python, with pyarrow, pandas, crc32c and cramjam; and runs and
+    output must lie at the same paths on every machine.
+
+    Args:
+        runs: Run directories, each once; no two may have the same name.
+        output: The folder to make, which must not exist; None makes the next number in
+            `judgements-spark/` beside the first run.
+        master: See `spark_session`, like `java_home`.
+        part_bytes: About how many bytes of segments one task reads.
+
+    Raises:
+        SparkError: Nothing to judge, two runs of one name, the output exists, Spark does not start
+            or its job fails.
+    """
+    paths = _distinct(runs)
+    with (
+        _new_folder(paths[0].parent, output) as (folder, place),
+        spark_session(master, java_home=java_home, log_file=folder / "spark.log") as session,
+    ):
+        try:
+            results = _judge(session, paths, folder, part_bytes)
+        except PySparkException as error:
+            raise _failed(error, folder) from error
+    return SparkJudgement(output=place(), results=results)
+
+
+def _judge(
+    session: SparkSession, paths: Sequence[Path], folder: Path, part_bytes: int
+) -> tuple[RunResult, ...]:
+    ship_packages(session.sparkContext, folder)
+    session.dataSource.register(BatchSource)
+    runs = session.createDataFrame(
+        [(position, path.name, str(path)) for position, path in enumerate(paths)],
+        "position int, run string, path string",
+    )
+    observed = (
+        session.read.format(NAME)
+        .option("runs", json.dumps([str(path) for path in paths]))
+        .option("part_bytes", str(part_bytes))
+        .load()
+    )
+    predicted = runs.mapInArrow(predicted_batches, ddl(BATCH_TABLE))
+    batches = _written(observed.unionByName(predicted), folder / "batches", BATCH_TABLE)
+    said = (
+        _with_batches_before(batches)
+        .groupBy(*KEY_COLUMNS)
+        .applyInArrow(judge_group, ddl(FINDING_TABLE))
+    )
+    findings = _written(said, folder / "findings", FINDING_TABLE)
+    results = (
+        findings.unionByName(runs, allowMissingColumns=True)
+        .groupBy("run")
+        .applyInArrow(results_of_group, ddl(RESULT_TABLE))
+    )
+    written = _written(results, folder / "results", RESULT_TABLE, partition_by=())
+    return tuple(_run_result(row) for row in written.orderBy("position").toLocalIterator())
+
+
+def _written(
+    rows: DataFrame, folder: Path, table: Mapping[str, str], partition_by: Sequence[str] = ("run",)
+) -> DataFrame:
+    """The rows, written as Parquet and read from there."""
+    rows.write.partitionBy(*partition_by).parquet(folder.as_uri())
+    return rows.sparkSession.read.schema(ddl(table)).parquet(folder.as_uri())
+
+
+def _with_batches_before(batches: DataFrame) -> DataFrame:
+    """Each batch once for its own snapshot, and once as what was there before the next one."""
+    here = f.struct(f.col("snapshot"), f.col("side"))
+    next_one = f.struct(
+        f.col(SNAPSHOT_AFTER).alias("snapshot"),
+        f.concat(f.col("side"), f.lit(BEFORE)).alias("side"),
+    )
+    shown_twice = (
+        f.col(SNAPSHOT_AFTER).isNotNull()
+        & f.col("side").isin(OBSERVED, PREDICTED)
+        & f.col("base_offset").isNotNull()
+    )
+    shown = f.explode(f.when(shown_twice, f.array(here, next_one)).otherwise(f.array(here)))
+    return (
+        batches.withColumn("shown", shown)
+        .withColumn("snapshot", f.col("shown.snapshot"))
+        .withColumn("side", f.col("shown.side"))
+        .drop("shown")
+    )
+
+
+def _run_result(row: Any) -> RunResult:
+    return RunResult(
+        run=row["run"],
+        path=Path(row["path"]),
+        conforms=row["conforms"],
+        safe=row["safe"],
+        expected=row["expected"],
+        reason=row["reason"],
+        unknown=row["unknown"],
+        results=None if row["results"] is None else json.loads(row["results"]),
+    )
+
+
+def _distinct(runs: Sequence[str | Path]) -> list[Path]:
+    paths = list(dict.fromkeys(Path(run).resolve() for run in runs))
+    if not paths:
+        raise SparkError("no run to judge: name at least one run directory")
+    by_name: dict[str, Path] = {}
+    for path in paths:
+        other = by_name.setdefault(path.name, path)
+        if other != path:
+            raise SparkError(
+                f"{other} and {path} have the same name, which names a run in the tables: judge "
+                "them apart, or rename the copy"
+            )
+    return paths
+
+
+@contextlib.contextmanager
+def _new_folder(beside: Path, output: Path | None) -> Iterator[tuple[Path, Any]]:
+    """A folder to write to, and what gives it its final name; it goes away if the block raises."""
+    root = (beside / JUDGEMENTS_FOLDER if output is None else output.parent).resolve()
+    if output is not None and output.exists():
+        raise SparkError(f"{output} exists; a judgement is never written over: name another")
+    root.mkdir(parents=True, exist_ok=True)
+    working = root / f".working-{os.getpid()}-{os.urandom(4).hex()}"
+    working.mkdir()
+    try:
+        yield working, lambda: _named(working, root, output)
+    except BaseException:
+        shutil.rmtree(working, ignore_errors=True)
+        raise
+
+
+def _named(working: Path, root: Path, output: Path | None) -> Path:
+    if output is not None:
+        working.rename(output)
+        return output
+    taken = [int(entry.name) for entry in root.iterdir() if entry.name.isdigit()]
+    first = 1 + max(taken, default=0)
+    for number in range(first, first + 1000):
+        place = root / f"{number:04d}"
+        try:
+            working.rename(place)
+        except OSError:
+            if not place.exists():
+                raise
+        else:
+            return place
+    raise SparkError(f"{root} holds too many judgements")
+
+
+def _failed(error: Exception, folder: Path) -> SparkError:
+    log = folder / "spark.log"
+    last = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
+    first = (str(error).strip().splitlines() or [repr(error)])[0]
+    return SparkError(
+        f"the Spark job failed: {first}\nEvery executor needs this Python's minor version with "
+        "pyarrow, pandas, crc32c and cramjam, and the runs at the same paths.\n  "
+        + "\n  ".join(last)
+    )

@@ -1,0 +1,213 @@
+"""What one task reads: replica directories of many runs, cut and packed by their bytes.
+
+A directory is read whole, by the same function as in the plain judge, unless it is large. Then
+each of its segments is cut into slices that are read apart, and what the whole reading finds is
+found from the parts: the tail of a segment that is not the last, a segment that begins below the
+end of the one before, a checkpoint that cannot be parsed.
+"""
+
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from checkers.errors import CheckError
+from checkers.evidence import BATCH_COLUMNS, OBSERVED
+from checkers.findings import Finding
+from checkers.run_directory import RunDirectory
+from checkers.run_evidence import batch_evidence, reader_findings
+from checkers.segments.batch import Batch
+from checkers.segments.directory import (
+    EPOCH_CHECKPOINT_NAME,
+    checkpoint_entries,
+    inner_tail,
+    overlap_findings,
+    partition_directories,
+    read_partition,
+    read_segment_file,
+    segment_files,
+    topic_partition,
+)
+from checkers.segments.reader import SegmentSlice, read_segment, split_segment
+from checkers.spark.rows import SNAPSHOT_AFTER, error_row
+from checkers.timeline import is_ignored
+
+PART_BYTES = 32 * 1024 * 1024
+"""How many bytes of segments one task reads, about."""
+
+_FILE_COST_BYTES = 64 * 1024
+"""What opening a directory costs, counted as if it were bytes to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A replica's directory in a snapshot, or a slice of one of its segments.
+
+    Attributes:
+        run: The run's name.
+        snapshot_after: Label of the snapshot that follows, or None.
+        directory: Path of the partition's directory.
+        size_bytes: About how much there is to read.
+        file: Name of the segment; None for the whole directory.
+        slice: Which part of the segment; None for the checkpoint, which is then `file`.
+    """
+
+    run: str
+    snapshot: str
+    snapshot_after: str | None
+    broker: int
+    topic: str
+    partition: int
+    directory: str
+    size_bytes: int
+    file: str | None = None
+    slice: SegmentSlice | None = None
+
+
+def plan(runs: Iterable[Path], *, part_bytes: int = PART_BYTES) -> list[list[Part]]:
+    """Parts of all runs, packed in their order so that each pack has about `part_bytes`.
+
+    A run that cannot be planned has no parts: whoever judges it meets the same error and says so.
+    """
+    packs: list[list[Part]] = []
+    filled = part_bytes
+    for run in runs:
+        for part in parts_of_run(run, part_bytes=part_bytes):
+            if filled >= part_bytes:
+                packs.append([])
+                filled = 0
+            packs[-1].append(part)
+            filled += part.size_bytes + _FILE_COST_BYTES
+    return packs
+
+
+def parts_of_run(path: Path, *, part_bytes: int = PART_BYTES) -> list[Part]:
+    """The parts of one run; none if it cannot be read as a run."""
+    try:
+        run = RunDirectory.open(path)
+        labels = run.snapshots()
+        probes = frozenset(run.read("run.json").get("probe_topics", ()))
+        return [
+            part
+            for label, after in zip(labels, (*labels[1:], None), strict=True)
+            for replica in _replicas(run, label, after)
+            if not is_ignored(replica.topic, probes)
+            for part in _cut(replica, part_bytes)
+        ]
+    except (CheckError, OSError, KeyError, TypeError):
+        # Not lost: `checkers.spark.tasks.run_rows` reads the same files and reports the error.
+        return []
+
+
+def rows_of_part(part: Part) -> Iterator[dict[str, Any]]:
+    """Yields a row for each batch and each of the reader's findings, or one row for an error."""
+    start: dict[str, Any] = {
+        "run": part.run,
+        "topic": part.topic,
+        "partition": part.partition,
+        "snapshot": part.snapshot,
+        SNAPSHOT_AFTER: part.snapshot_after,
+        "side": OBSERVED,
+        "broker": part.broker,
+    }
+    try:
+        batches, findings = _read(part)
+    except (CheckError, OSError) as error:
+        yield error_row(part.run, error)
+        return
+    for batch in batches:
+        seen = batch_evidence(batch)
+        yield start | {name: getattr(seen, name) for name in BATCH_COLUMNS}
+    for finding in findings:
+        located = replace(
+            finding,
+            topic=part.topic,
+            partition=part.partition,
+            brokers=(part.broker,),
+            snapshot=part.snapshot,
+        )
+        yield start | {"finding": located}
+
+
+def _replicas(run: RunDirectory, label: str, after: str | None) -> Iterator[Part]:
+    brokers = run.read(f"snapshots/{label}/snapshot.json")["brokers"]
+    for broker in sorted(map(int, brokers)):
+        directory = run.path / "snapshots" / label / f"broker-{broker}"
+        for replica in partition_directories(directory) if directory.is_dir() else ():
+            name = topic_partition(replica.name)
+            if name is not None:
+                yield Part(
+                    run=run.name,
+                    snapshot=label,
+                    snapshot_after=after,
+                    broker=broker,
+                    topic=name[0],
+                    partition=name[1],
+                    directory=str(replica),
+                    size_bytes=sum(file.stat().st_size for file in replica.glob("*.log")),
+                )
+
+
+def _cut(replica: Part, part_bytes: int) -> Iterator[Part]:
+    if replica.size_bytes <= part_bytes:
+        yield replica
+        return
+    directory = Path(replica.directory)
+    for file in segment_files(directory):
+        if file.stat().st_size == 0:
+            continue
+        with (
+            file.open("rb") as opened,
+            mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as view,
+        ):
+            slices = split_segment(view, base_offset=int(file.stem), target_bytes=part_bytes)
+        for one in slices:
+            size_bytes = one.end_position - one.start_position
+            yield replace(replica, file=file.name, slice=one, size_bytes=size_bytes)
+    yield replace(replica, file=EPOCH_CHECKPOINT_NAME, size_bytes=0)
+
+
+def _read(part: Part) -> tuple[Sequence[Batch], Sequence[Finding]]:
+    directory = Path(part.directory)
+    if part.file is None:
+        contents = read_partition(directory)
+        return contents.batches, reader_findings(contents)
+    if part.slice is None:
+        return (), checkpoint_entries(directory / part.file)[1]
+    return _read_slice(directory, part.file, part.slice)
+
+
+def _read_slice(
+    directory: Path, file: str, one: SegmentSlice
+) -> tuple[Sequence[Batch], Sequence[Finding]]:
+    files = segment_files(directory)
+    index = [path.name for path in files].index(file)
+    with (
+        files[index].open("rb") as opened,
+        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as view,
+    ):
+        contents = read_segment(
+            view,
+            base_offset=one.base_offset,
+            file=file,
+            start_position=one.start_position,
+            end_position=one.end_position,
+        )
+    findings = [
+        finding if index == len(files) - 1 else inner_tail(finding) for finding in contents.findings
+    ]
+    if one.start_position == 0:
+        findings += overlap_findings(_last_batches(files[:index]), contents.batches)
+    return contents.batches, findings
+
+
+def _last_batches(files: Sequence[Path]) -> Sequence[Batch]:
+    """The batches of the last of these segments that has any; only their headers are read."""
+    for file in reversed(files):
+        batches = read_segment_file(file, decode_records=False).batches
+        if batches:
+            return batches
+    return ()

@@ -1,0 +1,151 @@
+"""The tables of the Spark job: their columns, as Spark's DDL and as Arrow schemas.
+
+`batches` is `checkers.evidence`'s rows, batch rows and context rows in one table: SIDE is
+"observed" or "predicted" in a batch row, and in a context row "context". A run or a part of one
+that could not be read has a row with the side "error". SNAPSHOT_AFTER names the snapshot that
+follows, for which the same batch is evidence of what was there before.
+"""
+
+import json
+import traceback
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from checkers.evidence import finding_to_json
+from checkers.findings import Finding
+
+CONTEXT = "context"
+ERROR = "error"
+SNAPSHOT_AFTER = "snapshot_after"
+
+_TEXT, _INT, _LONG = "string", "int", "bigint"
+BATCH_TABLE: Mapping[str, str] = {
+    "run": _TEXT,
+    "topic": _TEXT,
+    "partition": _INT,
+    "snapshot": _TEXT,
+    SNAPSHOT_AFTER: _TEXT,
+    "side": _TEXT,
+    "broker": _INT,
+    "base_offset": _LONG,
+    "last_offset": _LONG,
+    "leader_epoch": _INT,
+    "magic": _INT,
+    "codec": _TEXT,
+    "crc": _LONG,
+    "payload": _TEXT,
+    "file": _TEXT,
+    "position": _LONG,
+    "size_bytes": _LONG,
+    "record_count": _LONG,
+    "finding": _TEXT,
+    "context": _TEXT,
+}
+"""One row for each batch, finding of the segment reader, context, and error."""
+
+FOUND = "found"
+PREDICTED_TOO = "predicted"
+CRASH = "crash"
+FINDING_TABLE: Mapping[str, str] = {
+    "run": _TEXT,
+    "topic": _TEXT,
+    "partition": _INT,
+    "snapshot": _TEXT,
+    "role": _TEXT,
+    "kind": _TEXT,
+    "question": _TEXT,
+    "brokers": "array<int>",
+    "first_offset": _LONG,
+    "last_offset": _LONG,
+    "message": _TEXT,
+    "evidence": _TEXT,
+}
+"""One row for each thing that a rule said.
+
+`role` is "found" of the observed replicas, "predicted" of the predicted ones (what the safety rules
+say of the model's own answer), "crash" for a rule that failed, and "error" for what could not be
+read; the last two have a traceback in `evidence`.
+"""
+
+RESULT_TABLE: Mapping[str, str] = {
+    "position": _INT,
+    "run": _TEXT,
+    "path": _TEXT,
+    "entry": _TEXT,
+    "case": _TEXT,
+    "release": _TEXT,
+    "driver": _TEXT,
+    "seed": _LONG,
+    "conforms": "boolean",
+    "safe": "boolean",
+    "expected": "boolean",
+    "reason": _TEXT,
+    "unknown": _TEXT,
+    "seconds": "double",
+    "results": _TEXT,
+}
+"""One row for each run; `results` is the whole of results.json, null if it was no run at all."""
+
+
+def ddl(table: Mapping[str, str]) -> str:
+    """The table's columns as Spark's DDL."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in table.items())
+
+
+def arrow_schema(table: Mapping[str, str]) -> Any:
+    """The table's columns as a `pyarrow.Schema`."""
+    import pyarrow as pa
+
+    kinds = {
+        _TEXT: pa.string(),
+        _INT: pa.int32(),
+        _LONG: pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "array<int>": pa.list_(pa.int32()),
+    }
+    return pa.schema([(name, kinds[kind]) for name, kind in table.items()])
+
+
+def finding_row(run: str, role: str, finding: Finding) -> dict[str, Any]:
+    """A finding as a row of `FINDING_TABLE`."""
+    fields = finding_to_json(finding)
+    fields["evidence"] = json.dumps(fields["evidence"])
+    return fields | {"run": run, "role": role, "question": finding.question.value}
+
+
+def finding_of_row(row: Mapping[str, Any]) -> Finding:
+    """The finding that `finding_row` put into a row."""
+    return Finding(
+        kind=row["kind"],
+        topic=row["topic"],
+        partition=row["partition"],
+        brokers=tuple(row["brokers"]),
+        first_offset=row["first_offset"],
+        last_offset=row["last_offset"],
+        snapshot=row["snapshot"],
+        message=row["message"],
+        evidence=json.loads(row["evidence"]),
+    )
+
+
+def error_row(run: str, error: Exception) -> dict[str, Any]:
+    """A row of `BATCH_TABLE` that says what could not be read."""
+    told = {"error": repr(error), "traceback": "".join(traceback.format_exception(error))}
+    return {
+        "run": run,
+        "topic": "",
+        "partition": -1,
+        "snapshot": "",
+        "side": ERROR,
+        "context": json.dumps(told),
+    }
+
+
+def record_batch(table: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Any:
+    """The rows as one `pyarrow.RecordBatch`; a column that a row lacks is null."""
+    import pyarrow as pa
+
+    listed = list(rows)
+    columns = {name: [row.get(name) for row in listed] for name in table}
+    return pa.RecordBatch.from_pydict(columns, schema=arrow_schema(table))

@@ -1,0 +1,203 @@
+"""The Spark session: where its Java is, what is set, and how it ends.
+
+Started by us, Spark is a JVM that is our child. Everything that it and its Python workers print
+goes to a file. It ends when the block of `spark_session` ends, and also when this process is
+killed: it reads a pipe whose other end only this process has. Under `spark-submit` the JVM is
+there already and is left alone.
+"""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+import checkers
+from checkers.errors import SparkError
+
+APP_NAME = "kchaos"
+LOCAL_MASTER = "local[*]"
+_GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
+_EXIT_TIMEOUT_S = 20
+_LOCAL_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
+
+
+@contextlib.contextmanager
+def spark_session(
+    master: str | None = None, *, java_home: Path | None = None, log_file: Path
+) -> Iterator[SparkSession]:
+    """A Spark session for the block; the one that exists already, if there is one, is lent.
+
+    Args:
+        master: "local[2]", "spark://host:port", …; None means what `spark-submit` or Spark's own
+            configuration says, and else every core of this machine.
+        java_home: JAVA_HOME of a Java 17 or later; None leaves it to the environment.
+        log_file: What the JVM prints is appended here.
+
+    Raises:
+        SparkError: Spark did not start; the message has the end of its log.
+    """
+    lent = SparkSession.getActiveSession()
+    if lent is not None:
+        yield lent
+        return
+    session = _start(master, java_home, log_file)
+    try:
+        yield session
+    finally:
+        _stop(session)
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs in one JVM on this machine."""
+    return master.startswith("local")
+
+
+def ship_packages(context: SparkContext, folder: Path) -> None:
+    """Gives our Python package to the executors of a remote master, once for each context.
+
+    Only Python travels: pyarrow, crc32c and cramjam are compiled, and must be installed for the
+    same minor version of Python on every executor (see `checkers.spark.judge_runs`).
+    """
+    if is_local(str(context.master)):
+        return
+    archive = folder / "kchaos-checkers.zip"
+    if archive.exists():
+        return
+    archive.write_bytes(_packed_package())
+    context.addPyFile(str(archive))
+
+
+def _start(master: str | None, java_home: Path | None, log_file: Path) -> SparkSession:
+    # Whoever runs our command by its path has not activated its environment: without this Spark
+    # starts another Python for its workers.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        if not SparkContext._gateway:
+            SparkContext._ensure_initialized(gateway=_gateway(master, java_home, log_file))
+        return _session(master)
+    except (PySparkException, OSError) as error:
+        raise _not_started(error, log_file) from error
+    except Exception as error:
+        # py4j's errors share no root with Spark's; each carries the Java exception in its text.
+        if type(error).__module__.startswith("py4j"):
+            raise _not_started(error, log_file) from error
+        raise
+
+
+def _gateway(master: str | None, java_home: Path | None, log_file: Path) -> Any:
+    if _GATEWAY_PORT in os.environ:
+        return launch_gateway()  # type: ignore[no-untyped-call]
+    options = {"spark.driver.extraJavaOptions": _LOCAL_JAVA_OPTIONS}
+    if master is not None:
+        options["spark.master"] = master
+    conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+    changes = {"SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    if java_home is not None:
+        changes["JAVA_HOME"] = str(java_home)
+    if master is None or is_local(master):
+        changes["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+        # Workers inherit it from the JVM: they import the same package as this process.
+        here = str(Path(checkers.__file__).resolve().parent.parent)
+        paths = [here, os.environ.get("PYTHONPATH", "")]
+        changes["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    with _environment(changes), log_file.open("ab") as log:
+        # A session of its own keeps a terminal's Ctrl-C from the JVM and its workers; the end of
+        # this process reaches them through the pipe on the JVM's standard input.
+        return launch_gateway(  # type: ignore[no-untyped-call]
+            conf, {"stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True}
+        )
+
+
+def _session(master: str | None) -> SparkSession:
+    conf = SparkConf()
+    if master is not None:
+        conf.setIfMissing("spark.master", master)
+    conf.setIfMissing("spark.master", LOCAL_MASTER)
+    conf.setIfMissing("spark.app.name", APP_NAME)
+    for name, value in _defaults(str(conf.get("spark.master"))).items():
+        conf.setIfMissing(name, value)
+    context = SparkContext(conf=conf)
+    context.setLogLevel("WARN")
+    return SparkSession(context)
+
+
+def _defaults(master: str) -> Mapping[str, str]:
+    """What is set where neither spark-submit nor spark-defaults.conf has set it."""
+    found = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # Names of runs are text, also those that look like numbers or dates.
+        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    }
+    if is_local(master):
+        found |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+            "spark.shuffle.compress": "false",
+        }
+    return found
+
+
+def _stop(session: SparkSession) -> None:
+    gateway = SparkContext._gateway
+    session.stop()
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    gateway.shutdown()
+    # A session that is started later gets a JVM of its own.
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    process.stdin.close()
+    try:
+        process.wait(_EXIT_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _not_started(error: Exception, log_file: Path) -> SparkError:
+    last = log_file.read_text(errors="replace").splitlines()[-8:] if log_file.exists() else []
+    java = os.environ.get("JAVA_HOME", "none")
+    return SparkError(
+        f"Spark did not start: {str(error).strip().splitlines()[0]}. It needs Java 17 or later "
+        f"(java_home, else JAVA_HOME, here {java}) and a master that answers. The end of "
+        f"{log_file}:\n  " + "\n  ".join(last)
+    )
+
+
+@contextlib.contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _packed_package() -> bytes:
+    root = Path(checkers.__file__).resolve().parent
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(root.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                archive.write(file, str(Path(root.name) / file.relative_to(root)))
+    return packed.getvalue()

@@ -1,0 +1,158 @@
+"""What Spark's tasks do: the evidence of a run, the rules of a group, the results of a run.
+
+Each calls the functions of the plain judge and adds nothing of its own to what they say.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from checkers.errors import CheckError
+from checkers.evidence import PREDICTED, batch_rows, context_row, partition_evidence
+from checkers.judge import decisions_about_no_partition, judge, results_to_json
+from checkers.model import predict
+from checkers.model.prediction import Prediction
+from checkers.rules import Judged, apply_rules, joined
+from checkers.run_directory import RunDirectory
+from checkers.run_evidence import contexts
+from checkers.run_facts import RunFacts, run_facts
+from checkers.spark.rows import (
+    BATCH_TABLE,
+    CONTEXT,
+    CRASH,
+    ERROR,
+    FINDING_TABLE,
+    FOUND,
+    PREDICTED_TOO,
+    RESULT_TABLE,
+    SNAPSHOT_AFTER,
+    error_row,
+    finding_of_row,
+    finding_row,
+    record_batch,
+)
+
+
+class PartError(CheckError):
+    """What another task could not read; it shows itself as the error that was raised there."""
+
+    def __init__(self, shown: str) -> None:
+        super().__init__(shown)
+        self._shown = shown
+
+    def __repr__(self) -> str:
+        return self._shown
+
+
+def predicted_batches(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yields, for rows with a run's path, its predicted batches and contexts as rows."""
+    for batch in batches:
+        for path in batch.column("path").to_pylist():
+            yield record_batch(BATCH_TABLE, run_rows(Path(path)))
+
+
+def run_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yields the context rows and predicted batch rows of one run, or one row for an error.
+
+    A run whose facts cannot be read has no rows: `judge` fails at the same place and says so. A
+    model that fails leaves the evidence without a prediction, as it does there.
+    """
+    run = RunDirectory(path)
+    try:
+        facts = run_facts(run)
+    except Exception:  # noqa: BLE001 - `results_of_run` reads the same and reports it
+        return
+    try:
+        prediction = predict(tuple(timed.event for timed in facts.events))
+    except Exception:  # noqa: BLE001 - likewise
+        prediction = None
+    labels = [snapshot["label"] for snapshot in facts.snapshots]
+    after = dict(itertools.pairwise(labels))
+    try:
+        for evidence in contexts(facts, prediction):
+            yield context_row(evidence) | {"side": CONTEXT}
+            for row in batch_rows(evidence):
+                # What was predicted for the snapshot before is that snapshot's own rows.
+                if row["side"] == PREDICTED:
+                    yield row | {SNAPSHOT_AFTER: after.get(evidence.snapshot)}
+    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
+        yield error_row(run.name, error)
+
+
+def judge_group(key: tuple[Any, ...], table: Any) -> Any:
+    """What the rules say of one run, topic, partition and snapshot, as rows."""
+    import pyarrow as pa
+
+    run = key[0].as_py()
+    found = record_batch(FINDING_TABLE, _said_of_group(run, table.to_pylist()))
+    return pa.Table.from_batches([found])
+
+
+def results_of_group(key: tuple[Any, ...], table: Any) -> Any:
+    """The results of one run, from its own row and the rows of everything that rules said."""
+    import pyarrow as pa
+
+    rows = table.to_pylist()
+    own = next(row for row in rows if row["path"] is not None)
+    said = [row for row in rows if row["path"] is None]
+    result = results_row(own["position"], Path(own["path"]), said)
+    return pa.Table.from_batches([record_batch(RESULT_TABLE, [result])])
+
+
+def results_row(position: int, path: Path, said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The results of one run as a row; unknown, with the reason, for what is no run at all."""
+    start = {"position": position, "run": path.name, "path": str(path)}
+    try:
+        results = judge(RunDirectory.open(path), rules=_rules_from(said))
+    except Exception as error:  # noqa: BLE001 - one run's fault must not end the others' judging
+        return start | {"expected": False, "reason": "not judged", "unknown": _told(error)}
+    told = results_to_json(results)
+    columns = {name: told[name] for name in RESULT_TABLE.keys() & told.keys()}
+    return start | columns | {"results": json.dumps(told)}
+
+
+def _rules_from(
+    said: Sequence[Mapping[str, Any]],
+) -> Callable[[RunFacts, Prediction | None], Judged]:
+    """What stands in for the rules when they have been applied already, group by group."""
+
+    def rules(facts: RunFacts, prediction: Prediction | None) -> Judged:
+        for row in said:
+            if row["role"] == ERROR:
+                raise PartError(row["message"])
+        parts = Judged(
+            findings=tuple(finding_of_row(row) for row in said if row["role"] == FOUND),
+            predicted_findings=tuple(
+                finding_of_row(row) for row in said if row["role"] == PREDICTED_TOO
+            ),
+            crashes=tuple(row["evidence"] for row in said if row["role"] == CRASH),
+        )
+        return joined([parts, Judged(findings=tuple(decisions_about_no_partition(prediction)))])
+
+    return rules
+
+
+def _said_of_group(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    errors = [json.loads(row["context"]) for row in rows if row["side"] == ERROR]
+    for told in errors:
+        yield {"run": run, "role": ERROR, "message": told["error"], "evidence": told["traceback"]}
+    context = next((row for row in rows if row["side"] == CONTEXT), None)
+    if context is None:
+        # Nobody asked about it: the partition is unknown to ZooKeeper's log and the snapshot.
+        return
+    batches = [row for row in rows if row["side"] not in (CONTEXT, ERROR)]
+    judged = apply_rules(partition_evidence(context, batches))
+    for finding in judged.findings:
+        yield finding_row(run, FOUND, finding)
+    for finding in judged.predicted_findings:
+        yield finding_row(run, PREDICTED_TOO, finding)
+    for crash in judged.crashes:
+        start = {name: context[name] for name in ("run", "topic", "partition", "snapshot")}
+        last = crash.strip().splitlines()[-1]
+        yield start | {"role": CRASH, "message": last, "evidence": crash}
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, CheckError) else repr(error)
