@@ -1,0 +1,52 @@
+"""Every entry of the catalogue, on every release that it makes a statement about, once."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.catalogue import CATALOGUE, entry_named, scenario_of
+from harness.errors import UsageError
+from harness.reproduce import judged
+from harness.runner import RunOptions, play
+from harness.scenario import Scenario
+
+CELLS = [
+    pytest.param(entry.name, case, release, id=f"{entry.name}-{case}-{release}")
+    for entry in CATALOGUE.values()
+    for case, release in entry.expectations
+]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("name", "case", "release"), CELLS)
+def test_an_entry_gives_what_it_says_and_conforms(
+    name: str, case: str, release: str, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    scenario = scenario_of(entry_named(name), case, release)
+    one = judged(play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append))
+    shown = "\n".join(
+        [str(one.results.unknown), one.results.reason, *map(str, one.results.findings)]
+    )
+    assert one.results.conforms is True, shown
+    assert one.results.safe is scenario.expectation["safe"], shown  # type: ignore[index]
+    assert one.results.expected is True, shown
+    assert one.results.expectation_from == "scenario"
+    assert all(witness.found for witness in one.results.witness)
+    assert said, "nothing was told while it happened"
+
+
+@pytest.mark.parametrize(("name", "case", "release"), CELLS)
+def test_a_scenario_survives_being_written_and_read(name: str, case: str, release: str) -> None:
+    scenario = scenario_of(entry_named(name), case, release)
+    assert Scenario.from_json(scenario.to_json()) == scenario
+
+
+def test_an_unknown_entry_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="KAFKA-6361"):
+        entry_named("KAFKA-1")
+
+
+def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="n15, n20, n25, one-record"):
+        scenario_of(entry_named("kafka-6361"), "n16", "1.1.1")

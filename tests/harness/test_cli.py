@@ -1,0 +1,156 @@
+"""The command line: what it refuses, and with which exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from checkers.run_directory import RunDirectory
+from harness.cli import run
+
+KCHAOS = [sys.executable, "-m", "kchaos"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["reproduce", "KAFKA-1"], 64, "known: KAFKA-6361"),
+        (["reproduce", "KAFKA-6361", "--case", "n1"], 64, "known: n15"),
+        (["reproduce", "KAFKA-6361", "--kafka", "1.1.9.9"], 64, "known are 0.10.2.2"),
+        (["reproduce", "KAFKA-6361", "--protocol", "7"], 64, "no known Kafka release"),
+        (["reproduce", "KAFKA-6361", "--runs", "0"], 64, "--runs"),
+        (["reproduce"], 64, "NAME"),
+        (["no-such-command"], 64, "no-such-command"),
+        (["replay", "no-such-run"], 64, "no-such-run"),
+        (["judge", "no-such-run", "--no-spark"], 64, "no-such-run"),
+        (["report", "no-such-run"], 64, "no-such-run"),
+        (["up", "--kafka", "0.7"], 64, "0.7"),
+    ],
+)
+def test_bad_input_is_refused_with_the_remedy(
+    arguments: list[str],
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == code
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_a_broken_distribution_folder_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kafka" / "libs").mkdir(parents=True)
+    arguments = ["reproduce", "KAFKA-6361", "--kafka", str(tmp_path / "kafka")]
+    assert run([*arguments, "--runs-dir", str(tmp_path / "runs")]) == 64
+    assert str(tmp_path / "kafka") in capsys.readouterr().err
+
+
+def test_an_empty_cache_offline_is_the_machines_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
+    arguments = ["reproduce", "KAFKA-6361", "--kafka", "1.1.1", "--offline"]
+    assert run([*arguments, "--runs-dir", str(tmp_path / "runs")]) in (64, 69)
+    assert "offline" in capsys.readouterr().err
+
+
+def test_a_run_of_a_newer_version_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.json").write_text('{"format": 99}')
+    assert run(["judge", "--no-spark", str(tmp_path)]) == 64
+    assert "format 99" in capsys.readouterr().err
+
+
+def test_an_interrupted_run_is_judged_unknown(tmp_path: Path) -> None:
+    about = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
+    RunDirectory.create(tmp_path / "run", run=about, scenario={"expectation": None})
+    assert run(["judge", "--no-spark", str(tmp_path / "run")]) == 2
+
+
+def test_the_catalogue_is_listed_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "--json"]) == 0
+    names = [json.loads(line)["entry"] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["KAFKA-6361", "KIP-101-1", "KIP-101-2", "KIP-279-3"]
+
+
+def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["list", "reproduce", "replay", "judge", "report", "up", "versions", "doctor", "gc", "measure"],
+)
+def test_every_command_has_help_that_fits_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Usage:" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from harness.cli import run\n"
+        "run(['reproduce', '--help'])\n"
+        "heavy = {'kafka', 'kazoo', 'docker', 'pyspark', 'pyarrow', 'pandas', 'jinja2', 'rich'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.cluster
+def test_ctrl_c_leaves_an_unsealed_run_and_no_process(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    environment = {**os.environ, "KCHAOS_TEST_MARK": str(tmp_path)}
+    command = [*KCHAOS, "reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1"]
+    child = subprocess.Popen(
+        [*command, "--runs-dir", str(runs)],
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stderr is not None
+    for line in child.stderr:
+        if "cut off from each other" in line:
+            break
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 130, said
+    assert "interrupted" in said
+    assert not RunDirectory.open(runs / "latest").is_sealed
+    deadline = time.monotonic() + 10
+    while (left := _marked(str(tmp_path))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+
+def _marked(mark: str) -> list[int]:
+    """Processes that inherited the mark in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if f"KCHAOS_TEST_MARK={mark}".encode() in environment.split(b"\0"):
+            found.append(int(entry.name))
+    return found

@@ -1,0 +1,54 @@
+"""The rules of the house, as tests: what the linters, types and import contracts say."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("kchaos.py", "harness", "clusters", "faults", "checkers", "tests", "benchmarks")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ruff", "check", *ROOMS],
+        ["ruff", "format", "--check", *ROOMS],
+        ["mypy"],
+    ],
+    ids=["ruff-check", "ruff-format", "mypy"],
+)
+def test_the_linters_have_nothing_to_say(command: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_imports_go_one_way() -> None:
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 200
+
+
+@pytest.mark.parametrize("room", ["harness", "clusters", "faults", "checkers"])
+def test_modules_and_functions_keep_their_size(room: str) -> None:
+    too_long = []
+    for file in sorted((ROOT / room).rglob("*.py")):
+        text = file.read_text()
+        if text.count("\n") > 400:
+            too_long.append(f"{file.relative_to(ROOT)}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
+                lines = node.end_lineno - node.lineno
+                if lines > 60:
+                    too_long.append(f"{file.relative_to(ROOT)} {node.name}: {lines} lines")
+    assert too_long == []
