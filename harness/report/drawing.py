@@ -24,6 +24,7 @@ class Box:
         width: In percent of the width.
         row: From 0.
         label: What is written on it; "" where there is no room.
+        at: Where the label goes: "in" the box, to its "right", or to its "left".
         title: What it is, in full.
         style: Names for the style sheet.
     """
@@ -32,6 +33,7 @@ class Box:
     width: float
     row: int = 0
     label: str = ""
+    at: str = "in"
     title: str = ""
     style: str = ""
 
@@ -43,9 +45,9 @@ def style_of_epoch(leader_epoch: int | None) -> str:
     return f"e{leader_epoch % EPOCH_COLOURS}" if leader_epoch >= 0 else "no-epoch"
 
 
-def label_width(box: Box) -> float:
-    """How much of the width a box needs with its label, in percent, on a narrow page."""
-    return max(box.width, len(box.label) * PERCENT_PER_LETTER)
+def label_width(label: str) -> float:
+    """How much of the width a label needs, in percent of a narrow page."""
+    return len(label) * PERCENT_PER_LETTER + 1.0 if label else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,25 @@ def in_rows(items: Sequence[T], extent: Callable[[T], tuple[float, float]]) -> l
 
 
 def pack(boxes: Sequence[Box]) -> tuple[Box, ...]:
-    """The boxes, each in the first row where neither it nor its label covers another."""
-    placed = in_rows(boxes, lambda box: (box.x, box.x + label_width(box) + 0.5))
+    """The boxes, each in the first row where neither it nor its label covers another.
+
+    A label that does not fit into its box goes to the right of it, and where the page ends there,
+    to the left.
+    """
+    ready = [replace(box, at=_side(box)) for box in boxes]
+    placed = in_rows(sorted(ready, key=lambda box: _extent(box)[0]), _extent)
     return tuple(replace(box, row=row) for row, box in placed)
+
+
+def _side(box: Box) -> str:
+    needed = label_width(box.label)
+    if needed <= box.width:
+        return "in"
+    return "right" if box.x + box.width + needed <= 100 else "left"
+
+
+def _extent(box: Box) -> tuple[float, float]:
+    needed = label_width(box.label) if box.at != "in" else 0.0
+    start = box.x - needed if box.at == "left" else box.x
+    end = box.x + box.width + (needed if box.at == "right" else 0.0)
+    return start, end + 0.4

@@ -14,6 +14,8 @@ from harness.report.replicas import PartitionView, ReplicaView
 MOST_WITH_BYTES = 60
 """So many findings show the bytes; the findings after them show their evidence only."""
 _MOST_SIDES = 3
+_EVIDENCE_WIDTH = 110
+_ORDER = ("safety", "conformance", "neither")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +59,16 @@ class FindingView:
 def finding_views(
     findings: Sequence[Mapping[str, Any]], views: Sequence[PartitionView]
 ) -> tuple[FindingView, ...]:
-    """The findings in their order; the first `MOST_WITH_BYTES` with their batches' headers."""
+    """The findings, the first `MOST_WITH_BYTES` with their batches' headers."""
     return tuple(
         _view(finding, sides_of(finding, views) if number < MOST_WITH_BYTES else ())
         for number, finding in enumerate(findings)
     )
+
+
+def in_order(findings: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """The findings as they are shown: safety, then conformance, then the rest; else as judged."""
+    return tuple(sorted(findings, key=lambda finding: _ORDER.index(question_of(finding))))
 
 
 def question_of(finding: Mapping[str, Any]) -> str:
@@ -95,9 +102,25 @@ def _view(finding: Mapping[str, Any], sides: tuple[Side, ...]) -> FindingView:
         offsets=offsets_text(finding),
         snapshot=str(finding.get("snapshot", "")),
         message=str(finding.get("message", "")),
-        evidence=json.dumps(evidence, indent=1, ensure_ascii=False) if evidence else "",
+        evidence=_compact(evidence) if evidence else "",
         sides=sides,
     )
+
+
+def _compact(value: Any, indent: int = 0) -> str:
+    """The value as JSON; what fits into one line is not broken into many."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(line) + indent <= _EVIDENCE_WIDTH or not isinstance(value, dict | list) or not value:
+        return line
+    pad = "  " * (indent // 2 + 1)
+    if isinstance(value, dict):
+        items = [
+            f"{pad}{json.dumps(key, ensure_ascii=False)}: {_compact(item, indent + 2)}"
+            for key, item in value.items()
+        ]
+        return "{\n" + ",\n".join(items) + f"\n{pad[2:]}}}"
+    items = [pad + _compact(item, indent + 2) for item in value]
+    return "[\n" + ",\n".join(items) + f"\n{pad[2:]}]"
 
 
 def sides_of(finding: Mapping[str, Any], views: Sequence[PartitionView]) -> tuple[Side, ...]:
@@ -112,9 +135,12 @@ def sides_of(finding: Mapping[str, Any], views: Sequence[PartitionView]) -> tupl
     named = [each for each in view.replicas if each.broker in finding.get("brokers", ())]
     others = [each for each in view.replicas if each not in named]
     others.sort(key=lambda each: each.role != "leader")
-    with_prediction = question_of(finding) == "conformance"
-    chosen = named if len(named) > 1 or with_prediction else [*named, *others[:1]]
     first, last = finding.get("first_offset", -1), finding.get("last_offset", -1)
+    with_prediction = question_of(finding) == "conformance"
+    if with_prediction and first < 0:
+        # It is about a checkpoint, a request or an answer: no batch shows it.
+        return ()
+    chosen = named if len(named) > 1 or with_prediction else [*named, *others[:1]]
     sides = [_found_side(each, first, last) for each in chosen[:_MOST_SIDES]]
     if with_prediction and len(named) == 1:
         sides.append(_foreseen_side(named[0], first, last))

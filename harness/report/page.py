@@ -9,7 +9,7 @@ import jinja2
 
 from checkers.run_directory import RunDirectory
 from harness.report import verdict
-from harness.report.evidence import finding_views
+from harness.report.evidence import finding_views, in_order
 from harness.report.lane_drawing import draw_partition
 from harness.report.leadership import decisions_of, incarnations
 from harness.report.loading import Loaded, load
@@ -70,7 +70,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "tracebacks": verdict.tracebacks(loaded),
         "expectation": verdict.expectation_of(loaded),
         "witnesses": verdict.witnesses_of(loaded),
-        "findings": finding_views(loaded.findings[:MOST_FINDINGS], views),
+        "findings": finding_views(in_order(loaded.findings)[:MOST_FINDINGS], views),
         "findings_left_out": max(0, len(loaded.findings) - MOST_FINDINGS),
         "partitions": [draw_partition(view, loaded.findings) for view in views[:MOST_PARTITIONS]],
         "partitions_left_out": max(0, len(views) - MOST_PARTITIONS),
@@ -84,6 +84,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
             ended_at=loaded.ended_at,
         ),
         "moments": _shortened(happened),
+        "chapters": [moment for moment in happened if moment.kind == "story"],
         "moments_left_out": max(0, len(happened) - MOST_MOMENTS),
         "faults": faults,
         "writes": writes,

@@ -6,7 +6,7 @@ from typing import Any
 
 from checkers.run_directory import RunDirectory
 from harness.report import verdict
-from harness.report.evidence import offsets_text, partition_text
+from harness.report.evidence import in_order, offsets_text, partition_text
 from harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from harness.report.lanes import Span, join_equal
 from harness.report.leadership import decisions_of, incarnations
@@ -121,7 +121,7 @@ def _findings(paper: _Paper, loaded: Loaded) -> None:
     paper.heading("Findings")
     if not loaded.findings:
         paper.add("None." if loaded.judgement else "None: not judged yet.", indent=2)
-    for finding in loaded.findings[:MOST_FINDINGS]:
+    for finding in in_order(loaded.findings)[:MOST_FINDINGS]:
         brokers = ",".join(map(str, finding.get("brokers", ())))
         offsets = offsets_text(finding)
         about = (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.report.drawing import (
-    PERCENT_PER_LETTER,
     Box,
     TimeAxis,
+    label_width,
     pack,
     style_of_epoch,
     time_axis,
@@ -57,7 +57,9 @@ def draw_time(
         )
         for fault in faults
     )
+    told = [moment for moment in moments if moment.kind == "story"]
     tracks = [
+        _packed("story", [_dot(m, axis, str(n)) for n, m in enumerate(told, start=1)]),
         _packed("faults", [_fault_box(f, axis, ended_at, started_at) for f in faults]),
         *_leader_tracks(decisions, axis, ended_at),
         _packed("produce", [_write_box(write, axis, ended_at) for write in writes]),
@@ -101,13 +103,16 @@ def _leader_tracks(decisions: Decisions, axis: TimeAxis, ended_at: float) -> lis
             x, isr = axis.place(time), ",".join(map(str, state.isr))
             width = axis.place(end) - x
             label = f"leader {state.leader} e{state.leader_epoch} ISR {isr}"
-            short = f"{state.leader} e{state.leader_epoch}"
-            room = width / PERCENT_PER_LETTER
+            shorter = (
+                label,
+                f"leader {state.leader} e{state.leader_epoch}",
+                f"e{state.leader_epoch}",
+            )
             boxes.append(
                 Box(
                     x=round(x, 3),
                     width=round(width, 3),
-                    label=label if len(label) < room else (short if len(short) < room else ""),
+                    label=next((each for each in shorter if label_width(each) <= width), ""),
                     title=f"{name}: leader {state.leader}, leader epoch {state.leader_epoch}, "
                     f"ISR {isr}, version {state.version}, zxid {state.zxid}",
                     style=style_of_epoch(state.leader_epoch) if state.leader >= 0 else "hole",
@@ -128,12 +133,11 @@ def _write_box(write: Write, axis: TimeAxis, ended_at: float) -> Box:
     )
 
 
-def _dot(moment: Moment, axis: TimeAxis) -> Box:
-    label = moment.text.removeprefix("snapshot ") if moment.kind == "snapshot" else ""
+def _dot(moment: Moment, axis: TimeAxis, label: str = "") -> Box:
     return Box(
         x=round(axis.place(moment.time), 3),
         width=0.6,
-        label=label,
+        label=label or moment.short,
         title=moment.text,
         style="dot",
     )

@@ -1,7 +1,7 @@
 """What happened, moment by moment: steps, faults, decisions, writes, questions for epochs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checkers.model.events import PartitionState
@@ -22,6 +22,7 @@ class Moment:
         kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "round",
             "snapshot" or "unknown".
         text: One line for people.
+        short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
         faults: Names of the faults that acted then.
     """
@@ -29,6 +30,7 @@ class Moment:
     time: float
     kind: str
     text: str
+    short: str = ""
     outcome: str = ""
     faults: tuple[str, ...] = ()
 
@@ -161,11 +163,8 @@ def moments(
     ]
     found.sort(key=lambda moment: moment.time)
     return tuple(
-        Moment(
-            time=moment.time,
-            kind=moment.kind,
-            text=moment.text,
-            outcome=moment.outcome,
+        replace(
+            moment,
             faults=tuple(
                 fault.name
                 for fault in faults
@@ -199,7 +198,7 @@ def _steps(loaded: Loaded) -> Iterable[Moment]:
             yield Moment(time=time, kind="unknown", text=text, outcome="fail")
     for label in loaded.directory.snapshots():
         taken = loaded.directory.read(f"snapshots/{label}/snapshot.json")["time"]
-        yield Moment(time=float(taken), kind="snapshot", text=f"snapshot {label}")
+        yield Moment(time=float(taken), kind="snapshot", text=f"snapshot {label}", short=label)
 
 
 def _step_text(spec: Mapping[str, Any]) -> str:
@@ -276,9 +275,11 @@ def _of_round(each: Round) -> Moment:
     else:
         epoch = "" if each.answered_epoch is None else f"epoch {each.answered_epoch}, "
         answer = f"{epoch}end offset {each.end_offset}"
+    end = "?" if each.end_offset is None else each.end_offset
     how = "diverging epoch" if each.by_fetch else "OffsetForLeaderEpoch"
     return Moment(
         time=each.time or 0.0,
         kind="round",
+        short=f"e{each.requested_epoch}→{end}",
         text=f"{how} {each.follower} → {each.leader}: epoch {each.requested_epoch}? {answer}",
     )
