@@ -207,10 +207,14 @@ def test_a_cut_pair_stops_replication_until_the_isr_shrinks_and_healing_brings_i
     with cluster.links.cut(0, 1):
         thread, answers = replicas.produce_later(0, acks=-1)
         replicas.await_state(leader=0, isr=[0])
-        # 2.7 to 3.0 advance the high watermark after a shrink only with the next append or
-        # fetch (KAFKA-13091), so one more record is appended.
-        assert replicas.produce(0, acks=1).error_code == 0
-        thread.join(60)
+        # 2.7 to 3.0 advance the high watermark after a shrink only with the next append or fetch
+        # (KAFKA-13091), and not before they have the controller's answer: append until it shows.
+        await_until(
+            lambda: replicas.produce(0, acks=1).error_code == 0 and not thread.is_alive(),
+            timeout_s=60,
+            waiting_for="the record of before to be acknowledged by the shrunken ISR",
+            last_seen=replicas.state,
+        )
         assert answers[0].error_code == 0
         assert not replicas.fetched_by(1, 2)
     replicas.await_state(leader=0, isr=[0, 1])
