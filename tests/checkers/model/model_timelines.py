@@ -1,0 +1,196 @@
+"""Timelines of the documents' scenarios, and short ways to write events of partition t-0."""
+
+from collections.abc import Iterable, Sequence
+
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    CutLink,
+    Event,
+    HealLink,
+    Hold,
+    LoseTail,
+    PartitionState,
+    Produce,
+    ReleaseHold,
+    Snapshot,
+    StartBroker,
+    StopBroker,
+    TopicCreated,
+)
+from checkers.model.prediction import PredictedReplica, Prediction
+
+NEWEST_FORMAT = "0.11.0"
+
+
+def start(broker: int, release: str, *, czxid: int = 0, **configuration: object) -> list[Event]:
+    return [
+        StartBroker(broker=broker, release=release, **configuration),  # type: ignore[arg-type]
+        BrokerRegistered(broker=broker, czxid=czxid or 100 + broker),
+    ]
+
+
+def cluster(
+    release: str, *, controller: int, replicas: Sequence[int], **configuration: object
+) -> list[Event]:
+    events = [*start(controller, release, **configuration), ControllerElected(broker=controller)]
+    for broker in sorted(replicas):
+        events += start(broker, release, **configuration)
+    return [*events, TopicCreated(topic="t", assignment=(tuple(replicas),))]
+
+
+def state(leader: int, epoch: int, isr: Iterable[int], *, version: int = -1) -> PartitionState:
+    return PartitionState(
+        topic="t",
+        partition=0,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=tuple(isr),
+        controller_epoch=1,
+        version=version,
+    )
+
+
+def kill(broker: int, *, high_watermark: int | None = None) -> list[Event]:
+    checkpointed = None if high_watermark is None else (("t", 0, high_watermark),)
+    return [
+        StopBroker(broker=broker, clean=False, checkpointed=checkpointed),
+        BrokerUnregistered(broker=broker),
+    ]
+
+
+def terminate(broker: int) -> list[Event]:
+    return [StopBroker(broker=broker, clean=True), BrokerUnregistered(broker=broker)]
+
+
+def write(operation: str, broker: int, *, count: int = 1, acks: int = 1) -> Produce:
+    return Produce(
+        operation=operation,
+        broker=broker,
+        topic="t",
+        partition=0,
+        records=tuple(f"{operation}-{index}" for index in range(count)),
+        acks=acks,
+    )
+
+
+def kip_101_1(release: str) -> list[Event]:
+    """KIP-101's first scenario: X=0 leads, A=2 follows B=1 whose high watermark is behind."""
+    held = Hold(name="hw", api="Fetch", target=0, direction="response", fetch_offset_at_least=2)
+    return [
+        *cluster(release, controller=3, replicas=(0, 1, 2), min_insync_replicas=2),
+        state(0, 0, (0, 1, 2)),
+        write("m1", 0, acks=-1),
+        held,
+        write("m2", 0, acks=-1),
+        *kill(0),
+        CutLink(source=1, target=2),
+        state(1, 1, (1, 2)),
+        Snapshot(label="A follows B"),
+        CutLink(source=1, target=3),
+        BrokerUnregistered(broker=1),
+        state(2, 2, (2,)),
+        ReleaseHold(name="hw"),
+        HealLink(source=1, target=3),
+        HealLink(source=1, target=2),
+        BrokerRegistered(broker=1, czxid=201),
+        state(2, 2, (2, 1)),
+        write("m3", 2, acks=-1),
+        Snapshot(label="after"),
+    ]
+
+
+def kip_101_2(release: str) -> list[Event]:
+    """KIP-101's second scenario: both lose power, B=1 has lost m2 and is back first."""
+    return [
+        *cluster(release, controller=2, replicas=(1, 0)),
+        state(0, 0, (0, 1)),
+        write("m1", 0, acks=-1),
+        write("m2", 0, acks=-1),
+        StopBroker(broker=0, clean=False, checkpointed=(("t", 0, 2),)),
+        StopBroker(broker=1, clean=False, checkpointed=(("t", 0, 1),)),
+        BrokerUnregistered(broker=0),
+        BrokerUnregistered(broker=1),
+        LoseTail(broker=1, topic="t", partition=0, log_end_offset=1),
+        *start(1, release, czxid=201),
+        state(1, 1, (1,)),
+        write("m3", 1),
+        *start(0, release, czxid=200),
+        state(1, 1, (1, 0)),
+        Snapshot(label="after"),
+    ]
+
+
+def kip_279_1(
+    release: str, n: int, *, one_record: bool = False, **configuration: object
+) -> list[Event]:
+    """KIP-279's first scenario: A=0, B=1; B writes 11 to n in epoch 2, A 21 to 30 in epoch 3."""
+    second = (
+        [write(f"b{offset}", 1) for offset in range(11, n + 1)]
+        if one_record
+        else [write("b", 1, count=n - 10)]
+    )
+    return [
+        *cluster(release, controller=2, replicas=(1, 0), **configuration),
+        state(0, 1, (1, 0)),
+        write("a1", 0, count=11, acks=-1),
+        CutLink(source=0, target=1),
+        write("a2", 0, count=10),
+        state(1, 2, (1, 0)),
+        *second,
+        CutLink(source=2, target=1),
+        BrokerUnregistered(broker=1),
+        state(0, 3, (0,)),
+        write("a3", 0, count=10),
+        Snapshot(label="before healing"),
+        HealLink(source=2, target=1),
+        HealLink(source=0, target=1),
+        BrokerRegistered(broker=1, czxid=201),
+        Snapshot(label="after"),
+    ]
+
+
+def kip_279_3(release: str, *, common: bool = False, **configuration: object) -> list[Event]:
+    """KIP-279's third scenario, as it was played on real brokers: unclean elections, A=0, B=1."""
+    configuration = {"unclean_leader_election": True, **configuration}
+    return [
+        *cluster(release, controller=2, replicas=(0, 1), **configuration),
+        state(0, 0, (0, 1)),
+        *([write("common", 0, acks=-1)] if common else []),
+        *kill(1),
+        state(0, 1, (0,)),
+        write("a0", 0),
+        *kill(0),
+        state(-1, 2, (0,)),
+        *start(1, release, czxid=201, **configuration),
+        state(1, 3, (1,)),
+        write("b0", 1),
+        *kill(1),
+        state(-1, 4, (1,)),
+        *start(0, release, czxid=200, **configuration),
+        state(0, 5, (0,)),
+        write("a1", 0),
+        *kill(0),
+        state(-1, 6, (0,)),
+        *start(1, release, czxid=301, **configuration),
+        state(1, 7, (1,)),
+        write("b1", 1),
+        *start(0, release, czxid=300, **configuration),
+        state(1, 7, (1, 0)),
+        Snapshot(label="after"),
+    ]
+
+
+def replica(prediction: Prediction, broker: int, label: str = "after") -> PredictedReplica:
+    (found,) = [each for each in prediction.snapshots[label] if each.broker == broker]
+    return found
+
+
+def ranges(replica: PredictedReplica) -> list[tuple[int, int, int]]:
+    """(base offset, last offset, leader epoch) of each batch."""
+    return [(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in replica.batches]
+
+
+def payloads(replica: PredictedReplica) -> list[str]:
+    return [batch.payload for batch in replica.batches]
