@@ -89,15 +89,18 @@ class RunDirectory:
         """Whether the manifest was written, that is, whether the evidence is complete."""
         return (self.path / MANIFEST).is_file()
 
-    def write(self, name: str, value: Mapping[str, Any]) -> None:
+    def write(self, name: str, value: Mapping[str, Any], *, replace: bool = False) -> None:
         """Writes one JSON object as evidence, whole or not at all.
+
+        Args:
+            replace: The file may exist: its value grows while the run goes on.
 
         Raises:
             RunDirectoryError: The run is sealed, or the file exists.
         """
         target = self.path / name
         self._refuse_when_sealed(name)
-        if target.exists():
+        if target.exists() and not replace:
             raise RunDirectoryError(f"{target} exists; evidence is never written twice")
         target.parent.mkdir(parents=True, exist_ok=True)
         _write_whole(target, json.dumps(value, indent=1) + "\n")

@@ -27,10 +27,13 @@ from harness.errors import HarnessError
 from harness.play import Play
 from harness.scenario import Scenario
 from harness.settle import settle
+from harness.steps import Step
 
 BEFORE_HEALING = "before-healing"
 FINAL = "final"
 LATEST = "latest"
+# What may end the steps early. Anything else is a defect of kchaos, or Ctrl-C.
+PLANNED = (ClusterError, FaultError, HarnessError, ExceptionGroup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +68,55 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
     work = new_work_directory(_slug(scenario))
     try:
         with _cluster(scenario.cluster, work, options, say) as cluster:
-            run = _new_run(scenario, options, cluster, started)
-            now = Play(cluster=cluster, run=run, say=say)
-            now.observed("start-up", seconds=time.time() - started)
-            _record_links(now)
-            outcome = _perform(scenario, now)
-            collect_zookeeper(now)
-        collect_brokers(now)
-        run.write("outcome.json", outcome | {"seconds": round(time.time() - started, 3)})
-        run.seal()
+            now = begin(scenario, cluster, options=options, started=started, say=say)
+            failure = _perform_all(scenario, now)
+            return finish(now, started=started, failure=failure)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return run
+
+
+def begin(
+    scenario: Scenario,
+    cluster: Cluster,
+    *,
+    options: RunOptions,
+    started: float,
+    say: Callable[[str], None],
+) -> Play:
+    """A new run on a cluster that has just started; its evidence is written from now on.
+
+    Args:
+        started: When the cluster's start began, in seconds since the epoch.
+    """
+    run = _new_run(scenario, options, cluster, started)
+    now = Play(cluster=cluster, run=run, say=say)
+    now.observed("start-up", seconds=time.time() - started)
+    _record_links(now)
+    for broker in cluster.brokers:
+        now.action(now.start_action(broker), 0)
+    return now
+
+
+def perform(now: Play, index: int, step: Step) -> None:
+    """Performs one step; returns when its gate holds."""
+    now.step = index
+    now.observed("step", step=index, name=type(step).__name__)
+    step.perform(now)
+
+
+def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirectory:
+    """Ends a run: heals, settles, collects, stops the cluster; returns the sealed directory.
+
+    Args:
+        failure: What ended the steps early, one of `PLANNED`; the run is unknown then.
+    """
+    outcome = _come_to_rest(now, failure)
+    collect_zookeeper(now)
+    now.cluster.stop()
+    collect_brokers(now)
+    now.run.write("outcome.json", outcome | {"seconds": round(time.time() - started, 3)})
+    now.run.seal()
+    return now.run
 
 
 def _cluster(
@@ -87,18 +127,27 @@ def _cluster(
     return LocalCluster(spec, work_directory=work, offline=options.offline, say=say)
 
 
-def _perform(scenario: Scenario, now: Play) -> dict[str, Any]:
-    """Steps, snapshot, healing, settling, last snapshot; returns what goes to outcome.json."""
+def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
+    """Performs every step; returns what ended them early, or None."""
+    try:
+        for index, step in enumerate(scenario.steps):
+            perform(now, index, step)
+    except PLANNED as error:
+        return error
+    except BaseException:
+        now.heal_all()
+        raise
+    return None
+
+
+def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
+    """Snapshot, healing, settling, last snapshot; returns what goes to outcome.json."""
     outcome: dict[str, Any] = {"finished": False, "unknown": None, "settle": None}
-    for broker in now.cluster.brokers:
-        now.action(now.start_action(broker), 0)
     try:
         try:
-            for index, step in enumerate(scenario.steps):
-                now.step = index
-                now.observed("step", step=index, name=type(step).__name__)
-                step.perform(now)
-            now.step = len(scenario.steps)
+            if failure is not None:
+                raise failure
+            now.step += 1
             if now.healing:
                 take_snapshot(now, BEFORE_HEALING, is_final=False)
                 now.say("healing what still acts")
@@ -111,7 +160,7 @@ def _perform(scenario: Scenario, now: Play) -> dict[str, Any]:
         if now.cluster.links is not None:
             now.cluster.links.check()
         outcome["finished"] = True
-    except (ClusterError, FaultError, HarnessError, ExceptionGroup) as error:
+    except PLANNED as error:
         # The run is unknown, and says why; what was seen until here is worth keeping.
         outcome["unknown"] = f"step {now.step}: {error}"
         outcome["traceback"] = traceback.format_exc()
