@@ -13,19 +13,37 @@ from typing import Any
 
 _ROOMS = ("harness", "clusters", "faults", "checkers")
 _PUBLIC = {
-    "BrokerSpec": "clusters.spec",
-    "ClusterSpec": "clusters.spec",
-    "LocalCluster": "clusters.local",
+    "AwaitFollowing": "harness.steps",
+    "AwaitHeld": "harness.steps",
+    "AwaitHighWatermark": "harness.steps",
+    "AwaitReplicated": "harness.steps",
+    "AwaitState": "harness.steps",
     "brokers_of": "clusters.spec",
+    "BrokerSpec": "clusters.spec",
     "CATALOGUE": "harness.catalogue",
+    "ClusterSpec": "clusters.spec",
+    "CutLink": "faults",
+    "CutZooKeeper": "faults",
+    "ExpireSession": "faults",
+    "FastBounce": "faults",
+    "HoldRequests": "faults",
+    "judge": "checkers.judge",
+    "KillBroker": "faults",
+    "LocalCluster": "clusters.local",
+    "LoseTail": "faults",
+    "MoveController": "faults",
+    "PauseBroker": "faults",
+    "play": "harness.runner",
+    "predict": "checkers.model",
+    "PreferredElection": "faults",
+    "ReorderReplicas": "harness.steps",
     "RunDirectory": "checkers.run_directory",
     "RunOptions": "harness.runner",
     "Scenario": "harness.scenario",
-    "judge": "checkers.judge",
-    "play": "harness.runner",
-    "predict": "checkers.model",
+    "StopBroker": "faults",
+    "TakeSnapshot": "harness.steps",
 }
-__all__ = [*_PUBLIC, "main"]  # noqa: PLE0604
+__all__ = [*_PUBLIC, "main"]
 
 
 def __getattr__(name: str) -> Any:
@@ -71,16 +89,36 @@ def main() -> None:
 
 def pytest_addoption(parser: Any) -> None:
     """Adds kchaos's options to pytest, each with a twin in its ini file."""
-    from harness.pytest_plugin.options import add_options
+    if _shadow() is None:
+        from harness.pytest_plugin.options import add_options
 
-    add_options(parser)
+        add_options(parser)
 
 
 def pytest_configure(config: Any) -> None:
-    """Registers markers and fixtures."""
+    """Registers markers and fixtures.
+
+    pytest loads this in every project of an environment. A project with a package of its own
+    that is named like one of kchaos's loses kchaos's fixtures, not its tests.
+    """
+    shadow = _shadow()
+    if shadow is not None:
+        import pytest
+
+        warning = pytest.PytestConfigWarning(f"kchaos has no fixtures and options here: {shadow}")
+        config.issue_config_time_warning(warning, stacklevel=2)
+        return
     from harness.pytest_plugin.options import configure
 
     configure(config)
+
+
+def _shadow() -> ImportError | None:
+    try:
+        check_rooms()
+    except ImportError as error:
+        return error
+    return None
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 HarnessError
 ├── UsageError      what was asked for does not exist or does not fit; exit code 64
-└── ScenarioError   a scenario cannot be played as it is written
+├── ScenarioError   a scenario cannot be played as it is written
+└── RunUnknown      a verdict was asked for, and nobody can say
 """
 
 
@@ -16,3 +17,7 @@ class UsageError(HarnessError):
 
 class ScenarioError(HarnessError):
     """A step refers to something that is not there."""
+
+
+class RunUnknown(HarnessError):
+    """A run has no verdict: it broke off, nothing was acknowledged, or a checker failed."""

@@ -1,0 +1,142 @@
+"""The fixtures, and how tests that use them are multiplied and ordered.
+
+Imported in every pytest run of the environment: what is heavy is imported inside the fixtures.
+"""
+
+import shutil
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.pytest_plugin.options import settings_of
+from harness.pytest_plugin.shapes import release_for, releases_of, seed_for, shape_of, spec_for
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+    from clusters.local import LocalCluster
+    from harness.pytest_plugin.live import Chaos
+    from harness.pytest_plugin.shared import ClusterPool, SharedCluster
+
+CLUSTER: "pytest.StashKey[LocalCluster]" = pytest.StashKey()
+CHAOS: "pytest.StashKey[Chaos]" = pytest.StashKey()
+_STARTED = pytest.StashKey[float]()
+_RELEASE = "kafka_release"
+
+
+def say(text: str) -> None:
+    """Progress goes to the test's captured output."""
+    print(f"kchaos: {text}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test that uses Kafka once on every release that was asked for."""
+    if _RELEASE not in metafunc.fixturenames:
+        return
+    node: Any = metafunc.definition
+    for marker in node.iter_markers("parametrize"):
+        names = marker.args[0] if marker.args else marker.kwargs.get("argnames", ())
+        if _RELEASE in (names.replace(",", " ").split() if isinstance(names, str) else names):
+            return
+    releases = releases_of(node, settings_of(metafunc.config))
+    if releases:
+        ids = [release.rstrip("/").rpartition("/")[2] for release in releases]
+        metafunc.parametrize(_RELEASE, releases, indirect=True, ids=ids)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share a cluster follow the first of them, so that it starts once."""
+    groups: dict[str, list[pytest.Item]] = {}
+    for number, item in enumerate(items):
+        shared = "shared_kafka_cluster" in getattr(item, "fixturenames", ())
+        groups.setdefault(_shape_key(item) if shared else f"test {number}", []).append(item)
+    items[:] = [item for group in groups.values() for item in group]
+
+
+def _shape_key(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    release = callspec.params.get(_RELEASE) if callspec is not None else None
+    return f"{release} {shape_of(item)}"
+
+
+@pytest.fixture
+def kafka_release(request: pytest.FixtureRequest) -> str:
+    """The release, or path to a distribution, that this test's cluster runs."""
+    given = getattr(request, "param", None)
+    return str(given) if given is not None else release_for(request.node)
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterator[LocalCluster]":
+    """A running cluster of this test's own, as `@pytest.mark.kafka_cluster(...)` asks for it."""
+    from clusters.leftovers import new_work_directory
+    from clusters.local import LocalCluster
+
+    settings = settings_of(request.config)
+    spec = spec_for(request.node, kafka_release)
+    request.node.stash[_STARTED] = time.time()
+    work = new_work_directory("pytest")
+    try:
+        with LocalCluster(spec, work_directory=work, offline=settings.offline, say=say) as cluster:
+            request.node.stash[CLUSTER] = cluster
+            yield cluster
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_pool(request: pytest.FixtureRequest) -> "Iterator[ClusterPool]":
+    """Calls give the running cluster of a `ClusterSpec`; one runs at a time."""
+    from harness.pytest_plugin.shared import ClusterPool
+
+    pool = ClusterPool(offline=settings_of(request.config).offline, say=say)
+    yield pool
+    pool.stop()
+
+
+@pytest.fixture
+def shared_kafka_cluster(
+    request: pytest.FixtureRequest, kafka_release: str, kafka_cluster_pool: "ClusterPool"
+) -> "SharedCluster":
+    """A running cluster that the tests of one shape and release share, and a source of topics.
+
+    A test leaves it as it found it, topics aside. One that breaks a broker takes `kafka_cluster`
+    or `chaos`.
+    """
+    from harness.pytest_plugin.shared import SharedCluster
+
+    cluster = kafka_cluster_pool(spec_for(request.node, kafka_release))
+    request.node.stash[CLUSTER] = cluster
+    return SharedCluster(cluster=cluster)
+
+
+@pytest.fixture
+def zookeeper(request: pytest.FixtureRequest, kafka_release: str) -> "KazooClient":
+    """A started ZooKeeper client of the cluster that the test uses."""
+    if "shared_kafka_cluster" in request.fixturenames:
+        return request.getfixturevalue("shared_kafka_cluster").cluster.zookeeper()
+    return request.getfixturevalue("kafka_cluster").zookeeper()
+
+
+@pytest.fixture
+def chaos(
+    request: pytest.FixtureRequest, kafka_cluster: "LocalCluster", kafka_release: str
+) -> "Iterator[Chaos]":
+    """A live run on `kafka_cluster`: what is done through it is recorded, replayed and judged."""
+    from harness.pytest_plugin.live import Chaos
+
+    settings = settings_of(request.config)
+    live = Chaos(
+        kafka_cluster,
+        node_id=request.node.nodeid,
+        release=kafka_release,
+        seed=seed_for(request.node, settings),
+        settings=settings,
+        started=request.node.stash[_STARTED],
+        say=say,
+    )
+    request.node.stash[CHAOS] = live
+    yield live
+    live.abandon()

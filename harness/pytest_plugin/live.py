@@ -1,0 +1,284 @@
+"""A live run: a test takes a scenario's steps one by one, and asks for the verdict."""
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from checkers.judge import Results
+from checkers.run_directory import RunDirectory
+from clusters.local import LocalCluster
+from faults.api import Fault, Injection
+from harness.errors import HarnessError, RunUnknown, ScenarioError
+from harness.pytest_plugin.options import Settings
+from harness.reproduce import judged
+from harness.runner import PLANNED, RunOptions, begin, finish, perform
+from harness.scenario import Scenario
+from harness.steps import AwaitAnswer, CreateTopic, Heal, Inject, Produce, Step
+
+_NAME_LENGTH = 60
+
+
+class Chaos:
+    """One live run on a running cluster.
+
+    Every call is performed as a scenario's step is, waits at the same gate, and is written into
+    the run directory; `kchaos replay RUN` plays the same steps again. What a test does to the
+    cluster behind its back is not in the model's prediction. A step that fails raises, and makes
+    the run unknown.
+
+    Attributes:
+        cluster: The cluster; stopped by `verdict`.
+        seed: Recorded in the run.
+        random: A generator seeded by it, for whatever the test draws.
+    """
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        *,
+        node_id: str,
+        release: str,
+        seed: int,
+        settings: Settings,
+        started: float,
+        say: Callable[[str], None],
+    ) -> None:
+        self.cluster = cluster
+        self.seed = seed
+        self.random = random.Random(seed)
+        self._scenario = Scenario(
+            entry=f"pytest-{_short_name(node_id)}",
+            case="",
+            release=release,
+            cluster=cluster.spec,
+            steps=(),
+            seed=seed,
+        )
+        self._started = started
+        options = RunOptions(
+            runs_directory=settings.runs_directory,
+            offline=settings.offline,
+            driver=settings.driver,
+            command=("pytest", node_id),
+        )
+        self._play = begin(self._scenario, cluster, options=options, started=started, say=say)
+        self._failure: Exception | None = None
+        self._results: Results | None = None
+        self._is_over = False
+        self._names: dict[str, int] = {}
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def perform(self, *steps: Step) -> None:
+        """Performs steps, one after another; see `harness.steps` for all there are.
+
+        Raises:
+            AwaitTimeout: A gate did not hold in time.
+            ClusterError, FaultError, HarnessError: It could not be done.
+        """
+        for step in steps:
+            self._perform(step)
+
+    def _perform(self, step: Step) -> None:
+        if self._is_over:
+            raise ScenarioError(
+                f"the run has ended (verdict() ends it); {type(step).__name__} comes too late"
+            )
+        index = len(self._scenario.steps)
+        self._scenario = replace(self._scenario, steps=(*self._scenario.steps, step))
+        # Before it is performed: the run that a step kills can be replayed as well.
+        self._play.run.write("scenario.json", self._scenario.to_json(), replace=True)
+        try:
+            perform(self._play, index, step)
+        except PLANNED as error:
+            self._failure = self._failure or error
+            raise
+        except Exception as error:
+            self._failure = self._failure or HarnessError(f"{step}: {error!r}")
+            raise
+
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        replicas: Sequence[int] | Sequence[Sequence[int]],
+        configuration: Mapping[str, str] | None = None,
+    ) -> None:
+        """A topic with a written assignment; returns when every replica is in sync.
+
+        Args:
+            replicas: Broker ids of the only partition, preferred replica first; or such a list
+                for each partition.
+
+        Raises:
+            ScenarioError: A broker does not exist.
+        """
+        assignment = _assignment(replicas)
+        strangers = {broker for ids in assignment for broker in ids} - set(self.cluster.brokers)
+        if strangers or not all(assignment) or not assignment:
+            raise ScenarioError(
+                f"topic {topic!r} cannot have the replicas {replicas}: the brokers are "
+                f"{sorted(self.cluster.brokers)}"
+            )
+        settings = tuple((name, str(value)) for name, value in (configuration or {}).items())
+        self.perform(CreateTopic(topic=topic, assignment=assignment, configuration=settings))
+
+    def produce(
+        self,
+        topic: str,
+        *,
+        partition: int = 0,
+        records: int = 1,
+        acks: int | str = "all",
+        broker: int | None = None,
+        operation: str | None = None,
+        **more: Any,
+    ) -> str:
+        """One batch of known records; returns the operation's name once it is acknowledged.
+
+        Args:
+            acks: 1 or "all".
+            broker: Whom to send it to; None for the leader.
+            operation: A name that is new in this run; None for one that counts up.
+            more: Further fields of `harness.steps.Produce`, `await_answer=False` for one.
+
+        Raises:
+            ScenarioError: It was answered with an error, or there is no leader.
+            AwaitTimeout: It was not answered in time.
+        """
+        name = operation or self._new_name("produce")
+        self.perform(
+            Produce(
+                operation=name,
+                topic=topic,
+                partition=partition,
+                records=records,
+                acks=_acks(acks),
+                broker=broker,
+                **more,
+            )
+        )
+        return name
+
+    def await_answer(self, operation: str, *, accept_error: bool = False) -> None:
+        """Returns once a produce with `await_answer=False` was answered."""
+        self.perform(AwaitAnswer(operation=operation, accept_error=accept_error))
+
+    def inject(self, fault: Fault, *, name: str | None = None) -> "Acting":
+        """Injects at once, and returns when the fault's effect was observed.
+
+        As a context manager it heals on leaving; otherwise it acts until `heal` or the end.
+        """
+        called = name or self._new_name(type(fault).__name__)
+        self.perform(Inject(name=called, fault=fault))
+        return Acting(self, called, self._play.injections[called])
+
+    def heal(self, name: str) -> None:
+        """Heals what acts under that name; does nothing when nothing does, or the run is over."""
+        if not self._is_over and name in self._play.healing:
+            self.perform(Heal(name=name))
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def verdict(self) -> Results:
+        """Ends the run, stops the cluster and judges; the same again on every further call.
+
+        Whatever still acts is healed, replicas settle, every log is collected, the run is sealed
+        and judged, and the report is written.
+
+        Raises:
+            RunUnknown: Nobody can say whether it is safe; the message says why. Unknown is never
+                a pass, so a test cannot take it for "not safe".
+        """
+        results = self.end()
+        if results.safe is None:
+            raise RunUnknown(f"{results.unknown or results.reason}; see {self.path}")
+        return results
+
+    def end(self) -> Results:
+        """As `verdict`, but unknown results are returned too."""
+        if self._results is None:
+            if self._is_over:
+                raise RunUnknown(f"the run {self.path} could not be ended")
+            self._is_over = True
+            run = finish(self._play, started=self._started, failure=self._failure)
+            self._results = judged(run).results
+        return self._results
+
+    def abandon(self) -> None:
+        """Heals what still acts and leaves the run unsealed, unless it has ended."""
+        if not self._is_over:
+            self._is_over = True
+            self._play.heal_all()
+
+    @property
+    def results(self) -> Results | None:
+        """The results once the run was judged."""
+        return self._results
+
+    @property
+    def run(self) -> RunDirectory:
+        """The run directory."""
+        return self._play.run
+
+    @property
+    def path(self) -> Path:
+        """Where the run directory is."""
+        return self._play.run.path
+
+    def _new_name(self, kind: str) -> str:
+        self._names[kind] = self._names.get(kind, 0) + 1
+        return f"{kind}-{self._names[kind]}"
+
+
+class Acting:
+    """A fault that acts.
+
+    Attributes:
+        name: What it is healed by.
+        injection: What was observed before, and what showed that it took effect.
+    """
+
+    def __init__(self, chaos: Chaos, name: str, injection: Injection) -> None:
+        self._chaos = chaos
+        self.name = name
+        self.injection = injection
+
+    def heal(self) -> None:
+        """Heals; returns when the recovery was observed. Safe to call twice."""
+        self._chaos.heal(self.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.heal()
+
+
+def _assignment(
+    replicas: Sequence[int] | Sequence[Sequence[int]],
+) -> tuple[tuple[int, ...], ...]:
+    lists = [replicas] if replicas and isinstance(replicas[0], int) else replicas
+    return tuple(tuple(ids) for ids in lists)  # type: ignore[arg-type]
+
+
+def _acks(acks: int | str) -> int:
+    known = {"all": -1, "-1": -1, -1: -1, "1": 1, 1: 1}
+    if acks not in known:
+        raise ScenarioError(f'acks must be 1 or "all", not {acks!r}')
+    return known[acks]
+
+
+def _short_name(node_id: str) -> str:
+    """The test's own name, fit for a folder."""
+    name = node_id.rpartition("::")[2]
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:_NAME_LENGTH]

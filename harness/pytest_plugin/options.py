@@ -1,0 +1,214 @@
+"""What kchaos adds to pytest's command line and ini file, and what follows from it.
+
+This module is imported in every pytest run of an environment that has kchaos installed: it
+imports pytest and the standard library, and nothing else.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+KEEP = ("never", "failed", "always")
+DRIVERS = ("local",)
+_YES = ("1", "true", "yes", "on")
+_NO = ("", "0", "false", "no", "off")
+_MARKERS = (
+    "kafka_cluster(release=..., brokers=3, zookeepers=1, properties={}, linked=True): the cluster "
+    "that the test gets; release is one release or path, or a tuple of them to run the test on "
+    "each, and comes before --kafka-release",
+    "chaos_seed(n): the seed of the test's run; comes before --kchaos-seed",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the options, the environment and the ini file say together.
+
+    Attributes:
+        releases: Releases or paths to distributions; empty for the newest known release.
+        driver: "local".
+        runs_directory: Absolute; where run directories go.
+        keep: Which run directories stay: "never", "failed" (those of failed tests, and every run
+            that is unknown or not as predicted) or "always".
+        seed: None for a new one in every test.
+        offline: Never fetch anything.
+    """
+
+    releases: tuple[str, ...]
+    driver: str
+    runs_directory: Path
+    keep: str
+    seed: int | None
+    offline: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Option:
+    """One option and its twins; the first that is given wins: flag, environment, ini, default."""
+
+    flag: str
+    environment: str
+    kind: Literal["string", "args", "bool"] = "string"
+    help: str
+    flag_arguments: Mapping[str, Any]
+
+    @property
+    def ini(self) -> str:
+        """Its name in the ini file, which is also pytest's name for its value."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+_OPTIONS = (
+    _Option(
+        flag="--kafka-release",
+        environment="KCHAOS_KAFKA_RELEASE",
+        kind="args",
+        help="Kafka release, or path to a distribution; repeat it to run the tests that use "
+        "Kafka on each (in the environment: separated by commas). Default: the newest known",
+        flag_arguments={"action": "append", "metavar": "RELEASE|PATH"},
+    ),
+    _Option(
+        flag="--kafka-driver",
+        environment="KCHAOS_KAFKA_DRIVER",
+        help="how clusters are started. Default: local",
+        flag_arguments={"choices": DRIVERS},
+    ),
+    _Option(
+        flag="--kchaos-runs-dir",
+        environment="KCHAOS_RUNS_DIR",
+        help="where run directories go. Default: kchaos-runs beside the ini file",
+        flag_arguments={"metavar": "DIR"},
+    ),
+    _Option(
+        flag="--kchaos-keep",
+        environment="KCHAOS_KEEP",
+        help="which run directories stay after the test. Default: failed, which also keeps runs "
+        "that are unknown or not as predicted",
+        flag_arguments={"choices": KEEP},
+    ),
+    _Option(
+        flag="--kchaos-seed",
+        environment="KCHAOS_SEED",
+        help="seed of every test's run. Default: a new one each, which the run records",
+        flag_arguments={"metavar": "N"},
+    ),
+    _Option(
+        flag="--kchaos-offline",
+        environment="KCHAOS_OFFLINE",
+        kind="bool",
+        help="never fetch anything; use the cache",
+        flag_arguments={"action": "store_true"},
+    ),
+)
+_SETTINGS = pytest.StashKey[Settings]()
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Adds the options and their ini twins."""
+    group = parser.getgroup("kchaos", "kchaos: real Kafka clusters, broken on purpose")
+    for option in _OPTIONS:
+        group.addoption(
+            option.flag, dest=option.ini, default=None, help=option.help, **option.flag_arguments
+        )
+        default: Any = {"string": "", "args": [], "bool": False}[option.kind]
+        parser.addini(option.ini, option.help, type=option.kind, default=default)
+
+
+def configure(config: pytest.Config) -> None:
+    """Registers the markers, the fixtures and the reports.
+
+    Raises:
+        pytest.UsageError: A value is none that its option can have.
+    """
+    from harness.pytest_plugin import fixtures, reporting
+
+    config.stash[_SETTINGS] = read_settings(config, os.environ)
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+    config.pluginmanager.register(fixtures, "kchaos-fixtures")
+    config.pluginmanager.register(reporting, "kchaos-reporting")
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """The settings that `configure` read."""
+    return config.stash[_SETTINGS]
+
+
+def read_settings(config: pytest.Config, environment: Mapping[str, str]) -> Settings:
+    """The settings: command line before environment before ini file before default.
+
+    Raises:
+        pytest.UsageError: A value is none that its option can have; the message says where it is.
+    """
+    given = {option.ini: _given(config, environment, option) for option in _OPTIONS}
+
+    def checked(name: str, read: Callable[[Any], Any], wanted: str, default: Any) -> Any:
+        value, place = given[name]
+        if place == "":
+            return default
+        try:
+            return read(value)
+        except ValueError:
+            raise pytest.UsageError(f"{place} is {value!r}; it must be {wanted}") from None
+
+    return Settings(
+        releases=checked("kafka_release", _releases, "releases separated by commas", ()),
+        driver=checked("kafka_driver", _one_of(DRIVERS), " or ".join(DRIVERS), DRIVERS[0]),
+        runs_directory=_runs_directory(config, *given["kchaos_runs_dir"]),
+        keep=checked("kchaos_keep", _one_of(KEEP), ", ".join(KEEP), "failed"),
+        seed=checked("kchaos_seed", int, "a whole number", None),
+        offline=checked("kchaos_offline", _flag, "true or false", False),
+    )
+
+
+def _given(
+    config: pytest.Config, environment: Mapping[str, str], option: _Option
+) -> tuple[Any, str]:
+    """The value and where it was given; nothing and "" if nowhere."""
+    value = config.getoption(option.ini)
+    if value is not None:
+        return value, option.flag
+    value = environment.get(option.environment, "")
+    if value:
+        return value, f"{option.environment} in the environment"
+    value = config.getini(option.ini)
+    if value:
+        return value, f"{option.ini} in {config.inipath or 'the ini options'}"
+    return None, ""
+
+
+def _runs_directory(config: pytest.Config, value: str | None, place: str) -> Path:
+    """What the command line or the environment says is relative to where pytest was started."""
+    beside_ini = config.inipath.parent if config.inipath is not None else config.rootpath
+    typed = place.startswith("--") or place.endswith("in the environment")
+    above = config.invocation_params.dir if typed else beside_ini
+    return (above / Path(value or "kchaos-runs").expanduser()).absolute()
+
+
+def _releases(value: str | list[str]) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    releases = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    if not releases:
+        raise ValueError(value)
+    return releases
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in known:
+            raise ValueError(value)
+        return value
+
+    return read
+
+
+def _flag(value: str | bool) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value.lower() not in (*_YES, *_NO):
+        raise ValueError(value)
+    return value.lower() in _YES

@@ -1,0 +1,173 @@
+"""What a test's report says of its run, and which run directories stay.
+
+Imported in every pytest run of the environment: it imports pytest and the standard library.
+"""
+
+import contextlib
+import re
+import shutil
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.pytest_plugin.fixtures import CHAOS, CLUSTER
+from harness.pytest_plugin.options import settings_of
+
+if TYPE_CHECKING:
+    from checkers.findings import Finding
+    from harness.pytest_plugin.live import Chaos
+
+_FAILED = pytest.StashKey[bool]()
+_INTERRUPTIONS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception)
+_ERROR_LINES = 10
+_ERROR = re.compile(rb"\b(ERROR|FATAL)\b")
+_ANSWERS = {True: "true", False: "false", None: "unknown"}
+_KEPT = "kchaos_kept"
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Ends the test's run while its cluster is there, however the test ended."""
+    try:
+        outcome = yield
+    except _INTERRUPTIONS:
+        raise
+    except BaseException as error:
+        try:
+            _end(item)
+        except Exception as ending:  # noqa: BLE001 - the test's own failure matters more
+            error.add_note(f"kchaos: besides, the run could not be ended: {ending!r}")
+        raise
+    _end(item)
+    return outcome
+
+
+def _end(item: pytest.Item) -> None:
+    live = item.stash.get(CHAOS, None)
+    if live is not None and live.results is None:
+        live.end()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds properties to every report and sections to failed ones; drops what need not stay."""
+    skipped = call.excinfo is not None and call.excinfo.errisinstance(pytest.skip.Exception)
+    if call.excinfo is not None and not skipped:
+        item.stash[_FAILED] = True
+    live = item.stash.get(CHAOS, None)
+    if live is not None and call.when == "call":
+        item.user_properties.extend(_properties(live))
+    if live is not None and call.when == "teardown":
+        item.user_properties.append((_KEPT, _keep_or_remove(item, live)))
+    report = yield
+    if report.failed:
+        report.sections.extend(_sections(item))
+    return report
+
+
+def _properties(live: "Chaos") -> list[tuple[str, object]]:
+    results = live.results
+    answers = (results.conforms, results.safe) if results is not None else (None, None)
+    return [
+        ("kchaos_seed", live.seed),
+        ("kchaos_release", live.run.read("run.json")["release"]),
+        ("kchaos_verdict", f"conforms={_ANSWERS[answers[0]]} safe={_ANSWERS[answers[1]]}"),
+        ("kchaos_run", str(live.path)),
+    ]
+
+
+def _keep_or_remove(item: pytest.Item, live: "Chaos") -> str:
+    """Returns "yes", or "no" once the run directory is gone."""
+    keep = settings_of(item.config).keep
+    surprising = live.results is None or not live.results.conforms or live.results.safe is None
+    if keep == "always" or (keep == "failed" and (item.stash.get(_FAILED, False) or surprising)):
+        return "yes"
+    latest = live.path.parent / "latest"
+    with contextlib.suppress(FileNotFoundError):
+        if latest.is_symlink() and latest.readlink().name == live.path.name:
+            latest.unlink()
+    shutil.rmtree(live.path)
+    return "no"
+
+
+def _sections(item: pytest.Item) -> Iterator[tuple[str, str]]:
+    live = item.stash.get(CHAOS, None)
+    if live is not None:
+        yield "kchaos run", "\n".join(_run_lines(item, live))
+    cluster = item.stash.get(CLUSTER, None)
+    brokers = cluster.brokers.values() if cluster is not None else ()
+    lines = [line for broker in brokers for line in _error_lines(broker.id, broker.server_log)]
+    if lines:
+        yield f"brokers' last ERROR lines (at most {_ERROR_LINES} each)", "\n".join(lines)
+
+
+def _run_lines(item: pytest.Item, live: "Chaos") -> Iterator[str]:
+    results = live.results
+    if results is None:
+        yield "verdict: unknown, the run was not ended"
+    else:
+        yield f"verdict: conforms {_ANSWERS[results.conforms]}, safe {_ANSWERS[results.safe]}"
+        if results.unknown:
+            yield f"unknown because: {results.unknown}"
+        yield from (f"finding: {_finding_line(finding)}" for finding in results.findings)
+        yield from (f"checker crashed: {crash}" for crash in results.crashes)
+    yield f"seed: {live.seed}"
+    kept = settings_of(item.config).keep != "never"
+    yield f"run: {live.path}" + ("" if kept else " (removed after the test: --kchaos-keep=never)")
+    yield f"replay: {live.run.read('run.json')['replay']}"
+    reports = sorted(live.path.glob("judgements/*/report.html"))
+    if reports:
+        yield f"report: {reports[-1]}"
+
+
+def _finding_line(finding: "Finding") -> str:
+    where = f" {finding.topic}-{finding.partition}" if finding.topic else ""
+    offsets = f" {finding.first_offset}..{finding.last_offset}" if finding.first_offset >= 0 else ""
+    return f"{finding.kind}{where}{offsets} brokers {list(finding.brokers)}: {finding.message}"
+
+
+def _error_lines(broker: int, log: Path) -> list[str]:
+    if not log.is_file():
+        return []
+    found = [line for line in log.read_bytes().splitlines() if _ERROR.search(line)]
+    return [f"broker {broker}: {line.decode('utf-8', 'replace')}" for line in found[-_ERROR_LINES:]]
+
+
+def pytest_report_collectionfinish(
+    config: pytest.Config, items: list[pytest.Item]
+) -> list[str] | None:
+    """One line, and only when some test uses Kafka."""
+    users = [item for item in items if "kafka_release" in getattr(item, "fixturenames", ())]
+    if not users:
+        return None
+    settings = settings_of(config)
+    releases = ", ".join(settings.releases) or "as marked, else the newest"
+    seed = "new for each test" if settings.seed is None else str(settings.seed)
+    return [
+        f"kchaos: {len(users)} tests use Kafka ({settings.driver}; releases: {releases}; "
+        f"seed: {seed}); runs go to {settings.runs_directory}, kept: {settings.keep}"
+    ]
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says how many run directories stay and how many were removed: nothing goes silently."""
+    kept = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "teardown"
+        for name, value in report.user_properties
+        if name == _KEPT
+    ]
+    if kept:
+        settings = settings_of(config)
+        removed = kept.count("no")
+        hint = "; --kchaos-keep=always keeps all" if removed else ""
+        terminalreporter.write_line(
+            f"kchaos: {kept.count('yes')} runs kept in {settings.runs_directory}, {removed} "
+            f"removed (--kchaos-keep={settings.keep}){hint}"
+        )

@@ -1,0 +1,114 @@
+"""What cluster a test asks for: its marker, its release, its seed. Imports nothing heavy."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.pytest_plugin.options import Settings
+
+if TYPE_CHECKING:
+    from clusters.spec import ClusterSpec
+
+MARKER = "kafka_cluster"
+SEED_MARKER = "chaos_seed"
+_SEED_BITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What `@pytest.mark.kafka_cluster(...)` says.
+
+    Attributes:
+        release: One release or path, a tuple of them, or None for what the options say.
+        brokers: How many; their ids count up from 0, and the last one is the first controller.
+        zookeepers: How many.
+        properties: Broker properties, over those that make the gates quick.
+        linked: Whether broker-to-broker and ZooKeeper traffic goes through links.
+    """
+
+    release: str | tuple[str, ...] | None = None
+    brokers: int = 3
+    zookeepers: int = 1
+    properties: Mapping[str, str] | None = None
+    linked: bool = True
+
+
+def shape_of(node: pytest.Item) -> Shape:
+    """The shape in the closest marker of a test; the default without a marker.
+
+    Raises:
+        pytest.UsageError: The marker has arguments that do not exist.
+    """
+    marker = node.get_closest_marker(MARKER)
+    if marker is None:
+        return Shape()
+    known = ", ".join(Shape.__dataclass_fields__)
+    unknown = [*map(repr, marker.args), *(set(marker.kwargs) - set(Shape.__dataclass_fields__))]
+    if unknown:
+        raise pytest.UsageError(
+            f"{node.nodeid}: {MARKER} does not take {', '.join(unknown)}; it takes {known}, by name"
+        )
+    shape = Shape(**marker.kwargs)
+    if isinstance(shape.release, list):
+        return Shape(**{**marker.kwargs, "release": tuple(shape.release)})
+    return shape
+
+
+def releases_of(node: pytest.Item, settings: Settings) -> tuple[str, ...]:
+    """The releases that a test runs on, if it says so or an option does; else none.
+
+    A test that names one release itself is about that one: it is not multiplied, and gets none.
+    """
+    release = shape_of(node).release
+    if isinstance(release, str):
+        return ()
+    return release if release is not None else settings.releases
+
+
+def release_for(node: pytest.Item) -> str:
+    """The release of a test that runs on one: the marker's, or the newest known one."""
+    release = shape_of(node).release
+    if isinstance(release, str):
+        return release
+    from clusters.releases import KNOWN_RELEASES
+
+    return KNOWN_RELEASES[-1]
+
+
+def spec_for(node: pytest.Item, release: str) -> "ClusterSpec":
+    """The cluster that a test asks for.
+
+    Raises:
+        pytest.UsageError: The marker has arguments that do not exist.
+        ReleaseError: There is no such cluster.
+    """
+    from clusters.spec import ClusterSpec, brokers_of
+    from harness.catalogue.settings import QUICK
+
+    shape = shape_of(node)
+    ids = tuple(range(shape.brokers))
+    properties = {name: str(value) for name, value in (shape.properties or {}).items()}
+    return ClusterSpec(
+        brokers=brokers_of(release, ids),
+        zookeepers=shape.zookeepers,
+        properties={**QUICK, **properties},
+        first_broker=ids[-1] if len(ids) > 1 else None,
+        linked=shape.linked,
+    )
+
+
+def seed_for(node: pytest.Item, settings: Settings) -> int:
+    """The test's seed: its marker's, the option's, or a new one.
+
+    Raises:
+        pytest.UsageError: The marker has no number.
+    """
+    marker: Any = node.get_closest_marker(SEED_MARKER)
+    if marker is not None:
+        if len(marker.args) != 1 or not isinstance(marker.args[0], int) or marker.kwargs:
+            raise pytest.UsageError(f"{node.nodeid}: {SEED_MARKER} takes one whole number")
+        return int(marker.args[0])
+    return settings.seed if settings.seed is not None else secrets.randbits(_SEED_BITS)

@@ -1,0 +1,73 @@
+"""Clusters that tests share."""
+
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusters.leftovers import new_work_directory
+from clusters.local import LocalCluster
+from clusters.spec import ClusterSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedCluster:
+    """A cluster that other tests use too.
+
+    Attributes:
+        cluster: The running cluster.
+    """
+
+    cluster: LocalCluster
+
+    def topic(self, name: str = "t") -> str:
+        """A topic name that no other test has; the topic is not made."""
+        return f"{name}-{secrets.token_hex(4)}"
+
+
+class ClusterPool:
+    """Calls give the running cluster of a specification; the one before is stopped first.
+
+    One at a time, because each is a few JVMs: tests of one shape are ordered to follow each
+    other. A cluster of which a broker has died is replaced.
+    """
+
+    def __init__(self, *, offline: bool, say: Callable[[str], None]) -> None:
+        self._offline = offline
+        self._say = say
+        self._spec: ClusterSpec | None = None
+        self._cluster: LocalCluster | None = None
+        self._work: Path | None = None
+
+    def __call__(self, spec: ClusterSpec) -> LocalCluster:
+        """The running cluster.
+
+        Raises:
+            ReleaseError, MachineError: It cannot be started.
+        """
+        if self._cluster is not None and spec == self._spec and _is_whole(self._cluster):
+            return self._cluster
+        self.stop()
+        self._work = new_work_directory("pytest-shared")
+        cluster = LocalCluster(
+            spec, work_directory=self._work, offline=self._offline, say=self._say
+        )
+        cluster.start()
+        self._spec, self._cluster = spec, cluster
+        return cluster
+
+    def stop(self) -> None:
+        """Ends the cluster that runs, if any. Safe to call twice."""
+        cluster, self._cluster = self._cluster, None
+        work, self._work = self._work, None
+        try:
+            if cluster is not None:
+                cluster.stop()
+        finally:
+            if work is not None:
+                shutil.rmtree(work, ignore_errors=True)
+
+
+def _is_whole(cluster: LocalCluster) -> bool:
+    return all(broker.is_running for broker in cluster.brokers.values())
