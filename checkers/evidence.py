@@ -132,6 +132,7 @@ class Excuse:
             `broker`'s disk.
         time: Seconds since the epoch.
         first_lost_offset: Of a lost tail.
+        isr: When the tail was lost: only these replicas were still to keep every promise.
         leader_epoch: Of an unclean election.
     """
 
@@ -139,6 +140,7 @@ class Excuse:
     broker: int
     time: float
     first_lost_offset: int = 0
+    isr: tuple[int, ...] = ()
     leader_epoch: int = -1
 
 
@@ -310,7 +312,7 @@ def _from_context(data: dict[str, Any]) -> PartitionEvidence:
         "replicas": tuple(_replica(one) for one in data["replicas"]),
         "predicted": None if predicted is None else tuple(_replica(one) for one in predicted),
         "earlier": tuple(_earlier(one) for one in data["earlier"]),
-        "excuses": tuple(Excuse(**one) for one in data["excuses"]),
+        "excuses": tuple(Excuse(**{**one, "isr": tuple(one["isr"])}) for one in data["excuses"]),
         "operations": tuple(_operation(one) for one in data["operations"]),
         "predicted_produces": tuple(PredictedProduce(**one) for one in data["predicted_produces"]),
         "rounds": None if rounds is None else tuple(EpochRound(**one) for one in rounds),

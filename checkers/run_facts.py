@@ -124,6 +124,7 @@ def excuses(events: Sequence[TimedEvent], about: TopicPartition) -> Iterator[Exc
                 broker=event.broker,
                 time=timed.time,
                 first_lost_offset=event.log_end_offset,
+                isr=isr or (),
             )
 
 

@@ -29,7 +29,7 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
     A record is promised if it was acknowledged with acks=all, or read below the high watermark.
     Its loss is permitted after an unclean election, and where a fault took the tail of every disk
-    that had been in sync when it was acknowledged. What was acknowledged with acks=1 is never
+    that was in sync when it was acknowledged, or when the fault took it. What was acknowledged with acks=1 is never
     promised. The finding says which it is; neighbouring offsets with one reason are one finding.
 
     **Verifies**: that the records are at the offset that the acknowledgement named, in at least one
@@ -114,12 +114,22 @@ def _permission(evidence: PartitionEvidence, operation: Operation, offsets: Rang
                 f"broker {excuse.broker} was elected from outside the ISR in leader epoch "
                 f"{excuse.leader_epoch} (unclean election)"
             )
-    if operation.isr_when_ended and all(
-        _took(later, broker, offsets) for broker in operation.isr_when_ended
-    ):
-        brokers = ", ".join(str(broker) for broker in operation.isr_when_ended)
-        return f"the disks of all that were in sync ({brokers}) lost that tail to a fault"
+    for isr in _last_keepers(later, operation):
+        if isr and all(_took(later, broker, offsets) for broker in isr):
+            brokers = ", ".join(str(broker) for broker in isr)
+            return f"the disks of all that were in sync ({brokers}) lost that tail to a fault"
     return None
+
+
+def _last_keepers(later: Sequence[Excuse], operation: Operation) -> Iterator[Sequence[int]]:
+    """The ISRs that had to keep the record: when it was acknowledged, and when tails were lost.
+
+    Whoever had left the ISR before that may come back with less; the promise was with the rest.
+    """
+    yield operation.isr_when_ended
+    for excuse in later:
+        if excuse.kind == "lost-tail":
+            yield excuse.isr
 
 
 def _took(excuses: Sequence[Excuse], broker: int, offsets: Range) -> bool:
