@@ -1,4 +1,27 @@
-"""What a message says, as JSON-able data for link records."""
+"""What a message says, as JSON-able data for link records.
+
+``detail`` has the message's own fields (``replica_id``, ``session_id``, ``session_epoch``,
+``controller_id``, ``controller_epoch``, ``broker_epoch``, ``error_code``, ... as far as its version
+has them) and ``partitions``, a list with one entry for each partition that the message names:
+``topic`` (None for a topic id without a known name), ``partition``, and
+
+- Fetch request: ``fetch_offset``, ``last_fetched_epoch``, ``current_leader_epoch``,
+  ``log_start_offset``; what leaves a fetch session is in ``forgotten`` beside ``partitions``;
+- Fetch response: ``error_code``, ``high_watermark``, ``log_start_offset``, ``diverging_epoch``
+  (``epoch`` and ``end_offset``), ``records_size_bytes``, ``batch_count``, and with batches
+  ``base_offset`` of the first and ``last_offset`` (inclusive) of the last;
+- OffsetForLeaderEpoch request: ``leader_epoch``, ``current_leader_epoch``; its response:
+  ``error_code``, ``leader_epoch``, ``end_offset``;
+- LeaderAndIsr and UpdateMetadata: ``leader``, ``leader_epoch``, ``isr``, ``partition_epoch`` (the
+  version of the state znode), ``replicas``, ``controller_epoch``, and ``is_new``;
+- StopReplica: ``leader_epoch`` and ``delete_partition`` from version 3, before that
+  ``delete_partitions`` beside ``partitions``;
+- AlterPartition: ``leader_epoch``, ``new_isr`` or ``new_isr_with_epochs``, ``partition_epoch``.
+
+Fetch, OffsetForLeaderEpoch and ``is_new`` have None for what their version does not carry. Of a message larger than the
+relay's buffer (256 KiB) the head is read; then ``is_whole`` is False and the last entry may lack
+fields.
+"""
 
 from __future__ import annotations
 

@@ -28,6 +28,9 @@ class Links:
     no message that it matches passes any more. Rules: cuts first, then holds and delays in the
     order in which they were installed; the first that matches decides.
 
+    The pumps are threads of this process: one that computes beside them without a pause delays each
+    message by up to the interpreter's switch interval (5 ms).
+
     ``sink`` is called with each record, in order; it should be quick. If it raises, the records
     that follow do not reach it, and `check`, `await_record` and `close` raise LinkError.
     """
@@ -72,9 +75,15 @@ class Links:
         for topic_id, name in names.items():
             self._topics.add(topic_id, name)
 
-    def set_sink(self, sink: Callable[[LinkRecord], None] | None) -> None:
-        """Replace the sink; records from now on go there. A failure of the old one is forgotten."""
-        self._journal.set_sink(sink)
+    def set_sink(
+        self, sink: Callable[[LinkRecord], None] | None, *, since: int | None = None
+    ) -> None:
+        """Replace the sink; records from now on go there. A failure of the old one is forgotten.
+
+        With ``since`` the sink first gets the kept records from that sequence number on, and none
+        comes twice, is missed or out of order; what it raises then is raised here.
+        """
+        self._journal.set_sink(sink, since)
 
     def close(self) -> None:
         """End every connection and listener and wait for their threads. Safe to call twice.
@@ -186,14 +195,16 @@ class Links:
         waiting_for: str,
         *,
         since: int | None = None,
+        abort: Callable[[], None] | None = None,
     ) -> LinkRecord:
         """Return the first record that fulfils the predicate.
 
         Looks at records from sequence number ``since`` on, without it at those after this call.
-        Raises AwaitTimeout when there is none within ``timeout_s`` seconds.
+        ``abort`` is called several times a second and may raise (for instance BrokerExited).
+        Raises AwaitTimeout when there is no such record within ``timeout_s`` seconds.
         """
         return self._journal.await_record(
-            predicate, timeout_s=timeout_s, waiting_for=waiting_for, since=since
+            predicate, timeout_s=timeout_s, waiting_for=waiting_for, since=since, abort=abort
         )
 
     # --- inside

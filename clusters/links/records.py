@@ -109,6 +109,7 @@ class LinkCounts:
     unread: int = 0
 
 
+_WATCH_S = 0.2
 _COUNTERS = ("passed", "held", "cut", "delayed", "undecided", "unread")
 
 
@@ -126,9 +127,12 @@ class Journal:
         self._broken_streams = 0
         self._sink_error: Exception | None = None
 
-    def set_sink(self, sink: Callable[[LinkRecord], None] | None) -> None:
+    def set_sink(self, sink: Callable[[LinkRecord], None] | None, since: int | None) -> None:
         """Replace the sink; what the one before failed with is forgotten."""
         with self._changed:
+            if sink is not None and since is not None:
+                for record in self._since(since):
+                    sink(record)
             self._sink = sink
             self._sink_error = None
 
@@ -243,18 +247,14 @@ class Journal:
         timeout_s: float,
         waiting_for: str,
         since: int | None,
+        abort: Callable[[], None] | None,
     ) -> LinkRecord:
         """Return the first record from ``since`` on (None: from now on) that fulfils it."""
         deadline = time.monotonic() + timeout_s
         next_one = self.next_sequence if since is None else since
         last_seen = "no record"
         while True:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: self._last_sequence >= next_one,  # noqa: B023 - called before it changes
-                    max(0.0, deadline - time.monotonic()),
-                )
-                fresh = self._since(next_one)
+            fresh = self._await_since(next_one, deadline, is_watched=abort is not None)
             self.check()
             for record in fresh:
                 if predicate(record):
@@ -262,6 +262,8 @@ class Journal:
             if fresh:
                 next_one = fresh[-1].sequence + 1
                 last_seen = fresh[-1].describe()
+            if abort is not None:
+                abort()
             if time.monotonic() >= deadline:
                 raise AwaitTimeout(
                     waited_for=f"{waiting_for} at a link",
@@ -269,3 +271,12 @@ class Journal:
                     remedy="see Links.counts() for what passed, idle fetches included",
                     timeout_s=timeout_s,
                 )
+
+    def _await_since(self, since: int, deadline: float, *, is_watched: bool) -> list[LinkRecord]:
+        """The records from ``since`` on, as soon as there are any; none when the time is up."""
+        wait_s = max(0.0, deadline - time.monotonic())
+        if is_watched:
+            wait_s = min(wait_s, _WATCH_S)
+        with self._changed:
+            self._changed.wait_for(lambda: self._last_sequence >= since, wait_s)
+            return self._since(since)

@@ -154,6 +154,25 @@ def test_records_go_to_the_sink_in_order_and_survive_json(lab, make_request):
     assert (line["api"], line["source"], line["correlation_id"]) == ("API_VERSIONS", 1, 2)
 
 
+def test_a_sink_that_comes_late_gets_the_kept_records_first(lab, make_request):
+    client, server = lab.pair()
+    client.send(make_request(1))
+    server.read_frame()
+    taken = []
+    lab.links.set_sink(taken.append, since=2)
+    client.send(make_request(2))
+    server.read_frame()
+    assert [record.correlation_id for record in taken] == [1, 2]
+
+
+def test_awaiting_a_record_ends_with_what_the_watch_raises(lab):
+    def broker_is_gone():
+        raise ProcessLookupError("broker 1 exited")
+
+    with pytest.raises(ProcessLookupError, match="broker 1 exited"):
+        lab.links.await_record(lambda _: True, 60, "anything", abort=broker_is_gone)
+
+
 def test_a_sink_that_fails_stops_no_traffic_and_is_reported(lab, make_request):
     def full_disk(_record):
         raise OSError("no space left")
