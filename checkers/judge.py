@@ -119,24 +119,6 @@ def decisions_about_no_partition(prediction: Prediction | None) -> Iterable[Find
             )
 
 
-def results_of(
-    run: RunDirectory,
-    *,
-    facts: RunFacts,
-    prediction: Prediction | None,
-    judged: Judged,
-) -> Results:
-    """The results of a run whose rules were applied elsewhere, by Spark for one."""
-    judging = _Judging(run)
-    return judging.results(
-        run.read("run.json"),
-        run.read("scenario.json").get("expectation"),
-        facts,
-        prediction,
-        judged,
-    )
-
-
 def write_judgement(run: RunDirectory, results: Results) -> Path:
     """Writes `judgements/NNNN/` with prediction.json, findings.jsonl and results.json.
 

@@ -215,10 +215,11 @@ def _close_session(transaction: _Transaction, ephemerals: _Ephemerals) -> Iterat
 def _paths_to_delete(content: bytes) -> list[str]:
     body = _Body(content)
     try:
-        return [body.string() for _ in range(body.integer())]
+        paths = [body.string() for _ in range(body.integer())]
     except (struct.error, IndexError, UnicodeDecodeError):
-        # What is there is the digest of a release that names no paths.
+        # What is there is the digest, of a member that was told to name no paths.
         return []
+    return [path for path in paths if path.startswith("/")]
 
 
 def _made(

@@ -1,0 +1,342 @@
+"""Builds run directories for the tests: literal histories, tiny segments, a ZooKeeper log."""
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crc32c import crc32c
+
+from checkers.model import events
+from checkers.model.events import Action, event_to_json
+from checkers.run_directory import RunDirectory
+
+CONTROLLER_SESSION = 0x100
+START = 1_600_000_000.0
+Log = Sequence[tuple[int, int, Sequence[str]]]
+
+
+def string(text: str) -> bytes:
+    return struct.pack(">i", len(text.encode())) + text.encode()
+
+
+def buffer(data: bytes | None) -> bytes:
+    return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+
+
+ACL = struct.pack(">ii", 1, 31) + string("world") + string("anyone")
+
+
+def create_body(path: str, data: bytes | None, *, ephemeral: bool = False) -> bytes:
+    return string(path) + buffer(data) + ACL + struct.pack(">?i", ephemeral, 1)
+
+
+def set_body(path: str, data: bytes | None, version: int) -> bytes:
+    return string(path) + buffer(data) + struct.pack(">i", version)
+
+
+def multi_body(parts: Sequence[tuple[int, bytes]]) -> bytes:
+    encoded = b"".join(struct.pack(">i", kind) + buffer(body) for kind, body in parts)
+    return struct.pack(">i", len(parts)) + encoded
+
+
+def transaction(
+    zxid: int, kind: int, body: bytes, *, session: int = CONTROLLER_SESSION, time_ms: int = 0
+) -> bytes:
+    content = struct.pack(">qiqqi", session, 1, zxid, time_ms, kind) + body
+    return struct.pack(">qi", zlib.adler32(content), len(content)) + content + b"\x42"
+
+
+def transaction_log(*transactions: bytes) -> bytes:
+    return struct.pack(">4siq", b"ZKLG", 2, 0) + b"".join(transactions)
+
+
+def segment(log: Log) -> bytes:
+    """Magic 2 batches from (base offset, leader epoch, values)."""
+    return b"".join(_batch(base, epoch, values) for base, epoch, values in log)
+
+
+def _varint(value: int) -> bytes:
+    raw = (value << 1) ^ (value >> 63)
+    encoded = bytearray()
+    while raw > 0x7F:
+        encoded.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    encoded.append(raw)
+    return bytes(encoded)
+
+
+def _batch(base_offset: int, leader_epoch: int, values: Sequence[str]) -> bytes:
+    records = b""
+    for delta, value in enumerate(values):
+        data = value.encode()
+        body = b"\0" + _varint(0) + _varint(delta) + _varint(-1) + _varint(len(data)) + data
+        body += _varint(0)
+        records += _varint(len(body)) + body
+    covered = struct.pack(">hiqqqhii", 0, len(values) - 1, 1000, 1000, -1, -1, -1, len(values))
+    covered += records
+    head = struct.pack(">qiibI", base_offset, len(covered) + 9, leader_epoch, 2, crc32c(covered))
+    return head + covered
+
+
+@dataclass(slots=True)
+class RunBuilder:
+    """Writes one run directory, event by event; time goes on by a second with each."""
+
+    path: Path
+    expectation: Mapping[str, Any] | None = None
+    release: str = "1.1.1"
+    zxid: int = 0
+    clock: float = START
+    transactions: list[bytes] = field(default_factory=list)
+    versions: dict[str, int] = field(default_factory=dict)
+    states: dict[str, dict[str, Any]] = field(default_factory=dict)
+    run: RunDirectory = field(init=False)
+
+    def __post_init__(self) -> None:
+        about = {
+            "entry": "KAFKA-6361",
+            "case": "n20",
+            "release": self.release,
+            "driver": "local",
+            "seed": 7,
+            "probe_topics": ["probe"],
+            "brokers": {},
+        }
+        scenario = {"expectation": self.expectation}
+        self.run = RunDirectory.create(self.path, run=about, scenario=scenario)
+
+    def tick(self) -> float:
+        self.clock += 1
+        return self.clock
+
+    # -- ZooKeeper --------------------------------------------------------------------------
+
+    def write(
+        self, kind: int, body: bytes, *, session: int = CONTROLLER_SESSION
+    ) -> "RunBuilder":
+        self.zxid += 1
+        time_ms = int(self.tick() * 1000)
+        self.transactions.append(
+            transaction(self.zxid, kind, body, session=session, time_ms=time_ms)
+        )
+        return self
+
+    def register(self, broker: int, session: int) -> "RunBuilder":
+        return self.write(
+            1, create_body(f"/brokers/ids/{broker}", b"{}", ephemeral=True), session=session
+        )
+
+    def elect_controller(self, broker: int, session: int) -> "RunBuilder":
+        data = json.dumps({"version": 1, "brokerid": broker}).encode()
+        return self.write(1, create_body("/controller", data, ephemeral=True), session=session)
+
+    def close_session(self, session: int) -> "RunBuilder":
+        return self.write(-11, b"", session=session)
+
+    def topic(self, topic: str, *assignment: Sequence[int]) -> "RunBuilder":
+        path = f"/brokers/topics/{topic}"
+        partitions = {str(index): list(ids) for index, ids in enumerate(assignment)}
+        data = json.dumps({"version": 1, "partitions": partitions}).encode()
+        return self._put(path, data, CONTROLLER_SESSION)
+
+    def state(
+        self,
+        leader: int,
+        leader_epoch: int,
+        isr: Sequence[int],
+        *,
+        topic: str = "t",
+        session: int = CONTROLLER_SESSION,
+    ) -> "RunBuilder":
+        state = {
+            "controller_epoch": 1,
+            "leader": leader,
+            "version": 1,
+            "leader_epoch": leader_epoch,
+            "isr": list(isr),
+        }
+        self.states[f"{topic}-0"] = state
+        path = f"/brokers/topics/{topic}/partitions/0/state"
+        return self._put(path, json.dumps(state).encode(), session)
+
+    def _put(self, path: str, data: bytes, session: int) -> "RunBuilder":
+        if path not in self.versions:
+            self.versions[path] = 0
+            return self.write(1, create_body(path, data), session=session)
+        self.versions[path] += 1
+        return self.write(5, set_body(path, data, self.versions[path]), session=session)
+
+    # -- what the runner writes -------------------------------------------------------------
+
+    def act(self, action: Action, *, zxid: int | None = None) -> "RunBuilder":
+        line = {
+            "time": self.tick(),
+            "zxid": self.zxid if zxid is None else zxid,
+            "step": 0,
+            "action": event_to_json(action),
+        }
+        self.run.append("actions.jsonl", line)
+        return self
+
+    def history(self, operation: str, kind: str, **detail: Any) -> "RunBuilder":
+        line = {"time": self.tick(), "operation": operation, "type": kind, **detail}
+        self.run.append("history.jsonl", line)
+        return self
+
+    def produce(
+        self,
+        operation: str,
+        broker: int,
+        values: Sequence[str],
+        *,
+        acks: int,
+        base_offset: int | None = None,
+        error: str = "",
+        error_code: int = 0,
+        topic: str = "t",
+    ) -> "RunBuilder":
+        """A produce and its end: acknowledged with a base offset, else an error."""
+        action = events.Produce(
+            operation=operation,
+            broker=broker,
+            topic=topic,
+            partition=0,
+            records=tuple(values),
+            acks=acks,
+        )
+        detail = {
+            "function": "produce",
+            "broker": broker,
+            "topic": topic,
+            "partition": 0,
+            "acks": acks,
+        }
+        self.history(operation, "invoke", **detail, records=list(values))
+        self.act(action)
+        if base_offset is not None:
+            promised = acks == -1
+            ended = {"base_offset": base_offset, "promised": promised}
+            return self.history(operation, "ok", **detail, **ended)
+        return self.history(operation, "fail", **detail, error=error, error_code=error_code)
+
+    def snapshot(
+        self,
+        label: str,
+        logs: Mapping[int, Log],
+        *,
+        is_final: bool = True,
+        high_watermarks: Mapping[int, int] | None = None,
+        epochs: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+        running: Sequence[int] | None = None,
+        stable: bool = True,
+        topic: str = "t",
+    ) -> "RunBuilder":
+        root = self.run.path / "snapshots" / label
+        for broker, log in logs.items():
+            folder = root / f"broker-{broker}" / f"{topic}-0"
+            folder.mkdir(parents=True)
+            (folder / "00000000000000000000.log").write_bytes(segment(log))
+            if epochs and broker in epochs:
+                text = "".join(f"{epoch} {start}\n" for epoch, start in epochs[broker])
+                (folder / "leader-epoch-checkpoint").write_text(
+                    f"0\n{len(epochs[broker])}\n{text}"
+                )
+        for broker, offset in (high_watermarks or {}).items():
+            file = root / f"broker-{broker}" / "replication-offset-checkpoint"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"0\n1\n{topic} 0 {offset}\n")
+        brokers = {
+            str(broker): {
+                "is_running": running is None or broker in running,
+                "stable": stable,
+            }
+            for broker in logs
+        }
+        self.run.write(
+            f"snapshots/{label}/snapshot.json",
+            {
+                "label": label,
+                "time": self.tick(),
+                "zxid": self.zxid,
+                "is_final": is_final,
+                "brokers": brokers,
+                "states": dict(self.states),
+            },
+        )
+        return self.act(events.Snapshot(label=label))
+
+    def link(self, **fields: Any) -> "RunBuilder":
+        record = {
+            "connection": 1,
+            "source": 1,
+            "target": 0,
+            "api_key": 23,
+            "api": "OFFSET_FOR_LEADER_EPOCH",
+            "api_version": 0,
+            "correlation_id": 1,
+            "direction": "request",
+            "fate": "passed",
+            "detail": {},
+        }
+        self.run.append("links.jsonl", record | fields)
+        return self
+
+    def epoch_round(
+        self, follower: int, leader: int, requested: int, answered: int | None, end_offset: int
+    ) -> "RunBuilder":
+        about = {"topic": "t", "partition": 0}
+        self.zxid += 0
+        exchange = {
+            "source": follower,
+            "target": leader,
+            "correlation_id": int(self.tick() - START),
+        }
+        self.link(**exchange, detail={"partitions": [about | {"leader_epoch": requested}]})
+        answer = about | {"error_code": 0, "leader_epoch": answered, "end_offset": end_offset}
+        return self.link(**exchange, direction="response", detail={"partitions": [answer]})
+
+    def server_log(self, broker: int, text: str) -> "RunBuilder":
+        folder = self.run.path / "brokers" / str(broker)
+        folder.mkdir(parents=True)
+        (folder / "server.log").write_text(text)
+        return self
+
+    def seal(
+        self,
+        *,
+        settle: str = "converged",
+        reasons: Sequence[Mapping[str, Any]] = (),
+        finished: bool = True,
+        unknown: str | None = None,
+    ) -> RunDirectory:
+        self.write_zookeeper()
+        self.run.write(
+            "outcome.json",
+            {
+                "finished": finished,
+                "unknown": unknown,
+                "seconds": 12.5,
+                "settle": {
+                    "state": settle,
+                    "reasons": [dict(reason) for reason in reasons],
+                    "bound_s": 20.0,
+                    "probes": [],
+                    "last_seen": {},
+                },
+            },
+        )
+        self.run.seal()
+        return self.run
+
+    def write_zookeeper(self, member: int = 1) -> None:
+        folder = self.run.path / "zookeeper" / f"member-{member}"
+        folder.mkdir(parents=True)
+        (folder / "log.1").write_bytes(transaction_log(*self.transactions))
+
+
+def values(operation: str, count: int) -> list[str]:
+    return [f"{operation}-{index}" for index in range(count)]

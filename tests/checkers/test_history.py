@@ -1,0 +1,121 @@
+from pathlib import Path
+
+import pytest
+
+from checkers.errors import ScenarioDataError
+from checkers.history import epoch_rounds, operations, record_payload
+from checkers.model.prediction import EpochRound
+from run_builder import RunBuilder
+
+ABOUT = {"topic": "t", "partition": 0}
+
+
+def asked(leader_epoch: int) -> dict[str, object]:
+    return {"partitions": [ABOUT | {"leader_epoch": leader_epoch}]}
+
+
+def answered(leader_epoch: int | None, end_offset: int, error_code: int = 0) -> dict[str, object]:
+    answer = {"error_code": error_code, "leader_epoch": leader_epoch, "end_offset": end_offset}
+    return {"partitions": [ABOUT | answer]}
+
+
+def test_an_operation_has_its_records_from_the_start_and_its_offset_from_the_end(
+    tmp_path: Path,
+) -> None:
+    build = RunBuilder(tmp_path / "run").produce("p", 0, ["x", "y"], acks=-1, base_offset=5)
+
+    (found,) = operations(build.run)
+
+    assert (found.outcome, found.promised, found.base_offset, found.last_offset) == (
+        "ok",
+        True,
+        5,
+        6,
+    )
+    assert found.payloads == (record_payload("x"), record_payload("y"))
+
+
+def test_an_operation_that_nothing_ended_is_pending(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run")
+    build.history("p", "invoke", function="produce", broker=0, acks=1, records=["x"], **ABOUT)
+
+    assert operations(build.run)[0].outcome == "pending"
+
+
+def test_a_read_has_the_records_that_it_got(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run")
+    build.history("r", "invoke", function="read", broker=0, **ABOUT)
+    build.history(
+        "r", "ok", function="read", broker=0, **ABOUT, records=["x"], base_offset=3, promised=True
+    )
+
+    (found,) = operations(build.run)
+
+    assert (found.function, found.promised, found.base_offset) == ("read", True, 3)
+    assert found.payloads == (record_payload("x"),)
+
+
+def test_an_end_without_a_start_is_named_with_its_line(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run").history("p", "ok", base_offset=0)
+
+    with pytest.raises(ScenarioDataError, match=r"history\.jsonl:1 "):
+        operations(build.run)
+
+
+def test_a_round_joins_question_and_answer(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
+
+    assert epoch_rounds(build.run) == (
+        EpochRound(
+            follower=1,
+            leader=0,
+            topic="t",
+            partition=0,
+            requested_epoch=2,
+            answered_epoch=None,
+            end_offset=21,
+        ),
+    )
+
+
+def test_only_an_answer_that_arrived_without_error_is_a_round(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run")
+    build.link(correlation_id=1, detail=asked(2))
+    build.link(correlation_id=1, direction="response", detail=answered(-1, -1, error_code=6))
+    build.link(correlation_id=2, detail=asked(2))
+    build.link(correlation_id=2, direction="response", fate="cut", detail=answered(2, 7))
+    build.link(correlation_id=3, detail=asked(3))
+    build.link(correlation_id=3, direction="response", fate="held", detail=answered(3, 8))
+    build.link(correlation_id=3, direction="response", fate="released", detail=answered(3, 8))
+    build.link(correlation_id=4, source=None, detail=asked(3))
+    build.link(correlation_id=4, source=None, direction="response", detail=answered(3, 8))
+
+    found = epoch_rounds(build.run)
+
+    assert found is not None
+    assert [(one.requested_epoch, one.end_offset) for one in found] == [(3, 8)]
+
+
+def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run")
+    fetch = {"api_key": 1, "api": "FETCH"}
+    build.link(
+        **fetch, correlation_id=1, detail={"partitions": [ABOUT | {"last_fetched_epoch": 2}]}
+    )
+    nothing = ABOUT | {"error_code": 0, "diverging_epoch": {"epoch": -1, "end_offset": -1}}
+    build.link(**fetch, correlation_id=1, direction="response", detail={"partitions": [nothing]})
+    # The session leaves the partition out of the next request: nothing about it has changed.
+    build.link(**fetch, correlation_id=2, detail={"partitions": []})
+    diverging = ABOUT | {"error_code": 0, "diverging_epoch": {"epoch": 1, "end_offset": 11}}
+    build.link(**fetch, correlation_id=2, direction="response", detail={"partitions": [diverging]})
+
+    found = epoch_rounds(build.run)
+
+    assert found is not None
+    assert [
+        (one.requested_epoch, one.answered_epoch, one.end_offset, one.by_fetch) for one in found
+    ] == [(2, 1, 11, True)]
+
+
+def test_without_links_rounds_are_unknown(tmp_path: Path) -> None:
+    assert epoch_rounds(RunBuilder(tmp_path / "run").run) is None
