@@ -30,8 +30,8 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     A record is promised if it was acknowledged with acks=all, or read below the high watermark.
     Its loss is permitted after an unclean election, and where a fault took the tail of every disk
     that was in sync when it was acknowledged, or when the fault took it. What was acknowledged with
-    acks=1 is never
-    promised. The finding says which it is; neighbouring offsets with one reason are one finding.
+    acks=1 is never promised. The finding says which it is; neighbouring offsets with one reason are
+    one finding.
 
     **Verifies**: that the records are at the offset that the acknowledgement named, in at least one
     in-sync replica, once everything has settled.
