@@ -174,14 +174,14 @@ def judge(
     RUNS are run directories, or folders of them. Evidence and earlier judgements are not changed.
     """
     from harness.judging import judge_paths
-    from harness.show import result_lines
+    from harness.show import line_lines
     from harness.verdicts import exit_code_for_lines
 
     lines = judge_paths(
         runs, spark=spark, master=master, output=runs_dir, offline=offline, say=_sayer(as_json)
     )
     for line in lines:
-        click.echo(json.dumps(line) if as_json else "\n".join(result_lines(line)))
+        click.echo(json.dumps(line) if as_json else "\n".join(line_lines(line)))
     return exit_code_for_lines(lines)
 
 

@@ -2,11 +2,6 @@
 
 import errno
 
-from checkers.errors import CheckError, RunDirectoryError
-from clusters.errors import ClusterError, MachineError, ReleaseError
-from faults.errors import FaultError
-from harness.errors import HarnessError
-
 AS_EXPECTED = 0
 FINDING = 1
 UNKNOWN = 2
@@ -20,6 +15,12 @@ _MACHINE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.
 
 def exit_code_of(error: BaseException) -> int | None:
     """The exit code for an error that kchaos raises on purpose; None for a defect of kchaos."""
+    # Imported here, since it is needed only when something went wrong.
+    from checkers.errors import CheckError, RunDirectoryError
+    from clusters.errors import ClusterError, MachineError, ReleaseError
+    from faults.errors import FaultError
+    from harness.errors import HarnessError
+
     match error:
         case KeyboardInterrupt():
             return INTERRUPTED

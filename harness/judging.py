@@ -8,6 +8,7 @@ from typing import Any
 from checkers.judge import judge, results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.errors import UsageError
+from harness.report import write_report
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
@@ -55,6 +56,7 @@ def judge_paths(
         directory = RunDirectory.open(run)
         results = judge(directory)
         write_judgement(directory, results)
+        write_report(directory)
         lines.append(results_line(results))
     return lines
 

@@ -15,7 +15,7 @@ _ANSWERS = {True: "yes", False: "no", None: "unknown"}
 
 def entry_lines(entry: Entry) -> list[str]:
     """One entry of the catalogue: title, story, cases, what is expected where."""
-    lines = [f"{entry.name}: {entry.title}"]
+    lines = textwrap.wrap(f"{entry.name}: {entry.title}", WIDTH, subsequent_indent=_INDENT)
     lines += textwrap.wrap(entry.story, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     lines += _wrapped(f"source: {entry.source}")
     for case, what in entry.cases.items():
