@@ -13,7 +13,7 @@ from checkers.model.events import (
 )
 from checkers.run_directory import RunDirectory
 from checkers.timeline import TimedEvent, decisions, is_ignored, znode_changes
-from harness.report.loading import Loaded
+from harness.report.loading import Line, Loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class Incarnation:
     """One broker as it was seen: what identifies it to its peers.
 
     Attributes:
-        since: Seconds since 1970 when it was first seen so.
-        pid: Its process, or None if none ran.
+        since: Seconds since 1970 when it became so, or was first seen so.
+        pid: Its process, or None if none ran or kchaos did not look.
         czxid: Of `/brokers/ids/N`; None while it was not registered.
-        session_id: Its ZooKeeper session, or None.
-        why: What made kchaos look.
+        session_id: Its ZooKeeper session, or None if it had none or kchaos did not look.
+        why: What happened, or what made kchaos look.
     """
 
     broker: int
@@ -91,29 +91,62 @@ def decision_text(timed: TimedEvent) -> str:
             return ""
 
 
-def incarnations(loaded: Loaded) -> tuple[Incarnation, ...]:
-    """Each broker's process, czxid and session, one entry per change, by broker and time."""
+def incarnations(loaded: Loaded, decisions: Decisions) -> tuple[Incarnation, ...]:
+    """Each broker's registrations by broker and time; process and session where they were seen.
+
+    They come from ZooKeeper's log, which misses none; without it, from what kchaos saw.
+    """
+    seen = tuple(_seen_incarnations(loaded))
+    known = {(each.broker, each.czxid): each for each in seen}
+    written = []
+    for timed in decisions.events:
+        match timed.event:
+            case BrokerRegistered(broker=broker, czxid=czxid):
+                looked = known.get((broker, czxid))
+                written.append(
+                    Incarnation(
+                        broker=broker,
+                        since=timed.time,
+                        pid=looked.pid if looked else None,
+                        czxid=czxid,
+                        session_id=looked.session_id if looked else None,
+                        why="registered",
+                    )
+                )
+            case BrokerUnregistered(broker=broker):
+                written.append(
+                    Incarnation(
+                        broker=broker,
+                        since=timed.time,
+                        pid=None,
+                        czxid=None,
+                        session_id=None,
+                        why="registration gone",
+                    )
+                )
+            case _:
+                pass
+    return tuple(sorted(written or seen, key=lambda each: (each.broker, each.since)))
+
+
+def _seen_incarnations(loaded: Loaded) -> Iterable[Incarnation]:
     last: dict[int, tuple[Any, ...]] = {}
-    found: list[Incarnation] = []
     for line in loaded.observations:
         for seen, why in _seen(line):
             identity = (seen.get("pid"), seen.get("czxid"), seen.get("session_id"))
             if last.get(seen["broker"]) != identity:
                 last[seen["broker"]] = identity
-                found.append(
-                    Incarnation(
-                        broker=seen["broker"],
-                        since=float(line["time"]),
-                        pid=identity[0],
-                        czxid=identity[1],
-                        session_id=identity[2],
-                        why=why,
-                    )
+                yield Incarnation(
+                    broker=seen["broker"],
+                    since=float(line["time"]),
+                    pid=identity[0],
+                    czxid=identity[1],
+                    session_id=identity[2],
+                    why=why,
                 )
-    return tuple(sorted(found, key=lambda each: (each.broker, each.since)))
 
 
-def _seen(line: Any) -> Iterable[tuple[dict[str, Any], str]]:
+def _seen(line: Line) -> Iterable[tuple[dict[str, Any], str]]:
     """What one observation says of brokers: directly, or before and after a fault."""
     kind = line.get("kind")
     for value, why in (

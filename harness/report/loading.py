@@ -53,7 +53,8 @@ class Loaded:
         return max([self.started_at, *times])
 
     def _first_time(self) -> float:
-        return min((float(line["time"]) for line in self.observations), default=0.0)
+        lines = (*self.observations, *self.history)
+        return min((float(line["time"]) for line in lines), default=0.0)
 
 
 def load(run: RunDirectory, judgement: str | None = None) -> Loaded:

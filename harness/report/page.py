@@ -91,7 +91,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "zero": loaded.started_at,
         "states": decisions.states,
         "decision_problems": decisions.problems,
-        "incarnations": incarnations(loaded),
+        "incarnations": incarnations(loaded, decisions),
         "rounds": side_by_side(predicted_rounds(loaded), rounds),
         "has_prediction": bool(loaded.prediction),
         "truncations": loaded.prediction.get("truncations", ()),

@@ -19,7 +19,7 @@ class Round:
     """One question for the end of a leader epoch, and its answer.
 
     Attributes:
-        time: When it was asked, in seconds since 1970; None for a prediction.
+        time: When it was asked, in seconds since 1970; None for a prediction, or if unknown.
         requested_epoch: None where the relay did not read it.
         answered_epoch: None where the answer has none, or none came.
         end_offset: None while no answer came.
@@ -81,7 +81,7 @@ def observed_rounds(loaded: Loaded) -> tuple[Round, ...]:
             rounds.extend(_asked(request, response, fates.get(key, "")))
         elif response is not None:
             rounds.extend(_diverged(request, response, fates.get(key, "")))
-    return tuple(sorted(rounds, key=lambda each: each.time or 0.0))
+    return tuple(rounds)
 
 
 def _partitions(record: Line | None) -> dict[tuple[str, int], Mapping[str, Any]]:
@@ -98,7 +98,7 @@ def _asked(request: Line, response: Line | None, fate: str) -> Iterable[Round]:
     for (topic, partition), question in _partitions(request).items():
         answer = answers.get((topic, partition), {})
         yield Round(
-            time=float(request["wall_time_s"]),
+            time=request.get("wall_time_s"),
             follower=request["source"],
             leader=request["target"],
             topic=topic,
@@ -118,7 +118,7 @@ def _diverged(request: Line, response: Line, fate: str) -> Iterable[Round]:
         if not isinstance(diverging, Mapping) or diverging.get("end_offset", -1) < 0:
             continue
         yield Round(
-            time=float(request["wall_time_s"]),
+            time=request.get("wall_time_s"),
             follower=request["source"],
             leader=request["target"],
             topic=topic,

@@ -9,7 +9,7 @@ from harness.report import verdict
 from harness.report.evidence import in_order, offsets_text, partition_text
 from harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from harness.report.lanes import Span, join_equal
-from harness.report.leadership import decisions_of, incarnations
+from harness.report.leadership import Incarnation, decisions_of, incarnations
 from harness.report.loading import Loaded, load
 from harness.report.replicas import PartitionView, ReplicaView, partition_views
 from harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
@@ -276,20 +276,24 @@ def _moment(paper: _Paper, moment: Moment, bars: Sequence[str], zero: float) -> 
 def _brokers(paper: _Paper, loaded: Loaded) -> None:
     paper.heading("Brokers")
     generations: Mapping[str, Any] = loaded.prediction.get("generations", {})
+    history = incarnations(loaded, decisions_of(loaded.directory))
     for number, broker in sorted((loaded.run.get("brokers") or {}).items()):
         generation = f", generation {generations[number]}" if number in generations else ""
         release = f"{broker.get('release')}, judged as {broker.get('protocol')}{generation}"
         paper.add(f"broker {number}: {release}", indent=2, hang=4)
-        for each in incarnations(loaded):
+        for each in history:
             if str(each.broker) == number:
                 paper.add(_incarnation(each, loaded.started_at), indent=4, hang=4)
     paper.add(", ".join(_versions(loaded)), indent=2, style="quiet", hang=2)
 
 
-def _incarnation(each: Any, zero: float) -> str:
-    czxid = "not registered" if each.czxid is None else f"czxid {each.czxid}"
-    session = "no session" if each.session_id is None else f"session 0x{each.session_id:x}"
-    return f"{each.since - zero:8.3f}  {czxid}, {session}, pid {each.pid or 'none'}"
+def _incarnation(each: Incarnation, zero: float) -> str:
+    parts = ["not registered" if each.czxid is None else f"czxid {each.czxid}"]
+    if each.session_id is not None:
+        parts.append(f"session 0x{each.session_id:x}")
+    if each.pid is not None:
+        parts.append(f"pid {each.pid}")
+    return f"{each.since - zero:8.3f}  {', '.join(parts)}"
 
 
 def _versions(loaded: Loaded) -> Iterator[str]:

@@ -1,0 +1,296 @@
+"""The HTML page: what it says, and that it stands on its own."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_6361_runs import kafka_6361
+from report_runs import (
+    A_AGAIN,
+    B_ONLY,
+    BOTH,
+    DIVERGENCE,
+    Page,
+    diverged,
+    judge_as,
+    judged,
+    observe,
+    prediction_of,
+)
+
+from checkers.judge import judge, write_judgement
+from checkers.run_directory import RunDirectory
+from harness.errors import UsageError
+from harness.report import render
+
+SECTIONS = ("findings", "time", "replicas", "caches", "rounds", "brokers", "replay")
+EVIL = "<script>alert('x')</script>&\"'"
+
+
+def an_unknown_run(path: Path) -> RunDirectory:
+    build = diverged(path)
+    observe(build, "unknown", reason="the gate timed out")
+    run = build.seal(finished=False, unknown="step 3: broker 1 never followed")
+    crash = "Traceback (most recent call last):\n  File x, line 1\nKeyError: 'leader'\n"
+    return judge_as(
+        run,
+        conforms=None,
+        safe=None,
+        expected=False,
+        unknown="the model failed: KeyError('leader')",
+        crashes=[crash],
+    )
+
+
+def an_unsealed_run(path: Path) -> RunDirectory:
+    return diverged(path).run
+
+
+def an_unjudged_run(path: Path) -> RunDirectory:
+    return diverged(path).seal()
+
+
+@pytest.mark.parametrize("make", [judged, an_unknown_run, an_unsealed_run, an_unjudged_run])
+def test_every_page_is_well_formed_and_has_every_section(tmp_path: Path, make: Any) -> None:
+    page = Page(render(make(tmp_path / "run")))
+
+    assert page.problems == []
+    assert len(page.ids) == len(set(page.ids))
+    assert set(SECTIONS) <= set(page.ids)
+    targets = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
+    assert {f"#{section}" for section in SECTIONS} == set(targets)
+
+
+def test_the_page_refers_to_nothing_outside_itself(tmp_path: Path) -> None:
+    html = render(judged(tmp_path / "run"))
+
+    assert not re.search(r"https?:|//[a-z]|@import|<link|<iframe|<img", html)
+    assert set(re.findall(r"url\(([^)]*)\)", html)) <= {"#hatching", "#hole-hatching"}
+    assert not [attrs for _, attrs in Page(html).tags if "src" in attrs]
+    assert "default-src 'none'" in html
+
+
+def test_the_title_names_the_run_and_the_verdict(tmp_path: Path) -> None:
+    html = render(judged(tmp_path / "run-17"))
+
+    title = re.search(r"<title>(.*?)</title>", html)
+    assert title is not None
+    assert title[1] == "run-17: conforms, unsafe; as expected"
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ({"conforms": True, "safe": True}, ["conforms", "safe", "as expected"]),
+        ({"conforms": False, "expected": False}, ["does not conform", "unsafe", "not expected"]),
+        ({"conforms": None, "safe": True, "expected": False}, ["unknown", "safe", "not expected"]),
+    ],
+)
+def test_each_answer_is_said_in_words_and_by_a_sign(
+    tmp_path: Path, results: dict[str, Any], words: list[str]
+) -> None:
+    run = judge_as(diverged(tmp_path / "run").seal(), **results)
+
+    found = re.findall(
+        r'class="symbol" aria-hidden="true">(.)</span><span><strong>(.*?)</strong>', render(run)
+    )
+
+    signs = {"conforms": "✓", "safe": "✓", "as expected": "✓", "unknown": "?"}
+    assert found == [(signs.get(word, "✗"), word) for word in words]
+
+
+def test_a_divergence_shows_the_header_bytes_of_both_sides(tmp_path: Path) -> None:
+    html = render(judged(tmp_path / "run"))
+    page = Page(html)
+
+    assert DIVERGENCE["message"] in page.text
+    assert "00 00 00 01" in page.text
+    assert "00 00 00 02" in page.text
+    assert html.count('<tr class="differs">') == 4  # epoch and CRC, on each side
+    assert page.text.count("partitionLeaderEpoch ≠ differs:") == 2
+    assert "broker 0, on disk: 00000000000000000000.log, byte 87" in page.text
+
+
+def test_what_differs_from_the_prediction_is_hatched_on_both_lanes(tmp_path: Path) -> None:
+    run = diverged(tmp_path / "run").seal()
+    prediction = prediction_of(run)
+    prediction["snapshots"]["final"][1]["batches"][1]["leader_epoch"] = 1
+    prediction["snapshots"]["final"][1]["epoch_entries"] = [[1, 0], [3, 4]]
+    html = render(judge_as(run, prediction=prediction))
+
+    titles = re.findall(r'<g class="box (\S+) differs"><title>(.*?)</title>', html)
+    assert titles == [
+        ("e1", "offsets 2-3, leader epoch 1; the other side does not have the same"),
+        ("e2", "offsets 2-3, leader epoch 2; the other side does not have the same"),
+    ]
+    assert html.count('<tr class="differs">') == 1  # the epoch cache's entry 2
+
+
+def test_nothing_is_hatched_where_prediction_and_disk_agree(tmp_path: Path) -> None:
+    page = Page(render(judged(tmp_path / "run")))
+
+    assert page.with_class("box", "e2")
+    assert page.with_class("box", "differs") == []
+
+
+def test_a_hole_is_drawn_and_named(tmp_path: Path) -> None:
+    run = diverged(tmp_path / "run", logs={0: [BOTH, B_ONLY, A_AGAIN], 1: [BOTH, A_AGAIN]}).seal()
+    hole = DIVERGENCE | {"kind": "hole", "brokers": [1]}
+    page = Page(render(judge_as(run, findings=[hole])))
+
+    assert len(page.with_class("box", "hole")) == 1
+    assert "offsets 2-3, hole: no batch" in page.text
+    assert "no batch holds 2-3; this is the next one" in page.text
+
+
+def test_what_a_run_says_never_becomes_markup(tmp_path: Path) -> None:
+    build = diverged(tmp_path / "run", title=EVIL, steps=[{"step": "Tell", "text": EVIL}])
+    observe(build, "step", step=0, name="Tell")
+    build.produce(EVIL, 0, [EVIL], acks=1, error=EVIL)
+    finding = DIVERGENCE | {"message": EVIL, "evidence": {EVIL: EVIL}, "kind": "no-such-kind"}
+    run = judge_as(build.seal(), findings=[finding], unknown=EVIL, reason=EVIL)
+    html = render(run)
+
+    assert EVIL not in html
+    assert html.count("<script") == 1
+    assert Page(html).problems == []
+    assert Page(html).text.count("<script>alert('x')</script>") >= 6
+
+
+def test_an_unknown_run_says_why_before_everything_else(tmp_path: Path) -> None:
+    page = Page(render(an_unknown_run(tmp_path / "run")))
+
+    why, findings = page.text.index("Why it is unknown"), page.text.index("Findings None.")
+    for reason in ("the model failed", "step 3: broker 1 never followed", "KeyError: 'leader'"):
+        assert why < page.text.index(reason) < findings
+
+
+def test_an_unsealed_run_is_no_verdict(tmp_path: Path) -> None:
+    page = Page(render(an_unsealed_run(tmp_path / "run")))
+
+    assert "This run is not sealed" in page.text
+    assert "not judged" in page.text
+
+
+def test_a_run_that_was_killed_at_once_still_has_a_page(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "run.json").write_text('{"format": 1}')
+    page = Page(render(RunDirectory.open(path)))
+
+    assert page.problems == []
+    assert "This run is not sealed" in page.text
+    assert "No snapshot was taken." in page.text
+
+
+def test_a_run_without_a_judgement_says_how_to_judge_it(tmp_path: Path) -> None:
+    page = Page(render(an_unjudged_run(tmp_path / "run")))
+
+    assert "Nobody has judged this run yet." in page.text
+    assert "kchaos judge run" in page.text
+    assert page.with_class("box", "e2")
+
+
+def test_a_judgement_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run")
+
+    with pytest.raises(UsageError, match="no judgement '0009'; it has: 0001"):
+        render(run, "0009")
+
+
+def test_an_earlier_judgement_can_be_shown(tmp_path: Path) -> None:
+    run = judge_as(judged(tmp_path / "run"), conforms=False, expected=False)
+
+    assert "does not conform, unsafe; not expected" in render(run)
+    assert "conforms, unsafe; as expected" in render(run, "0001")
+
+
+def test_a_fault_is_shaded_from_injection_to_healing(tmp_path: Path) -> None:
+    html = render(judged(tmp_path / "run"))
+    page = Page(html)
+
+    shades = {(a["x"], a["width"]) for a in page.with_class("shade")}
+    assert len(shades) == 1
+    row = re.search(r'<tr class="produce-row "><td .*?</tr>', html[html.index("fault A-B") :])
+    assert row is not None
+    assert "A-B acts" in row[0]
+    assert "healed A-B" in page.text
+
+
+def test_a_fault_that_was_never_healed_stays_open(tmp_path: Path) -> None:
+    build = diverged(tmp_path / "run")
+    observe(build, "injected", name="forgotten", fault="PauseBroker", before={}, effect={})
+    page = Page(render(judge_as(build.seal())))
+
+    assert len(page.with_class("fault", "open")) == 1
+    assert "never healed" in page.text
+
+
+def test_questions_for_epochs_stand_beside_the_predicted_ones(tmp_path: Path) -> None:
+    run = diverged(tmp_path / "run").seal()
+    prediction = prediction_of(run)
+    prediction["rounds"].append(prediction["rounds"][0] | {"requested_epoch": 7})
+    text = Page(render(judge_as(run, prediction=prediction))).text
+
+    assert re.search(r"1 → 0 t-0 2 . 4 ✓ answered ✓ predicted", text)
+    assert re.search(r"1 → 0 t-0 7 . 4 ✗ not seen ✓ predicted", text)
+
+
+def test_every_registration_is_listed_with_its_czxid_and_session(tmp_path: Path) -> None:
+    text = Page(render(judged(tmp_path / "run"))).text
+
+    assert re.search(r"1 -?[\d.]+ 2 . . registered 1 [\d.]+ not registered . . registration", text)
+    assert re.search(r"0x12 77 registered", text)
+
+
+def test_a_refused_write_is_told_from_an_acknowledged_one(tmp_path: Path) -> None:
+    text = Page(render(judged(tmp_path / "run"))).text
+
+    assert "a-only broker 0, t-0 2 1 ✓ ok offsets 2-3 offsets 2-3" in text
+    assert "refused broker 1, t-0 1 all ✗ refused NotLeaderForPartition" in text
+
+
+def test_thousands_of_batches_are_joined_and_the_page_says_so(tmp_path: Path) -> None:
+    many = [(offset, 1 + offset // 4000, ["x"]) for offset in range(6000)]
+    run = diverged(tmp_path / "run", logs={0: many, 1: many[:5000]}).seal()
+    html = render(judge_as(run))
+
+    assert "6000 batches, drawn joined as 2 stretches" in html
+    assert "offsets 0-3999, leader epoch 1, 4000 batches" in html
+    assert len(html) < 300_000
+
+
+def test_many_findings_are_cut_short_and_counted(tmp_path: Path) -> None:
+    run = judge_as(diverged(tmp_path / "run").seal(), findings=[DIVERGENCE] * 310)
+
+    assert "10 more findings are in the judgement's findings.jsonl" in Page(render(run)).text
+
+
+def test_a_damaged_zookeeper_log_is_said_and_stops_nothing(tmp_path: Path) -> None:
+    build = diverged(tmp_path / "run")
+    build.transactions[2] = b"\xff" * len(build.transactions[2])
+    page = Page(render(judge_as(build.seal())))
+
+    assert "Decisions are missing" in page.text
+    assert page.with_class("box", "e2")
+
+
+def test_the_replay_command_can_be_copied(tmp_path: Path) -> None:
+    html = render(judged(tmp_path / "run"))
+
+    assert '<pre class="command" tabindex="0" id="replay-command"' in html
+    assert "kchaos replay run</pre>" in html
+
+
+def test_what_the_judge_writes_can_be_shown(tmp_path: Path) -> None:
+    run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
+    write_judgement(run, judge(run))
+    page = Page(render(run))
+
+    assert page.problems == []
+    assert "divergence" in page.text
+    results = json.loads((run.path / "judgements/0001/results.json").read_text())
+    assert results["safe"] is False
+    assert len(page.with_class("verdict", "safe", "no")) == 1

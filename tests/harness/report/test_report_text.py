@@ -1,0 +1,94 @@
+"""The report in a terminal."""
+
+import re
+from pathlib import Path
+
+import pytest
+from report_runs import DIVERGENCE, diverged, judge_as, judged, observe, prediction_of
+
+from harness.report import text_report
+
+LONG = "x" * 300 + " https " + "word " * 60
+
+
+def test_no_line_is_wider_than_asked(tmp_path: Path) -> None:
+    build = diverged(tmp_path / "run", title=LONG, steps=[{"step": "Tell", "text": LONG}])
+    observe(build, "step", step=0, name="Tell")
+    build.produce("p" * 200, 0, ["x"], acks=1, error=LONG)
+    finding = DIVERGENCE | {"message": LONG}
+    run = judge_as(build.seal(), findings=[finding], unknown=LONG, crashes=[LONG], reason=LONG)
+
+    for width in (40, 80, 132):
+        assert max(len(line) for line in text_report(run, width=width).splitlines()) <= width
+
+
+def test_it_says_the_same_as_the_page_in_short(tmp_path: Path) -> None:
+    lines = text_report(judged(tmp_path / "run")).splitlines()
+
+    assert lines[:4] == ["run", "✓ conforms", "✗ unsafe", "✓ as expected"]
+    assert "* divergence  t-0  brokers 0,1  offsets 2-3  in final" in lines
+    assert "    as predicted: 0-1 e1 | 2-3 e2 | 4 e3" in lines
+    assert "                  ^ divergence 2-3" in lines
+    assert "  1 -> 0 t-0 epoch 2? end offset 4  as predicted" in lines
+    assert lines[-1] == "  kchaos replay run"
+
+
+def test_what_differs_from_the_prediction_has_a_star(tmp_path: Path) -> None:
+    run = diverged(tmp_path / "run").seal()
+    prediction = prediction_of(run)
+    del prediction["snapshots"]["final"][1]["batches"][1]
+    prediction["snapshots"]["final"][1]["epoch_entries"] = [[1, 0], [3, 4]]
+    lines = text_report(judge_as(run, prediction=prediction)).splitlines()
+
+    assert "    predicted:    0-1 e1 | *2-3 HOLE | 4 e3" in lines
+    assert "    on disk:      0-1 e1 | *2-3 e2 | 4 e3" in lines
+    assert "  t-0 broker 1 final: 1@0 2@2 3@4  * predicted 1@0 3@4" in lines
+
+
+def test_colour_is_only_there_when_asked_for_and_changes_no_word(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run")
+    plain, coloured = text_report(run), text_report(run, colour=True)
+
+    assert "\x1b" not in plain
+    assert "\x1b[33;1m✗ unsafe\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
+
+
+def test_evidence_cannot_drive_the_terminal(tmp_path: Path) -> None:
+    finding = DIVERGENCE | {"message": "\x1b[2Jgone\x07"}
+    run = judge_as(diverged(tmp_path / "run").seal(), findings=[finding])
+
+    assert "    ?[2Jgone?" in text_report(run).splitlines()
+
+
+def test_a_run_that_was_not_judged_or_not_sealed_says_so(tmp_path: Path) -> None:
+    text = " ".join(text_report(diverged(tmp_path / "run").run).split())
+
+    assert "! This run is not sealed" in text
+    assert "! Nobody has judged this run yet." in text
+    assert text.count("- not judged") == 3
+
+
+def test_an_unknown_run_shows_reasons_and_traceback(tmp_path: Path) -> None:
+    run = judge_as(
+        diverged(tmp_path / "run").seal(),
+        conforms=None,
+        safe=None,
+        expected=False,
+        unknown="broker 1 never came up",
+        crashes=["Traceback:\n  KeyError: 'leader'"],
+    )
+    lines = text_report(run).splitlines()
+
+    at = lines.index("Why it is unknown")
+    assert lines[at + 1] == "  broker 1 never came up"
+    assert "KeyError: 'leader'" in lines[at + 3]
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_long_logs_are_cut_short_and_counted(tmp_path: Path, count: int) -> None:
+    log = [(offset, offset, ["x"]) for offset in range(count)]
+    text = text_report(diverged(tmp_path / "run", logs={0: log}).seal())
+
+    assert "0 e0 | 1 e1 | 2 e2" in text
+    assert ("more stretches" in text) == (count > 40)
