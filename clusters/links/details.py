@@ -18,9 +18,9 @@ has them) and ``partitions``, a list with one entry for each partition that the 
   ``delete_partitions`` beside ``partitions``;
 - AlterPartition: ``leader_epoch``, ``new_isr`` or ``new_isr_with_epochs``, ``partition_epoch``.
 
-Fetch, OffsetForLeaderEpoch and ``is_new`` have None for what their version does not carry. Of a message larger than the
-relay's buffer (256 KiB) the head is read; then ``is_whole`` is False and the last entry may lack
-fields.
+Fetch, OffsetForLeaderEpoch and ``is_new`` have None for what their version does not carry. Of a
+message larger than the relay's buffer (256 KiB) the head is read; then ``is_whole`` is False and
+the last entry may lack fields.
 """
 
 from __future__ import annotations
