@@ -127,7 +127,7 @@ def reproduce(
     )
     code = exit_code_for([one.results for one in played])
     if not as_json:
-        agreed = _spark_over([one.run.path for one in played], runs_dir, offline, spark, say)
+        agreed = _spark_over([one.run.path for one in played], offline, spark, say)
         _print_table(entry.name, played)
         code = code if agreed else max(code, UNKNOWN)
     return code
@@ -158,15 +158,20 @@ def replay(run: Path, as_json: bool, runs_dir: Path, offline: bool) -> int:
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--master", help="Spark master, such as local[4] or spark://host:7077.")
 @click.option("--spark/--no-spark", default=True, help="Plain Python instead of Spark.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder to make for Spark's Parquet files.  [default: judgements-spark/NNNN "
+    "beside the first run]",
+)
 @as_json
-@runs_directory
 @offline
 def judge(
     runs: tuple[Path, ...],
     master: str | None,
     spark: bool,
+    output: Path | None,
     as_json: bool,
-    runs_dir: Path,
     offline: bool,
 ) -> int:
     """Judge run directories again, with Spark or in plain Python.
@@ -178,7 +183,7 @@ def judge(
     from harness.verdicts import exit_code_for_lines
 
     lines = judge_paths(
-        runs, spark=spark, master=master, output=runs_dir, offline=offline, say=_sayer(as_json)
+        runs, spark=spark, master=master, output=output, offline=offline, say=_sayer(as_json)
     )
     for line in lines:
         click.echo(json.dumps(line) if as_json else "\n".join(line_lines(line)))
@@ -331,16 +336,14 @@ def _sayer(quiet: bool) -> Callable[[str], None]:
     return say
 
 
-def _spark_over(
-    paths: list[Path], runs_dir: Path, offline: bool, wanted: bool, say: Callable[[str], None]
-) -> bool:
+def _spark_over(paths: list[Path], offline: bool, wanted: bool, say: Callable[[str], None]) -> bool:
     """Runs the Spark job, unless it is not wanted; returns whether it agrees with plain Python."""
     from harness.judging import spark_agrees
 
     if not wanted:
         return True
     say(f"Spark judges the {len(paths)} runs together")
-    return spark_agrees(paths, output=runs_dir, offline=offline, say=say)
+    return spark_agrees(paths, offline=offline, say=say)
 
 
 def _print_table(name: str, played: list[Any]) -> None:

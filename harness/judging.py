@@ -1,7 +1,7 @@
 """Judging run directories that exist: one by one in plain Python, or all of them with Spark."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,20 @@ from checkers.judge import judge, results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.errors import UsageError
 from harness.report import write_report
+
+_LINE = (
+    "entry",
+    "case",
+    "release",
+    "driver",
+    "seed",
+    "conforms",
+    "safe",
+    "expected",
+    "findings",
+    "seconds",
+    "run",
+)
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
@@ -31,16 +45,17 @@ def judge_paths(
     *,
     spark: bool,
     master: str | None,
-    output: Path,
+    output: Path | None,
     offline: bool,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """Judges every run; returns the object of `--json` for each.
 
     Args:
-        spark: Whether Spark does it; then findings and batches land as Parquet in a new folder
-            below `output`. Else each run gets a judgement beside its evidence.
+        spark: Whether Spark does it; else each run gets a judgement beside its evidence.
         master: Spark's master, or None for this machine.
+        output: The folder that Spark makes for its Parquet files; None makes the next number in
+            `judgements-spark/` beside the first run.
 
     Raises:
         UsageError: A path is no run directory and holds none.
@@ -61,12 +76,10 @@ def judge_paths(
     return lines
 
 
-def spark_agrees(
-    runs: Sequence[Path], *, output: Path, offline: bool, say: Callable[[str], None]
-) -> bool:
+def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], None]) -> bool:
     """Judges the runs with Spark, and compares with each run's newest judgement in plain Python."""
     paths = find_runs(runs)
-    lines = _with_spark(paths, master=None, output=output, offline=offline, say=say)
+    lines = _with_spark(paths, master=None, output=None, offline=offline, say=say)
     agreed = 0
     for path, line in zip(paths, lines, strict=True):
         plain = _newest_judgement(path)
@@ -97,3 +110,48 @@ def _is_run(path: Path) -> bool:
 def _children(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield from (child for child in path.iterdir() if child.is_dir() and not child.is_symlink())
+
+
+def _with_spark(
+    runs: Sequence[Path],
+    *,
+    master: str | None,
+    output: Path | None,
+    offline: bool,
+    say: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    from clusters.errors import MachineError
+    from clusters.java import spark_java_home
+
+    try:
+        from checkers.spark import judge_runs
+
+        java_home = spark_java_home(offline=offline)
+        judgement = judge_runs(runs, output=output, master=master, java_home=java_home)
+    except ModuleNotFoundError as error:
+        raise MachineError(
+            f"Spark is not installed ({error.name} is missing): pip install 'kchaos[spark]', "
+            "or give --no-spark to judge in plain Python"
+        ) from error
+    say(f"batches, findings and results as Parquet: {judgement.output}")
+    return [line_of_spark(one.results, one) for one in judgement.results]
+
+
+def line_of_spark(results: Mapping[str, Any] | None, one: Any) -> dict[str, Any]:
+    """The object of `--json` for one run that Spark judged; `results` None is no run at all."""
+    known = results or {}
+    line: dict[str, Any] = {name: known.get(name) for name in _LINE}
+    findings = [_short_finding(finding) for finding in known.get("findings", ())]
+    answers = {"conforms": one.conforms, "safe": one.safe, "expected": one.expected}
+    return line | answers | {"findings": findings, "run": str(one.path)}
+
+
+def _short_finding(finding: Mapping[str, Any]) -> dict[str, Any]:
+    topic = finding["topic"]
+    return {
+        "kind": finding["kind"],
+        "partition": f"{topic}-{finding['partition']}" if topic else None,
+        "brokers": list(finding["brokers"]),
+        "first_offset": finding["first_offset"],
+        "last_offset": finding["last_offset"],
+    }

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.judge import Results, judge, write_judgement
-
 from checkers.run_directory import RunDirectory
 from harness.catalogue import Entry, scenario_of
 from harness.runner import RunOptions, play
