@@ -20,12 +20,11 @@ def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     in-sync follower may lag and hold what it will truncate; timestamps and headers of records
     between two message formats.
     """
-    if not evidence.is_final:
+    replicas = evidence.in_sync(side)
+    if not evidence.is_final or not replicas:
         return
-    measure, *others = evidence.in_sync(side) or (None,)
+    measure, *others = replicas
     for other in others:
-        if measure is None:
-            return
         for first, last in differing_ranges(measure.batches, other.batches):
             brokers = tuple(sorted((measure.broker, other.broker)))
             yield evidence.finding(

@@ -1,5 +1,6 @@
 """Ranges of offsets: (first, last), both inclusive."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from checkers.evidence import BatchEvidence
@@ -43,12 +44,10 @@ def covered(batches: Sequence[BatchEvidence]) -> list[Range]:
 
 
 def inside(batches: Sequence[BatchEvidence], within: Range) -> list[BatchEvidence]:
-    """The batches with an offset in the range."""
-    return [
-        batch
-        for batch in batches
-        if batch.base_offset <= within[1] and batch.last_offset >= within[0]
-    ]
+    """The batches with an offset in the range. They must be in offset order."""
+    start = bisect_left(batches, within[0], key=lambda batch: batch.last_offset)
+    end = bisect_right(batches, within[1], lo=start, key=lambda batch: batch.base_offset)
+    return list(batches[start:end])
 
 
 def headers(batches: Sequence[BatchEvidence], within: Range) -> list[dict[str, object]]:

@@ -115,9 +115,7 @@ class RunBuilder:
 
     # -- ZooKeeper --------------------------------------------------------------------------
 
-    def write(
-        self, kind: int, body: bytes, *, session: int = CONTROLLER_SESSION
-    ) -> "RunBuilder":
+    def write(self, kind: int, body: bytes, *, session: int = CONTROLLER_SESSION) -> "RunBuilder":
         self.zxid += 1
         time_ms = int(self.tick() * 1000)
         self.transactions.append(
@@ -242,9 +240,7 @@ class RunBuilder:
             (folder / "00000000000000000000.log").write_bytes(segment(log))
             if epochs and broker in epochs:
                 text = "".join(f"{epoch} {start}\n" for epoch, start in epochs[broker])
-                (folder / "leader-epoch-checkpoint").write_text(
-                    f"0\n{len(epochs[broker])}\n{text}"
-                )
+                (folder / "leader-epoch-checkpoint").write_text(f"0\n{len(epochs[broker])}\n{text}")
         for broker, offset in (high_watermarks or {}).items():
             file = root / f"broker-{broker}" / "replication-offset-checkpoint"
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,11 @@
 from pathlib import Path
 
 import pytest
+from run_builder import RunBuilder
 
 from checkers.errors import ScenarioDataError
 from checkers.history import epoch_rounds, operations, record_payload
 from checkers.model.prediction import EpochRound
-from run_builder import RunBuilder
 
 ABOUT = {"topic": "t", "partition": 0}
 

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from run_builder import RunBuilder, create_body, multi_body, set_body
 
 from checkers.errors import ScenarioDataError
 from checkers.model.events import (
@@ -16,7 +17,6 @@ from checkers.model.events import (
     TopicCreated,
 )
 from checkers.timeline import timeline, topic_configurations, znode_changes
-from run_builder import RunBuilder, create_body, multi_body, set_body
 
 
 def built(build: RunBuilder) -> tuple[Event, ...]:

@@ -1,8 +1,6 @@
 import struct
 
 import pytest
-
-from checkers.zookeeper_log import ZnodeChange, ZooKeeperLogError, last_zxid, read_zookeeper_log
 from run_builder import (
     ACL,
     buffer,
@@ -13,6 +11,8 @@ from run_builder import (
     transaction,
     transaction_log,
 )
+
+from checkers.zookeeper_log import ZnodeChange, ZooKeeperLogError, last_zxid, read_zookeeper_log
 
 CREATE, DELETE, SET_DATA, SET_ACL, CHECK, MULTI = 1, 2, 5, 7, 13, 14
 CREATE2, CREATE_CONTAINER, CREATE_TTL = 15, 19, 21
@@ -191,7 +191,9 @@ def test_a_wrong_length_in_the_middle_is_damage_and_no_torn_tail() -> None:
     content = bytearray(transaction_log(first, transaction(2, CREATE, create_body("/b", b"two"))))
     content[16 + 11] -= 1
 
-    with pytest.raises(ZooKeeperLogError, match="position 16: a record of .* without its end byte"):
+    with pytest.raises(
+        ZooKeeperLogError, match=r"position 16: a record of .* without its end byte"
+    ):
         list(read_zookeeper_log([("log.1", bytes(content))]))
 
 

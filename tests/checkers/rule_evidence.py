@@ -1,0 +1,93 @@
+"""Literal evidence for the tests of the rules."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from checkers.evidence import BatchEvidence, PartitionEvidence, ReplicaEvidence
+from checkers.findings import Finding
+from checkers.history import Operation, record_payload
+from checkers.segments.batch import join_payload_digests
+
+Shown = tuple[str, tuple[int, ...], int, int]
+
+
+def payload(values: Sequence[str]) -> str:
+    return join_payload_digests((record_payload(value), 1) for value in values)
+
+
+def batch(
+    base_offset: int,
+    leader_epoch: int,
+    *values: str,
+    magic: int = 2,
+    crc: int | None = None,
+) -> BatchEvidence:
+    """A batch on disk; its checksum follows from its content unless it is given."""
+    content = payload(values)
+    return BatchEvidence(
+        base_offset=base_offset,
+        last_offset=base_offset + len(values) - 1,
+        leader_epoch=leader_epoch,
+        magic=magic,
+        payload=content,
+        codec="none",
+        crc=int(content, 16) % (1 << 32) + magic if crc is None else crc,
+        file="00000000000000000000.log",
+        position=100 * base_offset,
+        size_bytes=100 * len(values),
+        record_count=len(values),
+    )
+
+
+def replica(broker: int, *batches: BatchEvidence, **fields: Any) -> ReplicaEvidence:
+    return ReplicaEvidence(broker=broker, batches=batches, **fields)
+
+
+def evidence(*replicas: ReplicaEvidence, **fields: Any) -> PartitionEvidence:
+    """The last snapshot of t-0: broker 0 leads in epoch 3, all replicas are in sync."""
+    return PartitionEvidence(
+        **{
+            "run": "run",
+            "topic": "t",
+            "partition": 0,
+            "snapshot": "final",
+            "snapshot_time": 1000.0,
+            "previous_time": 900.0,
+            "is_final": True,
+            "leader": 0,
+            "leader_epoch": 3,
+            "isr": tuple(one.broker for one in replicas),
+            "replicas": replicas,
+        }
+        | fields
+    )
+
+
+def acknowledged(
+    operation: str, base_offset: int, *values: str, acks: int = -1, **fields: Any
+) -> Operation:
+    """A produce that was acknowledged at 800 s, when 0 and 1 were in sync."""
+    return Operation(
+        **{
+            "operation": operation,
+            "function": "produce",
+            "broker": 0,
+            "topic": "t",
+            "partition": 0,
+            "acks": acks,
+            "outcome": "ok",
+            "promised": acks == -1,
+            "payloads": tuple(record_payload(value) for value in values),
+            "base_offset": base_offset,
+            "invoked_at": 799.0,
+            "ended_at": 800.0,
+            "isr_when_ended": (0, 1),
+        }
+        | fields
+    )
+
+
+def shown(findings: Any) -> list[Shown]:
+    """What an expectation compares."""
+    found: list[Finding] = list(findings)
+    return [(one.kind, one.brokers, one.first_offset, one.last_offset) for one in found]

@@ -1,0 +1,109 @@
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kafka_6361_runs import CASES, kafka_6361
+from rule_evidence import batch, evidence, replica
+
+from checkers.evidence import (
+    CONTEXT_COLUMNS,
+    ROW_COLUMNS,
+    PartitionEvidence,
+    batch_rows,
+    context_row,
+    finding_from_json,
+    finding_to_json,
+    partition_evidence,
+)
+from checkers.findings import Finding
+from checkers.model import predict
+from checkers.rules import apply_rules
+from checkers.run_evidence import contexts, run_evidence
+from checkers.run_facts import run_facts
+
+
+def of_run(path: Path, case: str, release: str) -> list[PartitionEvidence]:
+    facts = run_facts(kafka_6361(path, case, release))
+    return list(run_evidence(facts, predict(tuple(timed.event for timed in facts.events))))
+
+
+def through_rows(one: PartitionEvidence) -> PartitionEvidence:
+    """The evidence after a trip through JSON and rows in any order."""
+    rows = json.loads(json.dumps(list(batch_rows(one))))
+    random.Random(7).shuffle(rows)
+    return partition_evidence(json.loads(json.dumps(context_row(one))), rows)
+
+
+@pytest.mark.parametrize(("case", "release"), CASES)
+def test_evidence_is_the_same_after_a_trip_through_rows(
+    case: str, release: str, tmp_path: Path
+) -> None:
+    both = of_run(tmp_path / "run", case, release)
+
+    assert [one.snapshot for one in both] == ["before-healing", "final"]
+    for one in both:
+        assert through_rows(one) == one
+        assert apply_rules(through_rows(one)) == apply_rules(one)
+
+
+def test_evidence_without_prediction_links_and_settling_survives_rows() -> None:
+    one = evidence(
+        replica(0, batch(0, 0, "a"), epoch_entries=((0, 0),)),
+        replica(1, findings=(Finding(kind="torn-tail", brokers=(1,), message="cut"),)),
+    )
+
+    assert through_rows(one) == one
+
+
+def test_rows_have_the_documented_columns(tmp_path: Path) -> None:
+    one = of_run(tmp_path / "run", "n20", "1.1.1")[1]
+
+    assert {tuple(row) for row in batch_rows(one)} == {ROW_COLUMNS}
+    assert tuple(context_row(one)) == CONTEXT_COLUMNS
+    assert {row["side"] for row in batch_rows(one)} == {
+        "observed",
+        "predicted",
+        "observed-before",
+        "predicted-before",
+    }
+
+
+def test_contexts_need_no_segment(tmp_path: Path) -> None:
+    run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
+    for file in run.path.glob("snapshots/*/broker-*/t-0/*.log"):
+        file.write_bytes(b"not to be read")
+
+    facts = run_facts(run)
+
+    for one in contexts(facts, predict(tuple(timed.event for timed in facts.events))):
+        assert {row["side"] for row in batch_rows(one)} <= {"predicted", "predicted-before"}
+
+
+def test_batches_of_several_segments_keep_their_order() -> None:
+    first = batch(0, 0, "a", "b")
+    second = replace(batch(2, 0, "c"), file="00000000000000000002.log", position=0)
+    one = evidence(replica(0, first, second))
+
+    assert through_rows(one).replicas[0].batches == (first, second)
+
+
+def test_a_finding_is_the_same_after_a_trip_through_json() -> None:
+    finding = Finding(
+        kind="hole", topic="t", partition=0, brokers=(1, 2), message="x", evidence={"a": [1]}
+    )
+
+    assert finding_from_json(json.loads(json.dumps(finding_to_json(finding)))) == finding
+
+
+def test_the_isr_of_an_acknowledgement_is_that_of_its_time(tmp_path: Path) -> None:
+    (_, final) = of_run(tmp_path / "run", "n20", "1.1.1")
+
+    assert {one.operation: one.isr_when_ended for one in final.operations} == {
+        "both": (0, 1),
+        "a-only": (0, 1),
+        "b-only": (0, 1),
+        "a-again": (0,),
+        "settle-t-0": (0, 1),
+    }

@@ -1,0 +1,312 @@
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_6361_runs import BOTH, STOPPED, kafka_6361
+from run_builder import RunBuilder, values
+
+from checkers import judge as judging
+from checkers import rules
+from checkers.errors import ModelError
+from checkers.evidence import PartitionEvidence, Side
+from checkers.findings import Finding
+from checkers.judge import Results, judge, results_line, results_to_json, write_judgement
+from checkers.model import events, predict
+from checkers.model.events import Event
+from checkers.model.prediction import Prediction
+
+WITNESS = {"round": {"follower": 1, "leader": 0, "end_offset": 21}}
+RED = {
+    "n15": {"kind": "replication-stopped", "brokers": [1], "first_offset": -1, "last_offset": -1},
+    "n20": {"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20},
+    "n25": {"kind": "hole", "brokers": [1], "first_offset": 11, "last_offset": 20},
+    "one-record": {"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20},
+}
+
+
+def of_kind(results: Results, kind: str) -> list[Finding]:
+    return [one for one in results.findings if one.kind == kind]
+
+
+@pytest.mark.parametrize("case", RED)
+def test_each_case_on_1_1_1_conforms_is_unsafe_in_its_own_way_and_expected(
+    case: str, tmp_path: Path
+) -> None:
+    expectation = {"safe": False, "findings": [RED[case]], "witness": [WITNESS]}
+
+    results = judge(kafka_6361(tmp_path / "run", case, "1.1.1", expectation=expectation))
+
+    assert results.crashes == ()
+    assert (results.conforms, results.safe, results.expected) == (True, False, True)
+    assert results.reason == ""
+
+
+@pytest.mark.parametrize("case", RED)
+def test_each_case_on_2_0_1_conforms_and_lost_only_what_b_alone_acknowledged(
+    case: str, tmp_path: Path
+) -> None:
+    results = judge(kafka_6361(tmp_path / "run", case, "2.0.1"))
+
+    assert (results.conforms, results.safe, results.expected) == (True, True, True)
+    assert results.expectation_from == "model"
+    assert {one.kind for one in results.findings} == {"permitted-loss"}
+    assert results.findings[0].first_offset == 11
+
+
+def test_stopped_replication_shows_where_the_logs_part(tmp_path: Path) -> None:
+    results = judge(kafka_6361(tmp_path / "run", "n15", "1.1.1"))
+
+    (stopped,) = of_kind(results, "replication-stopped")
+    assert stopped.evidence["difference"]["different"] == [[11, 15]]
+    assert stopped.evidence["ends"] == {"0": 32, "1": 16}
+
+
+def test_a_divergence_shows_both_headers_and_where_they_are(tmp_path: Path) -> None:
+    results = judge(kafka_6361(tmp_path / "run", "n20", "1.1.1"))
+
+    (divergence,) = of_kind(results, "divergence")
+    assert [divergence.evidence[broker][0]["leader_epoch"] for broker in "01"] == [1, 2]
+    assert all(divergence.evidence[broker][0]["position"] > 0 for broker in "01")
+
+
+def test_the_wrong_case_is_unsafe_and_not_as_predicted(tmp_path: Path) -> None:
+    build = clean_run(tmp_path / "run")
+    build.snapshot("final", {0: [BOTH], 1: [(0, 0, values("other", 11))]}, high_watermarks={0: 11})
+
+    results = judge(build.seal())
+
+    assert (results.conforms, results.safe, results.expected) == (False, False, False)
+    assert of_kind(results, "divergence")[0].last_offset == 10
+    assert [one.brokers for one in of_kind(results, "not-as-predicted")][-1] == (1,)
+
+
+def clean_run(path: Path, *, acks: int = -1, **fields: Any) -> RunBuilder:
+    """A cluster of two that took eleven records, before its last snapshot."""
+
+    build = RunBuilder(path, **fields)
+    for broker in (0, 1):
+        build.act(events.StartBroker(broker=broker, release="1.1.1"), zxid=0)
+    build.elect_controller(0, 0x10)
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 1, [0, 1])
+    return build.produce("both", 0, values("both", 11), acks=acks, base_offset=0)
+
+
+def clean_snapshot(build: RunBuilder, **fields: Any) -> RunBuilder:
+    logs = {broker: [BOTH] for broker in (0, 1)}
+    epochs = {broker: [(1, 0)] for broker in (0, 1)}
+    return build.snapshot("final", logs, epochs=epochs, high_watermarks={0: 11, 1: 11}, **fields)
+
+
+def test_a_clean_run_conforms_is_safe_and_has_no_finding(tmp_path: Path) -> None:
+    results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal())
+
+    assert results.findings == ()
+    assert (results.conforms, results.safe, results.expected) == (True, True, True)
+    assert results.not_checked == ("questions for leader epochs: the run has no links.jsonl",)
+
+
+def unknown_of(results: Results) -> str:
+    assert (results.conforms, results.safe, results.expected) == (None, None, False)
+    assert results.unknown is not None
+    return results.unknown
+
+
+def test_an_unsealed_run_is_unknown(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    build.write_zookeeper()
+
+    told = unknown_of(judge(build.run))
+
+    assert "not sealed" in told
+    assert "did not finish" in told
+
+
+def test_a_run_that_was_changed_after_its_seal_is_unknown(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+    with (run.path / "history.jsonl").open("a") as file:
+        file.write("\n")
+
+    assert "history.jsonl has" in unknown_of(judge(run))
+
+
+def test_a_gate_that_timed_out_is_unknown_and_says_which(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+
+    results = judge(build.seal(finished=False, unknown="step 3: t-0 never had leader 1"))
+
+    assert unknown_of(results) == "step 3: t-0 never had leader 1"
+
+
+def test_a_run_that_acknowledged_nothing_is_unknown(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run")
+    build.snapshot("final", {})
+
+    assert "nothing was acknowledged" in unknown_of(judge(build.seal()))
+
+
+def test_files_that_never_stood_still_are_unknown(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"), stable=False)
+
+    assert "broker 0's files never stood still" in unknown_of(judge(build.seal()))
+
+
+def test_a_run_without_a_last_snapshot_is_unknown(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"), is_final=False)
+
+    assert "no snapshot of the end" in unknown_of(judge(build.seal()))
+
+
+def test_a_damaged_transaction_log_is_unknown_with_its_traceback(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    build.transactions[0] = build.transactions[0][:-3] + b"??\x42"
+
+    results = judge(build.seal())
+
+    assert "log.1, position 16: the checksum" in unknown_of(results)
+    assert "ZooKeeperLogError" in results.crashes[0]
+
+
+def test_a_model_that_fails_leaves_only_conformance_unknown(tmp_path: Path) -> None:
+    def broken(timeline: Sequence[Event]) -> Prediction:
+        raise ModelError("event 3 cannot happen")
+
+    results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal(), predict=broken)
+
+    assert (results.conforms, results.safe, results.expected) == (None, True, False)
+    assert results.unknown is not None
+    assert "event 3 cannot happen" in results.unknown
+    assert "Traceback" in results.crashes[0]
+
+
+def test_a_snapshot_that_the_model_was_not_told_of_leaves_conformance_unknown(
+    tmp_path: Path,
+) -> None:
+    def forgetful(timeline: Sequence[Event]) -> Prediction:
+        told = predict(timeline)
+        return Prediction(snapshots={}, produces=told.produces, rounds=(), truncations=())
+
+    results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal(), predict=forgetful)
+
+    assert (results.conforms, results.safe) == (None, True)
+    assert results.unknown is not None
+    assert "not told of snapshot 'final'" in results.unknown
+
+
+def test_a_rule_that_fails_is_unknown_and_what_the_others_found_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(evidence: PartitionEvidence, side: Side) -> list[Finding]:
+        raise ZeroDivisionError("planted")
+
+    def apply(evidence: PartitionEvidence) -> rules.Judged:
+        return rules.apply_rules(evidence, safety_rules=(broken, *rules.SAFETY_RULES))
+
+    monkeypatch.setattr(judging, "apply_rules", apply)
+
+    results = judge(kafka_6361(tmp_path / "run", "n20", "1.1.1"))
+
+    assert "a rule failed: ZeroDivisionError: planted" in unknown_of(results)
+    assert any("Traceback" in crash for crash in results.crashes)
+    assert of_kind(results, "divergence")
+
+
+def test_a_witness_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    build = clean_run(tmp_path / "run", expectation={"safe": True, "witness": [{"what": {}}]})
+
+    results = judge(clean_snapshot(build).seal())
+
+    assert "witness {'what': {}}" in unknown_of(results)
+
+
+def test_an_expectation_without_safe_is_unknown(tmp_path: Path) -> None:
+    build = clean_run(tmp_path / "run", expectation={"findings": []})
+
+    assert "the verdict failed: KeyError" in unknown_of(judge(clean_snapshot(build).seal()))
+
+
+def test_reasons_of_settling_reach_the_results(tmp_path: Path) -> None:
+    build = clean_run(tmp_path / "run").state(0, 1, [0])
+    run = clean_snapshot(build).seal(settle="failed", reasons=[STOPPED])
+
+    results = judge(run)
+
+    assert (results.safe, [one.brokers for one in of_kind(results, "replication-stopped")]) == (
+        False,
+        [(1,)],
+    )
+
+
+def test_a_judgement_is_written_beside_the_evidence_and_never_over_another(tmp_path: Path) -> None:
+    run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
+    results = judge(run)
+
+    first = write_judgement(run, results)
+    second = write_judgement(run, results)
+
+    assert (first.name, second.name) == ("0001", "0002")
+    assert sorted(file.name for file in first.iterdir()) == [
+        "findings.jsonl",
+        "prediction.json",
+        "results.json",
+    ]
+    lines = (first / "findings.jsonl").read_text().splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == [one.kind for one in results.findings]
+    assert json.loads((first / "results.json").read_text()) == json.loads(
+        json.dumps(results_to_json(results))
+    )
+    assert json.loads((first / "prediction.json").read_text())["rounds"]
+    assert run.verify() == ()
+
+
+def test_judging_reads_and_changes_nothing(tmp_path: Path) -> None:
+    run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
+    before = sorted(file.relative_to(run.path) for file in run.path.rglob("*"))
+
+    judge(run)
+
+    assert sorted(file.relative_to(run.path) for file in run.path.rglob("*")) == before
+    assert run.verify() == ()
+
+
+def test_results_name_the_run_and_who_judged(tmp_path: Path) -> None:
+    told = results_to_json(judge(kafka_6361(tmp_path / "a-run", "n20", "1.1.1")))
+
+    assert {name: told[name] for name in ("entry", "case", "release", "driver", "seed", "run")} == {
+        "entry": "KAFKA-6361",
+        "case": "n20",
+        "release": "1.1.1",
+        "driver": "local",
+        "seed": 7,
+        "run": "a-run",
+    }
+    assert told["judged_by"]
+    assert told["unknown"] is None
+
+
+def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> None:
+    run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
+
+    assert results_line(judge(run)) == {
+        "entry": "KAFKA-6361",
+        "case": "n20",
+        "release": "1.1.1",
+        "driver": "local",
+        "seed": 7,
+        "conforms": True,
+        "safe": False,
+        "expected": True,
+        "findings": [
+            {
+                "kind": "divergence",
+                "partition": "t-0",
+                "brokers": [0, 1],
+                "first_offset": 11,
+                "last_offset": 20,
+            }
+        ],
+        "seconds": 12.5,
+        "run": str(run.path),
+    }

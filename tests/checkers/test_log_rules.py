@@ -1,0 +1,225 @@
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rule_evidence import batch, evidence, replica, shown
+
+from checkers.evidence import OBSERVED, PREDICTED
+from checkers.findings import Finding
+from checkers.rules.compare import differing_ranges
+from checkers.rules.divergence import divergence
+from checkers.rules.hole import hole
+from checkers.rules.missing_tail import missing_tail
+from checkers.rules.offsets import common, merged, without
+from checkers.rules.on_disk import as_read, epoch_cache_mismatch
+
+BOTH = batch(0, 0, "a", "b", "c")
+TAIL = batch(6, 3, "x", "y")
+MINE = batch(3, 1, "d", "e", "f")
+THEIRS = batch(3, 2, "D", "E", "F")
+RANGES = st.lists(
+    st.tuples(st.integers(0, 20), st.integers(0, 5)).map(lambda pair: (pair[0], sum(pair)))
+)
+
+
+def test_replicas_with_the_same_batches_do_not_diverge() -> None:
+    clean = evidence(replica(0, BOTH, MINE, TAIL), replica(1, BOTH, MINE, TAIL))
+
+    assert shown(divergence(clean, OBSERVED)) == []
+
+
+def test_other_records_in_another_epoch_are_a_divergence_with_both_headers() -> None:
+    planted = evidence(replica(0, BOTH, MINE, TAIL), replica(1, BOTH, THEIRS, TAIL))
+
+    (found,) = divergence(planted, OBSERVED)
+
+    assert shown([found]) == [("divergence", (0, 1), 3, 5)]
+    assert found.evidence["0"][0]["leader_epoch"] == 1
+    assert found.evidence["1"][0]["leader_epoch"] == 2
+    assert found.evidence["1"][0]["position"] == 300
+    assert found.evidence["1"][0]["file"] == "00000000000000000000.log"
+
+
+def test_the_same_records_in_another_epoch_are_a_divergence_that_no_checksum_shows() -> None:
+    other = replace(MINE, leader_epoch=2)
+
+    assert shown(divergence(evidence(replica(0, MINE), replica(1, other)), OBSERVED)) == [
+        ("divergence", (0, 1), 3, 5)
+    ]
+
+
+def test_other_bytes_of_the_same_records_are_a_divergence() -> None:
+    other = replace(MINE, crc=1)
+
+    assert shown(divergence(evidence(replica(0, MINE), replica(1, other)), OBSERVED)) == [
+        ("divergence", (0, 1), 3, 5)
+    ]
+
+
+def test_one_batch_against_many_diverges_where_both_have_offsets() -> None:
+    many = [batch(3 + i, 2, value) for i, value in enumerate(("D", "E", "F", "G"))]
+    planted = evidence(replica(0, BOTH, MINE), replica(1, BOTH, *many))
+
+    assert shown(divergence(planted, OBSERVED)) == [("divergence", (0, 1), 3, 5)]
+
+
+def test_the_same_records_in_other_batches_of_one_format_are_a_divergence() -> None:
+    many = [batch(3 + i, 1, value) for i, value in enumerate(("d", "e", "f"))]
+    planted = evidence(replica(0, BOTH, MINE), replica(1, BOTH, *many))
+
+    assert shown(divergence(planted, OBSERVED)) == [("divergence", (0, 1), 3, 5)]
+
+
+def test_neighbouring_differences_are_one_divergence_and_others_are_two() -> None:
+    one = [batch(i, 1, f"mine{i}") for i in (0, 1, 2, 4)]
+    same = batch(3, 1, "same")
+    other = [batch(i, 2, f"theirs{i}") for i in (0, 1, 2, 4)]
+    planted = evidence(
+        replica(0, *sorted([*one, same], key=lambda b: b.base_offset)),
+        replica(1, *sorted([*other, same], key=lambda b: b.base_offset)),
+    )
+
+    assert shown(divergence(planted, OBSERVED)) == [
+        ("divergence", (0, 1), 0, 2),
+        ("divergence", (0, 1), 4, 4),
+    ]
+
+
+def test_every_replica_is_compared_with_the_leader() -> None:
+    planted = evidence(replica(0, BOTH), replica(1, BOTH), replica(2, batch(0, 0, "a", "b", "?")))
+
+    assert shown(divergence(replace(planted, leader=2), OBSERVED)) == [
+        ("divergence", (0, 2), 0, 2),
+        ("divergence", (1, 2), 0, 2),
+    ]
+
+
+def test_a_converted_message_format_is_no_divergence() -> None:
+    old = [batch(3 + i, -1, value, magic=1) for i, value in enumerate(("d", "e", "f"))]
+
+    assert shown(divergence(evidence(replica(0, MINE), replica(1, *old)), OBSERVED)) == []
+
+
+def test_other_records_in_another_message_format_are_a_divergence() -> None:
+    old = [batch(3 + i, -1, value, magic=1) for i, value in enumerate(("d", "E", "f"))]
+
+    assert shown(divergence(evidence(replica(0, MINE), replica(1, *old)), OBSERVED)) == [
+        ("divergence", (0, 1), 3, 5)
+    ]
+
+
+def test_a_replica_outside_the_isr_may_differ() -> None:
+    out = evidence(replica(0, BOTH, MINE), replica(1, BOTH, THEIRS), isr=(0,))
+
+    assert shown(divergence(out, OBSERVED)) == []
+    assert shown(hole(out, OBSERVED)) == []
+    assert shown(missing_tail(out, OBSERVED)) == []
+
+
+def test_an_earlier_snapshot_may_differ() -> None:
+    early = evidence(replica(0, BOTH, MINE), replica(1, BOTH, THEIRS), is_final=False)
+
+    assert shown(divergence(early, OBSERVED)) == []
+
+
+def test_the_predicted_side_is_judged_by_the_same_rule() -> None:
+    planted = evidence(
+        replica(0, BOTH), replica(1, BOTH), predicted=(replica(0, MINE), replica(1, THEIRS))
+    )
+
+    assert shown(divergence(planted, PREDICTED)) == [("divergence", (0, 1), 3, 5)]
+    assert shown(divergence(planted, OBSERVED)) == []
+
+
+def test_offsets_that_only_another_replica_holds_are_a_hole() -> None:
+    planted = evidence(replica(0, BOTH, MINE, TAIL), replica(1, BOTH, TAIL))
+
+    (found,) = hole(planted, OBSERVED)
+
+    assert shown([found]) == [("hole", (1,), 3, 5)]
+    assert [one["base_offset"] for one in found.evidence["around"]] == [0, 6]
+    assert [one["base_offset"] for one in found.evidence["held"]["0"]] == [3]
+    assert shown(divergence(planted, OBSERVED)) == []
+
+
+def test_a_log_that_begins_too_late_has_a_hole_at_its_start() -> None:
+    planted = evidence(replica(0, BOTH, MINE), replica(1, MINE))
+
+    assert shown(hole(planted, OBSERVED)) == [("hole", (1,), 0, 2)]
+
+
+def test_a_log_whose_start_was_deleted_has_no_hole() -> None:
+    clean = evidence(replica(0, BOTH, MINE), replica(1, MINE, log_start_offset=3))
+
+    assert shown(hole(clean, OBSERVED)) == []
+
+
+def test_offsets_that_nobody_holds_are_no_hole() -> None:
+    clean = evidence(replica(0, BOTH, TAIL), replica(1, BOTH, TAIL))
+
+    assert shown(hole(clean, OBSERVED)) == []
+
+
+def test_an_in_sync_replica_that_ends_before_the_high_watermark_misses_its_tail() -> None:
+    planted = evidence(replica(0, BOTH, MINE, high_watermarks=(6,)), replica(1, BOTH), replica(2))
+
+    assert shown(missing_tail(planted, OBSERVED)) == [
+        ("missing-tail", (1,), 3, 5),
+        ("missing-tail", (2,), 0, 5),
+    ]
+
+
+def test_an_in_sync_replica_may_lack_what_lies_above_the_high_watermark() -> None:
+    clean = evidence(replica(0, BOTH, MINE, high_watermarks=(3,)), replica(1, BOTH))
+
+    assert shown(missing_tail(clean, OBSERVED)) == []
+
+
+def test_without_a_checkpointed_high_watermark_no_tail_is_missing() -> None:
+    assert shown(missing_tail(evidence(replica(0, BOTH), replica(1)), OBSERVED)) == []
+
+
+def test_a_cache_that_contradicts_its_batches_is_found_at_every_snapshot() -> None:
+    wrong = evidence(
+        replica(0, BOTH, MINE, epoch_entries=((0, 0), (2, 3))),
+        replica(1, BOTH, MINE, epoch_entries=((0, 0), (1, 3))),
+        is_final=False,
+    )
+
+    assert shown(epoch_cache_mismatch(wrong, OBSERVED)) == [("epoch-cache-mismatch", (0,), 3, 5)]
+
+
+def test_a_replica_without_a_cache_contradicts_nothing() -> None:
+    assert shown(epoch_cache_mismatch(evidence(replica(0, BOTH, MINE)), OBSERVED)) == []
+
+
+def test_what_the_reader_found_passes_through() -> None:
+    bad = Finding(kind="corrupt-batch", brokers=(1,), message="position 100: a wrong checksum")
+
+    assert list(as_read(evidence(replica(0), replica(1, findings=(bad,))), OBSERVED)) == [bad]
+
+
+def test_equal_logs_differ_nowhere_and_neither_do_disjoint_ones() -> None:
+    assert differing_ranges([BOTH, MINE], [BOTH, MINE]) == []
+    assert differing_ranges([BOTH], [MINE]) == []
+    assert differing_ranges([], [MINE]) == []
+
+
+def test_batches_that_cross_each_other_differ_in_all_that_they_share() -> None:
+    one = [batch(0, 0, "a", "b"), batch(2, 0, "c", "d")]
+    other = [batch(1, 0, "b", "c"), batch(3, 0, "d")]
+
+    assert differing_ranges(one, other) == [(1, 3)]
+
+
+@given(RANGES, RANGES)
+def test_ranges_are_the_sets_of_their_offsets(
+    one: list[tuple[int, int]], other: list[tuple[int, int]]
+) -> None:
+    def offsets(ranges: list[tuple[int, int]]) -> set[int]:
+        return {offset for first, last in ranges for offset in range(first, last + 1)}
+
+    assert offsets(merged(one)) == offsets(one)
+    assert offsets(without(one, other)) == offsets(one) - offsets(other)
+    assert offsets(common(one, other)) == offsets(one) & offsets(other)
+    assert all(b[0] > a[1] + 1 for a, b in zip(merged(one), merged(one)[1:], strict=False))

@@ -1,0 +1,182 @@
+from dataclasses import replace
+
+from rule_evidence import acknowledged, batch, evidence, replica, shown
+
+from checkers.evidence import OBSERVED, PREDICTED, Excuse
+from checkers.history import Operation
+from checkers.model.prediction import PredictedProduce
+from checkers.rules.loss import loss
+
+KEPT = batch(0, 0, "a", "b")
+OTHER = batch(2, 2, "X", "Y")
+PROMISED = acknowledged("p", 2, "c", "d")
+UNCLEAN = Excuse(kind="unclean-election", broker=1, time=850.0, leader_epoch=2)
+
+
+def tail_of(broker: int, first_lost_offset: int, *, time: float = 850.0) -> Excuse:
+    return Excuse(kind="lost-tail", broker=broker, time=time, first_lost_offset=first_lost_offset)
+
+
+def test_a_promised_record_that_one_in_sync_replica_holds_is_not_lost() -> None:
+    clean = evidence(
+        replica(0, KEPT, batch(2, 1, "c", "d")), replica(1, KEPT, OTHER), operations=(PROMISED,)
+    )
+
+    assert shown(loss(clean, OBSERVED)) == []
+
+
+def test_a_promised_record_that_no_in_sync_replica_holds_is_lost_although_all_are_equal() -> None:
+    planted = evidence(replica(0, KEPT, OTHER), replica(1, KEPT, OTHER), operations=(PROMISED,))
+
+    (found,) = loss(planted, OBSERVED)
+
+    assert shown([found]) == [("committed-loss", (0, 1), 2, 3)]
+    assert found.evidence["operations"][0]["operation"] == "p"
+    assert found.evidence["held_instead"]["1"][0]["leader_epoch"] == 2
+
+
+def test_a_record_at_another_offset_is_lost_at_its_own() -> None:
+    moved = batch(2, 1, "x", "c", "d")
+
+    assert shown(loss(evidence(replica(0, KEPT, moved), operations=(PROMISED,)), OBSERVED)) == [
+        ("committed-loss", (0,), 2, 3)
+    ]
+
+
+def test_what_only_a_replica_outside_the_isr_holds_is_lost() -> None:
+    planted = evidence(
+        replica(0, KEPT),
+        replica(1, KEPT, batch(2, 1, "c", "d")),
+        isr=(0,),
+        operations=(PROMISED,),
+    )
+
+    assert shown(loss(planted, OBSERVED)) == [("committed-loss", (0,), 2, 3)]
+
+
+def test_only_the_part_that_is_gone_is_lost() -> None:
+    old = acknowledged("p", 2, "c", "d", "e")
+    half = [batch(2, -1, "c", magic=1), batch(4, -1, "e", magic=1)]
+
+    assert shown(loss(evidence(replica(0, KEPT, *half), operations=(old,)), OBSERVED)) == [
+        ("committed-loss", (0,), 3, 3)
+    ]
+
+
+def test_a_record_of_acks_1_is_never_promised() -> None:
+    planted = evidence(
+        replica(0, KEPT, OTHER), operations=(acknowledged("p", 2, "c", "d", acks=1),)
+    )
+
+    (found,) = loss(planted, OBSERVED)
+
+    assert shown([found]) == [("permitted-loss", (0,), 2, 3)]
+    assert "acks=1" in found.message
+
+
+def test_neighbouring_losses_with_one_reason_are_one_finding_and_others_are_not() -> None:
+    operations = (
+        acknowledged("p0", 2, "c", acks=1),
+        acknowledged("p1", 3, "d", acks=1),
+        acknowledged("p2", 4, "e"),
+    )
+
+    assert shown(loss(evidence(replica(0, KEPT), operations=operations), OBSERVED)) == [
+        ("permitted-loss", (0,), 2, 3),
+        ("committed-loss", (0,), 4, 4),
+    ]
+
+
+def test_what_was_not_acknowledged_cannot_be_lost() -> None:
+    failed = replace(PROMISED, outcome="fail", base_offset=-1, promised=False)
+    nobody_knows = replace(PROMISED, outcome="info", base_offset=-1, promised=False)
+
+    clean = evidence(replica(0, KEPT), operations=(failed, nobody_knows))
+
+    assert shown(loss(clean, OBSERVED)) == []
+
+
+def test_an_unclean_election_after_the_acknowledgement_permits_the_loss() -> None:
+    planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(UNCLEAN,))
+
+    (found,) = loss(planted, OBSERVED)
+
+    assert found.kind == "permitted-loss"
+    assert "unclean election" in found.message
+
+
+def test_an_unclean_election_before_the_acknowledgement_permits_nothing() -> None:
+    earlier = replace(UNCLEAN, time=700.0)
+    planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(earlier,))
+
+    assert shown(loss(planted, OBSERVED)) == [("committed-loss", (0,), 2, 3)]
+
+
+def test_tails_that_all_in_sync_disks_lost_permit_the_loss() -> None:
+    planted = evidence(
+        replica(0, KEPT), operations=(PROMISED,), excuses=(tail_of(0, 2), tail_of(1, 0))
+    )
+
+    assert [one.kind for one in loss(planted, OBSERVED)] == ["permitted-loss"]
+
+
+def test_a_tail_that_one_of_two_in_sync_disks_lost_permits_nothing() -> None:
+    planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(tail_of(0, 2),))
+
+    assert [one.kind for one in loss(planted, OBSERVED)] == ["committed-loss"]
+
+
+def test_a_tail_that_begins_behind_the_record_permits_nothing() -> None:
+    planted = evidence(
+        replica(0, KEPT), operations=(PROMISED,), excuses=(tail_of(0, 3), tail_of(1, 2))
+    )
+
+    assert [one.kind for one in loss(planted, OBSERVED)] == ["committed-loss"]
+
+
+def read_of(base_offset: int, *values: str) -> Operation:
+    return acknowledged("r", base_offset, *values, acks=1, function="read", promised=True)
+
+
+def test_a_record_that_was_read_is_promised() -> None:
+    planted = evidence(replica(0, KEPT, OTHER), operations=(read_of(1, "b", "c", "d"),))
+
+    assert shown(loss(planted, OBSERVED)) == [("committed-loss", (0,), 2, 3)]
+
+
+def test_a_read_across_batches_that_are_all_there_lost_nothing() -> None:
+    clean = evidence(
+        replica(0, KEPT, batch(2, 1, "c", "d")), operations=(read_of(1, "b", "c", "d"),)
+    )
+
+    assert shown(loss(clean, OBSERVED)) == []
+
+
+def test_what_retention_deleted_everywhere_is_not_lost() -> None:
+    clean = evidence(replica(0, batch(4, 1, "e"), log_start_offset=4), operations=(PROMISED,))
+
+    assert shown(loss(clean, OBSERVED)) == []
+
+
+def test_the_predicted_side_takes_the_predicted_acknowledgements() -> None:
+    expected = (
+        PredictedProduce(operation="p", acknowledged=True, base_offset=2),
+        PredictedProduce(operation="q", acknowledged=False, base_offset=-1, error="X"),
+    )
+    planted = evidence(
+        replica(0, KEPT, batch(2, 1, "c", "d")),
+        predicted=(replica(0, KEPT, OTHER),),
+        predicted_produces=expected,
+        operations=(PROMISED, replace(PROMISED, operation="q")),
+    )
+
+    (found,) = loss(planted, PREDICTED)
+
+    assert shown([found]) == [("committed-loss", (0,), 2, 3)]
+    assert [one["operation"] for one in found.evidence["operations"]] == ["p"]
+
+
+def test_an_earlier_snapshot_has_lost_nothing_yet() -> None:
+    early = evidence(replica(0, KEPT), operations=(PROMISED,), is_final=False)
+
+    assert shown(loss(early, OBSERVED)) == []

@@ -1,0 +1,186 @@
+from dataclasses import replace
+from typing import Any
+
+from rule_evidence import batch, evidence, replica, shown
+
+from checkers.evidence import OBSERVED, PREDICTED, EarlierReplica, Excuse
+from checkers.rules.backwards import high_watermark_regression, truncated_below_high_watermark
+from checkers.rules.settled import not_settled
+
+BOTH = batch(0, 0, "a", "b")
+MINE = batch(2, 1, "c", "d")
+THEIRS = batch(2, 2, "C", "D", "E")
+
+
+def settled(*reasons: dict[str, Any], state: str = "failed") -> dict[str, Any]:
+    return {"state": state, "bound_s": 20.0, "probes": [], "last_seen": {}, "reasons": [*reasons]}
+
+
+def stopped(broker: int, detail: str = "Error due to") -> dict[str, Any]:
+    return {"kind": "replication-stopped", "broker": broker, "detail": detail}
+
+
+def test_a_cluster_that_converged_has_nothing_stopped() -> None:
+    clean = evidence(replica(0, BOTH), replica(1, BOTH), settle=settled(state="converged"))
+
+    assert shown(not_settled(clean, OBSERVED)) == []
+
+
+def test_a_reason_of_settling_is_a_finding_with_what_differs() -> None:
+    planted = evidence(
+        replica(0, BOTH, MINE), replica(1, BOTH, THEIRS), isr=(0,), settle=settled(stopped(1))
+    )
+
+    (found,) = not_settled(planted, OBSERVED)
+
+    assert shown([found]) == [("replication-stopped", (1,), -1, -1)]
+    assert "Error due to" in found.message
+    assert found.evidence["difference"]["different"] == [[2, 3]]
+    assert found.evidence["difference"]["alone"] == [[4, 4]]
+    assert found.evidence["ends"] == {"0": 4, "1": 5}
+    assert found.evidence["settle"]["bound_s"] == 20.0
+
+
+def test_two_reasons_about_one_broker_are_one_finding() -> None:
+    planted = evidence(
+        replica(0), replica(1), isr=(0,), settle=settled(stopped(1, "one"), stopped(1, "two"))
+    )
+
+    (found,) = not_settled(planted, OBSERVED)
+
+    assert found.evidence["details"] == ["one", "two"]
+
+
+def test_a_reason_that_the_last_snapshot_refutes_is_no_finding() -> None:
+    refuted = evidence(replica(0, BOTH), replica(1, BOTH), settle=settled(stopped(1)))
+
+    assert shown(not_settled(refuted, OBSERVED)) == []
+    assert shown(not_settled(replace(refuted, isr=(0,)), OBSERVED)) == [
+        ("replication-stopped", (1,), -1, -1)
+    ]
+
+
+def test_an_in_sync_replica_that_lacks_the_probe_has_stopped() -> None:
+    planted = evidence(replica(0, BOTH, MINE), replica(1, BOTH), settle=settled(stopped(1)))
+
+    assert shown(not_settled(planted, OBSERVED)) == [("replication-stopped", (1,), -1, -1)]
+
+
+def test_a_leader_that_acknowledges_no_probe_has_stopped() -> None:
+    planted = evidence(
+        replica(0, BOTH), replica(1, BOTH), settle=settled(stopped(0, "probe not acknowledged"))
+    )
+
+    assert shown(not_settled(planted, OBSERVED)) == [("replication-stopped", (0,), -1, -1)]
+
+
+def test_other_kinds_of_reasons_pass_through() -> None:
+    planted = evidence(
+        replica(0),
+        replica(1),
+        settle=settled(
+            {"kind": "fetch-loop", "broker": 1, "detail": "offset 21 asked 400 times"},
+            {"kind": "generation-not-initialised", "broker": 1, "detail": "no LeaderAndIsr"},
+        ),
+    )
+
+    assert shown(not_settled(planted, OBSERVED)) == [
+        ("fetch-loop", (1,), -1, -1),
+        ("generation-not-initialised", (1,), -1, -1),
+    ]
+
+
+def test_a_partition_without_a_leader_is_offline_once_although_two_sources_say_so() -> None:
+    reason = {"kind": "offline-partition", "broker": -1, "detail": "leader -1 for 20 s"}
+    planted = evidence(replica(0), replica(1), leader=-1, settle=settled(reason, state="stalled"))
+
+    assert shown(not_settled(planted, OBSERVED)) == [("offline-partition", (), -1, -1)]
+
+
+def test_a_partition_whose_isr_is_down_is_not_offline_by_kafkas_fault() -> None:
+    down = evidence(replica(0, is_running=False), replica(1), leader=-1, isr=(0,))
+
+    assert shown(not_settled(down, OBSERVED)) == []
+
+
+def test_too_few_in_sync_replicas_are_found_only_if_enough_run() -> None:
+    planted = evidence(replica(0), replica(1), isr=(0,), min_insync_replicas=2)
+    down = evidence(replica(0), replica(1, is_running=False), isr=(0,), min_insync_replicas=2)
+
+    assert shown(not_settled(planted, OBSERVED)) == [("under-min-isr", (), -1, -1)]
+    assert shown(not_settled(down, OBSERVED)) == []
+
+
+def test_a_predicted_fetcher_that_failed_has_stopped_replication() -> None:
+    predicted = (
+        replica(0, fetcher="none"),
+        replica(1, fetcher="failed"),
+        replica(2, fetcher="dead-thread"),
+        replica(3, fetcher="fetching"),
+        replica(4, fetcher="failed", is_running=False),
+    )
+    planted = evidence(replica(0), isr=(0,), predicted=predicted)
+
+    assert shown(not_settled(planted, PREDICTED)) == [
+        ("replication-stopped", (1,), -1, -1),
+        ("replication-stopped", (2,), -1, -1),
+    ]
+
+
+def before(broker: int, *batches: Any, high_watermark: int, leader_epoch: int = 3) -> Any:
+    return EarlierReplica(
+        side=OBSERVED,
+        broker=broker,
+        snapshot="before-healing",
+        leader_epoch=leader_epoch,
+        high_watermarks=(high_watermark,),
+        batches=batches,
+    )
+
+
+def test_a_high_watermark_that_falls_within_one_epoch_is_found() -> None:
+    planted = evidence(replica(0, high_watermarks=(3,)), earlier=(before(0, high_watermark=5),))
+
+    assert shown(high_watermark_regression(planted, OBSERVED)) == [
+        ("high-watermark-regression", (0,), 3, 4)
+    ]
+
+
+def test_a_high_watermark_may_grow_and_may_fall_in_another_epoch() -> None:
+    grown = evidence(replica(0, high_watermarks=(7,)), earlier=(before(0, high_watermark=5),))
+    other = evidence(
+        replica(0, high_watermarks=(3,)), earlier=(before(0, high_watermark=5, leader_epoch=2),)
+    )
+
+    assert shown(high_watermark_regression(grown, OBSERVED)) == []
+    assert shown(high_watermark_regression(other, OBSERVED)) == []
+
+
+def test_what_was_below_the_high_watermark_and_is_gone_was_truncated_below_it() -> None:
+    planted = evidence(replica(1, BOTH, THEIRS), earlier=(before(1, BOTH, MINE, high_watermark=4),))
+
+    assert shown(truncated_below_high_watermark(planted, OBSERVED)) == [
+        ("truncated-below-high-watermark", (1,), 2, 3)
+    ]
+
+
+def test_what_was_above_the_high_watermark_may_go() -> None:
+    clean = evidence(replica(1, BOTH, THEIRS), earlier=(before(1, BOTH, MINE, high_watermark=3),))
+
+    assert shown(truncated_below_high_watermark(clean, OBSERVED)) == []
+
+
+def test_a_disk_that_lost_its_tail_truncated_nothing() -> None:
+    tail = Excuse(kind="lost-tail", broker=1, time=950.0, first_lost_offset=2)
+    planted = evidence(
+        replica(1, BOTH, high_watermarks=(2,)),
+        earlier=(before(1, BOTH, MINE, high_watermark=4),),
+        excuses=(tail,),
+    )
+
+    assert shown(truncated_below_high_watermark(planted, OBSERVED)) == []
+    assert shown(high_watermark_regression(planted, OBSERVED)) == []
+    too_early = replace(planted, excuses=(replace(tail, time=850.0),))
+    assert shown(truncated_below_high_watermark(too_early, OBSERVED)) == [
+        ("truncated-below-high-watermark", (1,), 2, 3)
+    ]

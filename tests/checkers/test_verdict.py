@@ -1,0 +1,210 @@
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_builder import RunBuilder
+
+from checkers.errors import ScenarioDataError
+from checkers.findings import Finding
+from checkers.history import epoch_rounds
+from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
+
+
+def found(kind: str, *brokers: int, first: int = -1, last: int = -1) -> Finding:
+    return Finding(
+        kind=kind,
+        topic="t",
+        partition=0,
+        brokers=brokers,
+        first_offset=first,
+        last_offset=last,
+        message="planted",
+    )
+
+
+DIVERGENCE = found("divergence", 0, 1, first=11, last=20)
+HOLE = found("hole", 1, first=11, last=20)
+LOSS = found("permitted-loss", 0, 1, first=11, last=20)
+NOT_AS_PREDICTED = found("not-as-predicted", 1)
+UNSAFE = {
+    "safe": False,
+    "findings": [{"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20}],
+    "witness": [],
+    "source": "measured",
+}
+SAFE = {"safe": True, "findings": [], "witness": [], "source": "measured"}
+SEEN = Witness(wanted={"round": {"end_offset": 21}}, found=True, seen="a round")
+MISSED = Witness(wanted={"round": {"end_offset": 21}}, found=False, seen="no rounds")
+
+
+def judged(
+    findings: Sequence[Finding],
+    *,
+    predicted: Sequence[Finding] = (),
+    expectation: Mapping[str, Any] | None = None,
+    witnesses: Sequence[Witness] = (),
+    unknown: Unknown | None = None,
+) -> Verdict:
+    return verdict(
+        findings,
+        predicted,
+        expectation=expectation,
+        witnesses=witnesses,
+        unknown=unknown or Unknown(),
+    )
+
+
+def test_a_run_without_findings_conforms_and_is_safe_and_expected() -> None:
+    answer = judged([], expectation=SAFE)
+
+    assert (answer.conforms, answer.safe, answer.expected, answer.unknown) == (
+        True,
+        True,
+        True,
+        None,
+    )
+    assert answer.expectation_from == "scenario"
+
+
+def test_the_expected_finding_and_no_other_is_as_expected() -> None:
+    assert judged([DIVERGENCE], expectation=UNSAFE, witnesses=[SEEN]).expected
+    assert not judged([], expectation=UNSAFE, witnesses=[SEEN]).expected
+    assert not judged([HOLE], expectation=UNSAFE, witnesses=[SEEN]).expected
+    more = judged([DIVERGENCE, HOLE], expectation=UNSAFE, witnesses=[SEEN])
+    assert not more.expected
+    assert more.reason == "found and not expected: hole of t-0 on brokers [1] at 11 to 20"
+
+
+def test_a_finding_at_other_offsets_is_not_the_expected_one() -> None:
+    answer = judged(
+        [found("divergence", 0, 1, first=11, last=15)], expectation=UNSAFE, witnesses=[SEEN]
+    )
+
+    assert (answer.safe, answer.expected) == (False, False)
+    assert "expected and not found: divergence" in answer.reason
+
+
+def test_an_expected_finding_may_name_its_partition() -> None:
+    other = {**UNSAFE, "findings": [UNSAFE["findings"][0] | {"topic": "t", "partition": 1}]}
+
+    assert not judged([DIVERGENCE], expectation=other, witnesses=[SEEN]).expected
+
+
+def test_a_permitted_loss_makes_nothing_unsafe_or_unexpected() -> None:
+    answer = judged([LOSS], expectation=SAFE)
+
+    assert (answer.safe, answer.expected) == (True, True)
+
+
+def test_a_run_that_is_not_as_predicted_is_never_expected() -> None:
+    answer = judged([NOT_AS_PREDICTED], expectation=SAFE)
+
+    assert (answer.conforms, answer.safe, answer.expected) == (False, True, False)
+    assert answer.reason == "the run is not as predicted"
+
+
+def test_red_without_its_witness_is_not_reproduced() -> None:
+    answer = judged([DIVERGENCE], expectation=UNSAFE, witnesses=[MISSED])
+
+    assert (answer.conforms, answer.safe, answer.expected) == (True, False, False)
+    assert answer.reason.startswith("not reproduced")
+
+
+def test_green_without_its_witness_is_unknown() -> None:
+    answer = judged([], expectation=SAFE, witnesses=[SEEN, MISSED])
+
+    assert (answer.conforms, answer.safe, answer.expected) == (True, None, False)
+    assert answer.unknown is not None
+    assert "nothing shows that the mechanism ran" in answer.unknown
+
+
+def test_what_makes_the_run_unknown_answers_neither_question_whatever_was_found() -> None:
+    answer = judged([DIVERGENCE], expectation=UNSAFE, unknown=Unknown(run=("a gate timed out",)))
+
+    assert (answer.conforms, answer.safe, answer.expected) == (None, None, False)
+    assert answer.unknown == "a gate timed out"
+
+
+def test_a_model_that_failed_leaves_safety_answered() -> None:
+    answer = judged([], expectation=SAFE, unknown=Unknown(conformance=("the model failed",)))
+
+    assert (answer.conforms, answer.safe, answer.expected) == (None, True, False)
+
+
+def test_without_an_expectation_the_models_findings_are_expected() -> None:
+    assert judged([DIVERGENCE, LOSS], predicted=[DIVERGENCE]).expected
+    assert judged([DIVERGENCE], predicted=[DIVERGENCE]).expectation_from == "model"
+    assert judged([], predicted=[LOSS]).expected
+    assert not judged([], predicted=[DIVERGENCE]).expected
+    assert not judged([DIVERGENCE], predicted=[]).expected
+
+
+def test_an_expected_finding_without_a_kind_is_refused() -> None:
+    with pytest.raises(ScenarioDataError, match="needs kind and brokers"):
+        judged([], expectation={"safe": True, "findings": [{"brokers": [1]}]})
+
+
+def witnesses(build: RunBuilder, *wanted: Mapping[str, Any]) -> list[bool]:
+    expectation = {"witness": list(wanted)}
+    seen = find_witnesses(expectation, build.run, epoch_rounds(build.run))
+    return [one.found for one in seen]
+
+
+def test_a_round_is_found_by_the_fields_that_are_named(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
+
+    assert witnesses(
+        build,
+        {"round": {"follower": 1, "leader": 0, "end_offset": 21}},
+        {"round": {"answered_epoch": None}},
+        {"round": {"follower": 1, "end_offset": 20}},
+    ) == [True, True, False]
+
+
+def test_a_line_of_a_broker_s_log_is_found_by_its_pattern(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run").server_log(1, "INFO start\nWARN Truncating t-0 to 11\n")
+    build.server_log(2, "")
+
+    assert witnesses(
+        build,
+        {"log": {"broker": 1, "pattern": r"Truncating .* 1\d$"}},
+        {"log": {"pattern": "Truncating"}},
+        {"log": {"broker": 2, "pattern": "Truncating"}},
+        {"log": {"broker": 3, "pattern": "Truncating"}},
+    ) == [True, True, False, False]
+
+
+def test_a_message_at_a_link_is_found_by_its_fields(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
+
+    assert witnesses(
+        build,
+        {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "direction": "response"}},
+        {"link": {"partition": {"topic": "t", "end_offset": 21}}},
+        {"link": {"api": "Fetch"}},
+        {"link": {"partition": {"topic": "t", "end_offset": 22}}},
+    ) == [True, True, False, False]
+
+
+def test_without_links_no_round_is_found(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run")
+
+    assert witnesses(build, {"round": {}}, {"link": {}}) == [False, False]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rounds": {}},
+        {"round": {}, "log": {"pattern": "x"}},
+        {"log": {"broker": 1}},
+        {"log": {"pattern": "("}},
+        {"round": {"end": 21}},
+    ],
+)
+def test_a_witness_of_another_form_is_refused(wrong: Mapping[str, Any], tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
+
+    with pytest.raises(ScenarioDataError, match=r"scenario\.json"):
+        witnesses(build, wrong)
