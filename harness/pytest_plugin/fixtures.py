@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.pytest_plugin.options import settings_of
-from harness.pytest_plugin.shapes import release_for, releases_of, seed_for, shape_of, spec_for
+from harness.pytest_plugin.shapes import (
+    quiet_imports,
+    release_for,
+    releases_of,
+    seed_for,
+    shape_of,
+    spec_for,
+)
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -71,8 +78,9 @@ def kafka_release(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterator[LocalCluster]":
     """A running cluster of this test's own, as `@pytest.mark.kafka_cluster(...)` asks for it."""
-    from clusters.leftovers import new_work_directory
-    from clusters.local import LocalCluster
+    with quiet_imports():
+        from clusters.leftovers import new_work_directory
+        from clusters.local import LocalCluster
 
     settings = settings_of(request.config)
     spec = spec_for(request.node, kafka_release)
@@ -89,7 +97,8 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterat
 @pytest.fixture(scope="session")
 def kafka_cluster_pool(request: pytest.FixtureRequest) -> "Iterator[ClusterPool]":
     """Calls give the running cluster of a `ClusterSpec`; one runs at a time."""
-    from harness.pytest_plugin.shared import ClusterPool
+    with quiet_imports():
+        from harness.pytest_plugin.shared import ClusterPool
 
     pool = ClusterPool(offline=settings_of(request.config).offline, say=say)
     yield pool
@@ -125,7 +134,8 @@ def chaos(
     request: pytest.FixtureRequest, kafka_cluster: "LocalCluster", kafka_release: str
 ) -> "Iterator[Chaos]":
     """A live run on `kafka_cluster`: what is done through it is recorded, replayed and judged."""
-    from harness.pytest_plugin.live import Chaos
+    with quiet_imports():
+        from harness.pytest_plugin.live import Chaos
 
     settings = settings_of(request.config)
     live = Chaos(

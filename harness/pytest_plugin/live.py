@@ -51,7 +51,7 @@ class Chaos:
         self.seed = seed
         self.random = random.Random(seed)
         self._scenario = Scenario(
-            entry=f"pytest-{_short_name(node_id)}",
+            entry=f"pytest-{_short_name(node_id, release)}",
             case="",
             release=release,
             cluster=cluster.spec,
@@ -278,7 +278,7 @@ def _acks(acks: int | str) -> int:
     return known[acks]
 
 
-def _short_name(node_id: str) -> str:
-    """The test's own name, fit for a folder."""
-    name = node_id.rpartition("::")[2]
+def _short_name(node_id: str, release: str) -> str:
+    """The test's own name, fit for a folder; the release is named after it anyway."""
+    name = node_id.rpartition("::")[2].replace(Path(release).name, "")
     return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:_NAME_LENGTH]

@@ -80,11 +80,24 @@ def _properties(live: "Chaos") -> list[tuple[str, object]]:
     ]
 
 
+def stays(keep: str, *, failed: bool, conforms: bool | None, safe: bool | None) -> bool:
+    """Whether a run directory stays after its test.
+
+    With "failed" it stays when the test failed, and also when the run is a surprise whatever the
+    test thought of it: not as predicted, or unknown.
+    """
+    if keep == "failed":
+        return failed or conforms is not True or safe is None
+    return keep == "always"
+
+
 def _keep_or_remove(item: pytest.Item, live: "Chaos") -> str:
     """Returns "yes", or "no" once the run directory is gone."""
+    answers: tuple[bool | None, bool | None] = (None, None)
+    if live.results is not None:
+        answers = (live.results.conforms, live.results.safe)
     keep = settings_of(item.config).keep
-    surprising = live.results is None or not live.results.conforms or live.results.safe is None
-    if keep == "always" or (keep == "failed" and (item.stash.get(_FAILED, False) or surprising)):
+    if stays(keep, failed=item.stash.get(_FAILED, False), conforms=answers[0], safe=answers[1]):
         return "yes"
     latest = live.path.parent / "latest"
     with contextlib.suppress(FileNotFoundError):

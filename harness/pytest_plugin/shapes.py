@@ -1,7 +1,9 @@
 """What cluster a test asks for: its marker, its release, its seed. Imports nothing heavy."""
 
 import secrets
+import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,11 @@ class Shape:
     zookeepers: int = 1
     properties: Mapping[str, str] | None = None
     linked: bool = True
+
+
+def quiet_imports() -> AbstractContextManager[object]:
+    """Silences kafka-python, which warns while it is imported: users turn warnings into errors."""
+    return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
 
 
 def shape_of(node: pytest.Item) -> Shape:
@@ -85,8 +92,9 @@ def spec_for(node: pytest.Item, release: str) -> "ClusterSpec":
         pytest.UsageError: The marker has arguments that do not exist.
         ReleaseError: There is no such cluster.
     """
-    from clusters.spec import ClusterSpec, brokers_of
-    from harness.catalogue.settings import QUICK
+    with quiet_imports():
+        from clusters.spec import ClusterSpec, brokers_of
+        from harness.catalogue.settings import QUICK
 
     shape = shape_of(node)
     ids = tuple(range(shape.brokers))
