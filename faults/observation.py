@@ -1,6 +1,7 @@
 """What ZooKeeper and the process table say of a broker, and the gates that faults share."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,6 +49,26 @@ def observe_broker(cluster: Cluster, broker: int) -> BrokerObservation:
     )
 
 
+def await_registration_gone(
+    cluster: Cluster, broker: int, *, czxid: int, timeout_s: float = 60
+) -> BrokerObservation:
+    """Returns once `/brokers/ids/N` is gone, or is another one than that of `czxid` already.
+
+    A live broker may register again between two looks, so its absence cannot be insisted on.
+
+    Raises:
+        AwaitTimeout: It is still there.
+    """
+    return _await(
+        cluster,
+        broker,
+        lambda seen: seen.czxid != czxid,
+        f"the registration of broker {broker} with czxid {czxid} to go away",
+        "ephemeral znodes go when their session ends: see the logs of ZooKeeper",
+        timeout_s,
+    )
+
+
 def await_unregistered(cluster: Cluster, broker: int, timeout_s: float = 60) -> BrokerObservation:
     """Returns once `/brokers/ids/N` is gone.
 
@@ -71,14 +92,17 @@ def await_registered(
 
     Raises:
         AwaitTimeout: It is not.
+        BrokerExited: Its process ended meanwhile.
     """
     return _await(
         cluster,
         broker,
         lambda seen: seen.czxid is not None and seen.czxid > above_czxid,
         f"broker {broker} to register again with a czxid above {above_czxid}",
-        f"see {cluster.brokers[broker].server_log}",
+        f"see {cluster.brokers[broker].server_log}; a broker that another fault cuts off from "
+        "ZooKeeper cannot register: heal that one first",
         timeout_s,
+        abort=lambda: check_process(cluster.brokers[broker]),
     )
 
 
@@ -101,7 +125,13 @@ def check_process(broker: Broker) -> None:
 
 
 def _await(
-    cluster: Cluster, broker: int, holds: Any, waiting_for: str, remedy: str, timeout_s: float
+    cluster: Cluster,
+    broker: int,
+    holds: Callable[[BrokerObservation], bool],
+    waiting_for: str,
+    remedy: str,
+    timeout_s: float,
+    abort: Callable[[], None] | None = None,
 ) -> BrokerObservation:
     seen = [observe_broker(cluster, broker)]
 
@@ -115,4 +145,5 @@ def _await(
         waiting_for=waiting_for,
         last_seen=lambda: seen[0].to_json(),
         remedy=remedy,
+        abort=abort,
     )

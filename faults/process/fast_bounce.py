@@ -8,8 +8,13 @@ from typing import ClassVar
 from clusters.api import Cluster, Killable, Restartable
 from faults.api import Injection, Journal, broker_able
 from faults.errors import NoEffect
-from faults.observation import await_registered, await_unregistered, observe_broker
-from faults.zookeeper.expire_session import end_session_of
+from faults.observation import observe_broker
+from faults.process.restart import (
+    end_left_session,
+    require_running,
+    start_again,
+    undo_unfinished,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +32,26 @@ class FastBounce:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Bounces, and returns once the broker is registered again and answers."""
+        """Bounces, and returns once the broker is registered again and answers.
+
+        Raises:
+            NoEffect: It has no process, or observation does not show a bounce.
+            BrokerExited, AwaitTimeout: It did not come back.
+        """
         broker = broker_able(cluster, self.broker, Killable, Restartable)
+        require_running(broker, "bounce")
         before = observe_broker(cluster, self.broker)
-        with journal.acting("kill-broker", broker=self.broker):
-            broker.kill()
-        if before.session_id is not None:
-            end_session_of(cluster, before.session_id)
-        await_unregistered(cluster, self.broker)
-        with journal.acting("start-broker", broker=self.broker):
-            broker.start()
-        broker.await_ready()
-        after = await_registered(cluster, self.broker, above_czxid=before.czxid or 0)
+        above_czxid = before.czxid or 0
+        try:
+            with journal.acting("kill-broker", broker=self.broker):
+                broker.kill()
+            journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
+            end_left_session(cluster, journal, before)
+            start_again(cluster, journal, broker, above_czxid=above_czxid)
+        except BaseException:
+            undo_unfinished(cluster, journal, broker, above_czxid=above_czxid)
+            raise
+        after = observe_broker(cluster, self.broker)
         if after.pid == before.pid or after.session_id == before.session_id:
             raise NoEffect(f"broker {self.broker} was not bounced: {before} is still {after}")
-        journal.observed("broker-started", **after.to_json())
         yield Injection(fault="FastBounce", before=before.to_json(), effect=after.to_json())

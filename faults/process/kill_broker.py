@@ -8,8 +8,12 @@ from typing import ClassVar
 from clusters.api import Cluster, Killable, Restartable
 from faults.api import Injection, Journal, broker_able
 from faults.observation import await_unregistered, observe_broker
-from faults.process.restart import start_again
-from faults.zookeeper.expire_session import end_session_of
+from faults.process.restart import (
+    end_left_session,
+    require_running,
+    start_again,
+    undo_unfinished,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,20 +33,29 @@ class KillBroker:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Kills, and returns once the registration is gone; starts it again on leaving."""
+        """Kills, and returns once the registration is gone; starts it again on leaving.
+
+        Raises:
+            NoEffect: It has no process.
+        """
         broker = broker_able(cluster, self.broker, Killable, Restartable)
+        require_running(broker, "kill")
         before = observe_broker(cluster, self.broker)
-        with journal.acting("kill-broker", broker=self.broker):
-            broker.kill()
-        journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
-        if self.end_session and before.session_id is not None:
-            end_session_of(cluster, before.session_id)
-        effect = await_unregistered(cluster, self.broker)
+        above_czxid = before.czxid or 0
+        is_injected = False
         try:
+            with journal.acting("kill-broker", broker=self.broker):
+                broker.kill()
+            journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
+            if self.end_session:
+                end_left_session(cluster, journal, before)
+            effect = await_unregistered(cluster, self.broker)
+            is_injected = True
             yield Injection(
                 fault="KillBroker",
                 before=before.to_json(),
                 effect={"exit_code": broker.exit_code, **effect.to_json()},
             )
         finally:
-            start_again(cluster, journal, broker, above_czxid=before.czxid or 0)
+            heal = start_again if is_injected else undo_unfinished
+            heal(cluster, journal, broker, above_czxid=above_czxid)

@@ -2,15 +2,27 @@
 
 import contextlib
 import socket
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from clusters.api import Cluster, Pausable
+from clusters.api import Broker, Cluster, Pausable
 from clusters.waiting import await_until
 from faults.api import Injection, Journal, broker_able
-from faults.observation import observe_broker
+from faults.errors import NoEffect
+from faults.observation import (
+    BrokerObservation,
+    await_registered,
+    check_process,
+    observe_broker,
+)
+from faults.process.restart import require_running
+
+_STOPPED = "T"
+# Size, API key 18, version 0, correlation id 1, no client id: every release answers it.
+_API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,63 +31,104 @@ class PauseBroker:
 
     Its session ends when it stands still for longer than `zookeeper.session.timeout.ms`, at the
     earliest after two thirds of that. What is in its sockets when it goes on is handled then.
+
+    Attributes:
+        broker: Its id.
+        await_return: Whether leaving waits for the broker to answer and, if its session has
+            ended meanwhile, to register again. A broker that another fault cuts off from
+            ZooKeeper cannot do that.
     """
 
     broker: int
+    await_return: bool = True
 
     lasting: ClassVar[bool] = True
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Pauses, and returns once the process is seen stopped; resumes on leaving."""
+        """Pauses, and returns once the process is seen stopped; resumes on leaving.
+
+        Raises:
+            NoEffect: It has no process, or is paused already.
+        """
         broker = broker_able(cluster, self.broker, Pausable)
+        require_running(broker, "pause")
         before = observe_broker(cluster, self.broker)
-        with journal.acting("pause-broker", broker=self.broker):
-            broker.pause()
+        if _process_state(before.pid) == _STOPPED:
+            raise NoEffect(f"broker {self.broker} is paused already: heal that first")
         try:
-            state = _await_state(broker.pid, stopped=True)
+            with journal.acting("pause-broker", broker=self.broker):
+                broker.pause()
+            state = _await_state(broker, before.pid, stopped=True)
             yield Injection(
                 fault="PauseBroker", before=before.to_json(), effect={"process_state": state}
             )
         finally:
+            # Another process than the one that was paused needs no resuming.
+            if before.pid is not None and broker.pid == before.pid:
+                self._resume(cluster, journal, broker, before)
+
+    def _resume(
+        self, cluster: Cluster, journal: Journal, broker: Broker, before: BrokerObservation
+    ) -> None:
+        try:
+            with journal.acting("resume-broker", broker=self.broker):
+                broker.resume()
+        finally:
+            # Also when the journal fails: a process that stands still outlives the harness.
             if broker.is_running:
-                with journal.acting("resume-broker", broker=self.broker):
-                    broker.resume()
-                _await_state(broker.pid, stopped=False)
-                journal.observed("broker-resumed", **observe_broker(cluster, self.broker).to_json())
+                broker.resume()
+        _await_state(broker, before.pid, stopped=False)
+        after = observe_broker(cluster, self.broker)
+        if self.await_return and before.czxid is not None:
+            _await_answer(broker)
+            after = await_registered(cluster, self.broker, above_czxid=before.czxid - 1)
+        journal.observed("broker-resumed", **after.to_json())
 
 
 def answers(address: str, timeout_s: float) -> bool:
     """Whether something at "host:port" answers an ApiVersions request within the time."""
     host, _, port = address.rpartition(":")
-    request = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
     try:
         with socket.create_connection((host, int(port)), timeout=timeout_s) as connection:
-            connection.sendall(request)
+            connection.sendall(_API_VERSIONS_REQUEST)
             return len(connection.recv(4)) > 0
     except OSError:
         return False
 
 
-def _await_state(pid: int | None, *, stopped: bool) -> str:
+def _await_answer(broker: Broker) -> None:
+    await_until(
+        lambda: answers(broker.client_address, timeout_s=2),
+        timeout_s=60,
+        waiting_for=f"broker {broker.id} to answer at {broker.client_address} after its pause",
+        last_seen=lambda: f"no answer, process state {_process_state(broker.pid)}",
+        remedy=f"see {broker.server_log}",
+        abort=lambda: check_process(broker),
+    )
+
+
+def _await_state(broker: Broker, pid: int | None, *, stopped: bool) -> str:
     """Waits until the kernel calls the process stopped ("T"), or anything else."""
-    if pid is None:
-        return "gone"
     seen = ["?"]
 
     def condition() -> bool:
         seen[0] = _process_state(pid)
-        return (seen[0] == "T") is stopped
+        return (seen[0] == _STOPPED) is stopped
 
     await_until(
         condition,
         timeout_s=10,
         waiting_for=f"process {pid} to be {'stopped' if stopped else 'going on'}",
         last_seen=lambda: f"state {seen[0]}",
+        abort=lambda: check_process(broker),
     )
     return seen[0]
 
 
-def _process_state(pid: int) -> str:
+def _process_state(pid: int | None) -> str:
     """The third field of /proc/PID/stat; the second is in brackets and may hold blanks."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"

@@ -4,7 +4,14 @@ from collections.abc import Mapping
 
 from clusters.api import Broker, Cluster
 from faults.api import Journal
-from faults.observation import await_registered, await_unregistered
+from faults.errors import NoEffect
+from faults.observation import (
+    BrokerObservation,
+    await_registered,
+    await_unregistered,
+    observe_broker,
+)
+from faults.zookeeper.expire_session import end_session_of
 
 
 def start_again(
@@ -18,8 +25,8 @@ def start_again(
 ) -> None:
     """Starts the broker and returns once it is registered with a greater czxid and answers.
 
-    Releases before 2.2 refuse to start while the znode of their former life exists, so this
-    waits for it to go away first.
+    Does nothing if it runs: somebody else has started it. Releases before 2.2 refuse to start
+    while the znode of their former life exists, so this waits for it to go away first.
 
     Raises:
         BrokerExited: The new process ended.
@@ -33,3 +40,45 @@ def start_again(
     broker.await_ready()
     after = await_registered(cluster, broker.id, above_czxid=above_czxid)
     journal.observed("broker-started", **after.to_json())
+
+
+def undo_unfinished(
+    cluster: Cluster, journal: Journal, broker: Broker, *, above_czxid: int
+) -> None:
+    """Makes the broker whole after an injection that was interrupted half-way.
+
+    Its process may run, be about to end on a signal that is on its way, or be stuck in its
+    shutdown. Which of them cannot be told, so it is ended for good and started again.
+    """
+    if broker.is_running:
+        with journal.acting("kill-broker", broker=broker.id):
+            broker.kill()
+    start_again(cluster, journal, broker, above_czxid=above_czxid)
+
+
+def require_running(broker: Broker, what: str) -> None:
+    """Raises NoEffect if there is no process that the fault could act on.
+
+    Args:
+        broker: The broker.
+        what: What the fault would do to it, such as "kill".
+    """
+    if not broker.is_running:
+        raise NoEffect(f"broker {broker.id} has no process to {what}: start it, or heal first")
+
+
+def end_left_session(cluster: Cluster, journal: Journal, before: BrokerObservation) -> None:
+    """Ends the session that a killed broker has left behind, if there is one.
+
+    Raises:
+        NoEffect: ZooKeeper did not let go of it, and the registration is still there.
+    """
+    if before.session_id is None:
+        return
+    try:
+        with journal.acting("expire-session", broker=before.broker):
+            end_session_of(cluster, before.session_id)
+    except NoEffect:
+        # The session of a broker that was cut off may have ended by itself meanwhile.
+        if observe_broker(cluster, before.broker).session_id == before.session_id:
+            raise

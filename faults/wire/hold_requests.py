@@ -3,11 +3,11 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from clusters.api import Cluster
 from clusters.links import ApiKey, Match
-from faults.api import Injection, Journal, links_of
+from faults.api import ACTS, Injection, Journal, broker_able, links_of
 from faults.errors import FaultError
 
 
@@ -53,13 +53,35 @@ class HoldRequests:
         """Installs the rule; what it holds is seen in the handle's `held`; releases on leaving.
 
         Raises:
-            LinkError: The rule cannot be decided for this API.
+            FaultError: No such API, or half a partition.
+            RuleRefused: The rule cannot be decided for this API.
         """
+        for broker in (self.source, self.target):
+            if broker is not None:
+                broker_able(cluster, broker)
         links = links_of(cluster)
+        match = self._match()
+        fields = {name: getattr(self, name) for name in ACTS["hold"]}
+        with contextlib.ExitStack() as healing:
+            with journal.acting("hold", **fields):
+                hold = links.hold(match)
+                # Also when the journal fails; releasing twice does no harm.
+                healing.callback(hold.release)
+            healing.callback(self._release, journal, hold)
+            yield Injection(
+                fault="HoldRequests", effect={"is_held": not hold.is_released}, handle=hold
+            )
+
+    def _match(self) -> Match:
+        if (self.topic is None) != (self.partition is None):
+            raise FaultError(
+                f"hold {self.name!r} names topic {self.topic!r} and partition {self.partition}: "
+                "give both, or neither to hold what concerns any partition"
+            )
         about = None
         if self.topic is not None and self.partition is not None:
             about = (self.topic, self.partition)
-        match = Match(
+        return Match(
             api_keys=frozenset({api_key_named(self.api)}),
             source=self.source,
             target=self.target,
@@ -67,14 +89,9 @@ class HoldRequests:
             fetch_offset_at_least=self.fetch_offset_at_least,
             direction=self.direction,
         )
-        fields = {
-            name: getattr(self, name)
-            for name in ("name", "api", "source", "target", "direction", "topic", "partition")
-        }
-        with journal.acting("hold", **fields, fetch_offset_at_least=self.fetch_offset_at_least):
-            hold = links.hold(match)
-        try:
-            yield Injection(fault="HoldRequests", handle=hold)
-        finally:
-            with journal.acting("release", name=self.name):
-                hold.release()
+
+    def _release(self, journal: Journal, hold: Any) -> None:
+        held = [record.describe() for record in hold.held]
+        with journal.acting("release", name=self.name):
+            hold.release()
+        journal.observed("released", name=self.name, held=held)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from clusters.api import Cluster
 from faults.api import Injection, Journal, broker_able
 from faults.errors import NoEffect
-from faults.observation import await_registered, await_unregistered, observe_broker
+from faults.observation import await_registered, await_registration_gone, observe_broker
 from faults.zookeeper.session import end_session
 
 
@@ -33,20 +33,26 @@ class ExpireSession:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Ends the session, and returns once the registration of before is gone."""
-        broker_able(cluster, self.broker)
+        """Ends the session, and returns once the registration of before is gone.
+
+        Raises:
+            NoEffect: The broker is not registered, or ZooKeeper did not let go of its session.
+        """
+        broker = broker_able(cluster, self.broker)
         before = observe_broker(cluster, self.broker)
         if before.session_id is None or before.czxid is None:
             raise NoEffect(f"broker {self.broker} has no session to end: it is not registered")
-        with journal.acting("expire-session", broker=self.broker):
-            end_session_of(cluster, before.session_id)
-        effect = observe_broker(cluster, self.broker)
-        if effect.czxid == before.czxid:
-            effect = await_unregistered(cluster, self.broker)
+        is_injected = False
         try:
+            with journal.acting("expire-session", broker=self.broker):
+                end_session_of(cluster, before.session_id)
+            effect = await_registration_gone(cluster, self.broker, czxid=before.czxid)
+            is_injected = True
             yield Injection(fault="ExpireSession", before=before.to_json(), effect=effect.to_json())
         finally:
-            if self.await_return and cluster.brokers[self.broker].is_running:
+            # An injection that did not get as far has left the registration as it was.
+            ended = is_injected or observe_broker(cluster, self.broker).czxid != before.czxid
+            if ended and self.await_return and broker.is_running:
                 after = await_registered(cluster, self.broker, above_czxid=before.czxid)
                 journal.observed("broker-registered", **after.to_json())
 

@@ -26,7 +26,11 @@ class MoveController:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Deletes the znode, and returns once the controller epoch has grown."""
+        """Deletes the znode, and returns once the controller epoch has grown.
+
+        Raises:
+            AwaitTimeout: No broker became the controller.
+        """
         before = {"controller": controller(cluster), "controller_epoch": _epoch(cluster)}
         with journal.acting("move-controller"), contextlib.suppress(NoNodeError):
             cluster.zookeeper().delete("/controller")
@@ -42,6 +46,7 @@ class MoveController:
             timeout_s=self.timeout_s,
             waiting_for=f"a controller epoch above {before['controller_epoch']}",
             last_seen=lambda: seen,
+            remedy="only brokers that reach ZooKeeper can be elected; see their server logs",
         )
         yield Injection(fault="MoveController", before=before, effect=seen)
 

@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 from kazoo.exceptions import NodeExistsError, NoNodeError
@@ -13,7 +13,7 @@ from clusters.api import Cluster
 from clusters.client import send
 from clusters.waiting import await_until
 from faults.api import Injection, Journal
-from faults.errors import NoEffect
+from faults.errors import FaultError, NoEffect, NotCapable
 from faults.observation import controller
 
 _ZNODE = "/admin/preferred_replica_election"
@@ -23,9 +23,9 @@ _ZNODE = "/admin/preferred_replica_election"
 class PreferredElection:
     """The controller makes the first replica of the assignment the leader, if it may.
 
-    By the znode that every release with ZooKeeper watches, or by ElectLeaders (KIP-460, 2.4;
-    ElectPreferredLeaders, KIP-183, 2.2), sent to the controller. A leadership stays, so there is
-    nothing to heal.
+    By the znode that every release with ZooKeeper watches, or by API 43 (ElectPreferredLeaders,
+    KIP-183, 2.2; ElectLeaders, KIP-460, 2.4), sent to the controller. A leadership stays, so
+    there is nothing to heal.
 
     Attributes:
         by: "znode", "api", or "" for the znode up to 2.3 and the API from 2.4 on.
@@ -33,7 +33,7 @@ class PreferredElection:
 
     topic: str
     partition: int
-    by: str = ""
+    by: Literal["znode", "api", ""] = ""
     timeout_s: float = 30
 
     lasting: ClassVar[bool] = False
@@ -43,12 +43,21 @@ class PreferredElection:
         """Asks for the election, and returns once the state znode names the preferred replica.
 
         Raises:
-            NoEffect: The controller refused: the preferred replica is dead or not in sync.
+            NotCapable: The controller's release has no such API.
+            NoEffect: The preferred replica leads already, or the controller refused: it is dead
+                or not in sync.
             AwaitTimeout: Nothing happened in time.
         """
-        before, _ = partition_state(cluster, self.topic, self.partition)
+        if self.by not in ("znode", "api", ""):
+            raise FaultError(f"by is {self.by!r}; use 'znode', 'api', or '' to go by the release")
+        before = partition_state(cluster, self.topic, self.partition)[0]
         preferred = self._preferred(cluster)
-        by = self.by or ("api" if _is_at_least(cluster, (2, 4)) else "znode")
+        if before["leader"] == preferred:
+            raise NoEffect(
+                f"broker {preferred}, the preferred replica of {self.topic}-{self.partition}, "
+                f"leads already: {before}"
+            )
+        by = self.by or ("api" if _controller_is_at_least(cluster, (2, 4)) else "znode")
         with journal.acting("preferred-election", topic=self.topic, partition=self.partition):
             if by == "api":
                 self._by_api(cluster)
@@ -62,57 +71,91 @@ class PreferredElection:
         return int(json.loads(data)["partitions"][str(self.partition)][0])
 
     def _by_znode(self, cluster: Cluster) -> None:
+        client = cluster.zookeeper()
         wanted = {
             "version": 1,
             "partitions": [{"topic": self.topic, "partition": self.partition}],
         }
         try:
-            cluster.zookeeper().create(_ZNODE, json.dumps(wanted).encode())
+            client.create(_ZNODE, json.dumps(wanted).encode())
         except NodeExistsError:
             raise NoEffect(f"{_ZNODE} exists: another preferred election goes on") from None
-        await_until(
-            lambda: cluster.zookeeper().exists(_ZNODE) is None,
-            timeout_s=self.timeout_s,
-            waiting_for=f"the controller to remove {_ZNODE}",
-            last_seen=lambda: f"controller {controller(cluster)}",
-        )
+        try:
+            await_until(
+                lambda: client.exists(_ZNODE) is None,
+                timeout_s=self.timeout_s,
+                waiting_for=f"the controller to remove {_ZNODE}",
+                last_seen=lambda: f"controller {controller(cluster)}",
+                remedy="see the controller's server log",
+            )
+        except BaseException:
+            # Otherwise the next controller would hold an election that nobody waits for.
+            with contextlib.suppress(NoNodeError):
+                client.delete(_ZNODE)
+            raise
 
     def _by_api(self, cluster: Cluster) -> None:
         leader = controller(cluster)
         if leader is None:
             raise NoEffect("there is no controller to ask for an election")
+        if not _controller_is_at_least(cluster, (2, 2)):
+            raise NotCapable(
+                f"controller {leader} runs {cluster.brokers[leader].release}, which has no API "
+                "for elections (2.2 and later have): use by='znode'"
+            )
         topics = ElectLeadersRequest.TopicPartitions
         request = ElectLeadersRequest(
             election_type=0,
             topic_partitions=[topics(topic=self.topic, partitions=[self.partition])],
             timeout_ms=int(self.timeout_s * 1000),
         )
-        address = cluster.brokers[leader].client_address
         answer = send(
-            address, request, ElectLeadersResponse, version=1, timeout_s=self.timeout_s + 1
+            cluster.brokers[leader].client_address,
+            request,
+            ElectLeadersResponse,
+            # Version 0 has neither the type of the election nor an error of its own.
+            version=1 if _controller_is_at_least(cluster, (2, 4)) else 0,
+            timeout_s=self.timeout_s + 1,
         )
-        result = answer.replica_election_results[0].partition_result[0]
-        if answer.error_code or result.error_code:
+        errors = [(answer.error_code or 0, None)] + [
+            (result.error_code, result.error_message)
+            for topic in answer.replica_election_results
+            for result in topic.partition_result
+        ]
+        refusals = [f"error {code} ({message})" for code, message in errors if code]
+        if refusals:
             raise NoEffect(
-                f"controller {leader} refused the election with error "
-                f"{answer.error_code or result.error_code}: {result.error_message}"
+                f"controller {leader} refused the election of {self.topic}-{self.partition}: "
+                f"{', '.join(refusals)}"
             )
 
     def _await_leader(self, cluster: Cluster, preferred: int) -> dict[str, Any]:
-        seen: list[dict[str, Any]] = [{}]
+        """Returns the state once it names the preferred replica.
+
+        The controller writes the state before it removes the znode or answers the request, so
+        what is read now is decided; only another member of an ensemble may lag behind.
+        """
+        state: list[dict[str, Any]] = [{}]
 
         def elected() -> bool:
-            seen[0], _ = partition_state(cluster, self.topic, self.partition)
-            return bool(seen[0]["leader"] == preferred)
+            state[0], _ = partition_state(cluster, self.topic, self.partition)
+            if state[0]["leader"] == preferred:
+                return True
+            if preferred not in state[0]["isr"]:
+                raise NoEffect(
+                    f"broker {preferred} was not elected for {self.topic}-{self.partition}: it is "
+                    f"not in the ISR of {state[0]}"
+                )
+            return False
 
         await_until(
             elected,
             timeout_s=self.timeout_s,
             waiting_for=f"broker {preferred} to lead {self.topic}-{self.partition}",
-            last_seen=lambda: seen[0],
-            remedy="a preferred replica that is dead or not in the ISR is not elected",
+            last_seen=lambda: state[0],
+            remedy="a preferred replica that the controller does not see alive is not elected",
         )
-        return seen[0]
+        return state[0]
 
 
 def partition_state(cluster: Cluster, topic: str, partition: int) -> tuple[dict[str, Any], int]:
@@ -129,7 +172,7 @@ def partition_state(cluster: Cluster, topic: str, partition: int) -> tuple[dict[
     return json.loads(data), stat.version
 
 
-def _is_at_least(cluster: Cluster, wanted: tuple[int, ...]) -> bool:
+def _controller_is_at_least(cluster: Cluster, wanted: tuple[int, ...]) -> bool:
     leader = controller(cluster)
     if leader is None:
         return False

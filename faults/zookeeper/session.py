@@ -10,6 +10,7 @@ Library clients are of no use here: connect and close must leave back to back, o
 reconnects in between and takes its session back.
 """
 
+import contextlib
 import socket
 import struct
 
@@ -65,9 +66,11 @@ def end_session(address: tuple[str, int], session_id: int, *, timeout_s: float =
                 f"ZooKeeper at {address[0]}:{address[1]} did not resume session "
                 f"{session_id:#x}: it is gone, or its password is derived in another way"
             )
-        # The server closes the connection once the session is closed in its log.
-        while connection.recv(4096):
-            pass
+        # The server closes the connection once the session is closed in its log. It may do so
+        # by a reset, which tells the same.
+        with contextlib.suppress(ConnectionResetError):
+            while connection.recv(4096):
+                pass
 
 
 def _read_connect_response(connection: socket.socket) -> bytes:

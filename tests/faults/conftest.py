@@ -1,0 +1,94 @@
+"""What the tests of faults share: a cluster that is left as it was found, topics, a journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from replicated_topic import RELEASE, Topic
+
+from clusters.local import LocalCluster
+from clusters.waiting import await_until
+from faults.api import MemoryJournal
+from faults.observation import BrokerObservation, controller, observe_broker
+
+
+def out_of_sync(cluster: LocalCluster) -> dict[str, Any]:
+    """The partitions of which a replica is not in the ISR, and what there is of them."""
+    client = cluster.zookeeper()
+    seen = {}
+    for topic in client.get_children("/brokers/topics"):
+        assigned = json.loads(client.get(f"/brokers/topics/{topic}")[0])["partitions"]
+        for partition, replicas in assigned.items():
+            path = f"/brokers/topics/{topic}/partitions/{partition}/state"
+            state = json.loads(client.get(path)[0]) if client.exists(path) else {"isr": []}
+            if sorted(state["isr"]) != sorted(replicas):
+                seen[f"{topic}-{partition}"] = state
+    return seen
+
+
+def check_left_as_found(cluster: LocalCluster) -> None:
+    """Both brokers up and in sync, broker 0 the controller, no rule at the links."""
+    for broker in cluster.brokers.values():
+        assert broker.is_running
+        assert observe_broker(cluster, broker.id).czxid is not None
+    assert controller(cluster) == 0
+    if cluster.links is not None:
+        board = cluster.links._board
+        assert (board.cuts, board.rules) == ((), ())
+    await_until(
+        lambda: not out_of_sync(cluster),
+        timeout_s=60,
+        waiting_for="every replica to be in sync",
+        last_seen=lambda: out_of_sync(cluster),
+    )
+
+
+@pytest.fixture
+def shared(release_cluster: Callable[[str], LocalCluster]) -> Iterator[Callable[..., LocalCluster]]:
+    """A release's shared cluster, which the test leaves as it found it."""
+    used: list[LocalCluster] = []
+
+    def of(release: str) -> LocalCluster:
+        used.append(release_cluster(release))
+        return used[-1]
+
+    yield of
+    for cluster in used:
+        check_left_as_found(cluster)
+
+
+@pytest.fixture(params=[RELEASE])
+def release(request: pytest.FixtureRequest) -> str:
+    """A parameter, since tests are sorted by it so that each release starts once."""
+    return str(request.param)
+
+
+@pytest.fixture
+def cluster(shared: Callable[[str], LocalCluster], release: str) -> LocalCluster:
+    return shared(release)
+
+
+@pytest.fixture
+def topic(cluster: LocalCluster, request: pytest.FixtureRequest) -> Callable[..., Topic]:
+    """Makes a topic that is named after the test."""
+    made: list[Topic] = []
+
+    def make(*replicas: int, **configuration: str) -> Topic:
+        name = f"{request.node.originalname[:80]}-{id(request.node) % 1_000_000}-{len(made)}"
+        made.append(Topic(cluster, name, list(replicas), **configuration))
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture
+def journal() -> MemoryJournal:
+    return MemoryJournal()
+
+
+@pytest.fixture
+def observe(cluster: LocalCluster) -> Callable[[int], BrokerObservation]:
+    return lambda broker: observe_broker(cluster, broker)

@@ -1,0 +1,107 @@
+"""A topic to break, and what its replicas hold."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+from checkers.segments.directory import read_partition
+from clusters.client import Produced, produce
+from clusters.local import LocalCluster
+from clusters.waiting import await_until
+
+RELEASE = "2.8.2"
+# Not leader, unknown partition, no leader: the broker has not handled the LeaderAndIsr yet.
+_NOT_YET = (3, 5, 6)
+
+
+class Topic:
+    """A new topic with one partition on the brokers named, led by the first of them."""
+
+    def __init__(
+        self, cluster: LocalCluster, name: str, replicas: list[int], **configuration: str
+    ) -> None:
+        self.cluster, self.name, self.replicas = cluster, name, replicas
+        client = cluster.zookeeper()
+        settings = {"version": 1, "config": configuration}
+        client.create(f"/config/topics/{name}", json.dumps(settings).encode(), makepath=True)
+        assignment = {"version": 1, "partitions": {"0": replicas}}
+        client.create(f"/brokers/topics/{name}", json.dumps(assignment).encode())
+        self.await_state(leader=replicas[0], isr=sorted(replicas))
+
+    def state(self) -> dict[str, Any]:
+        client = self.cluster.zookeeper()
+        path = f"/brokers/topics/{self.name}/partitions/0/state"
+        if client.exists(path) is None:
+            return {"isr": []}
+        state: dict[str, Any] = json.loads(client.get(path)[0])
+        return state | {"isr": sorted(state["isr"])}
+
+    def await_state(self, **wanted: Any) -> dict[str, Any]:
+        await_until(
+            lambda: wanted.items() <= self.state().items(),
+            timeout_s=60,
+            waiting_for=f"{self.name} to reach {wanted}",
+            last_seen=self.state,
+        )
+        return self.state()
+
+    def produce(
+        self,
+        broker: int,
+        *values: bytes,
+        acks: int,
+        timeout_s: float = 60,
+        magic: int | None = None,
+        codec: str = "none",
+    ) -> Produced:
+        """One batch; asked again only as long as the broker says that it does not lead yet."""
+
+        if magic is None:
+            magic = 1 if self.cluster.brokers[broker].release.startswith("0.10.") else 2
+
+        def answered() -> Produced | None:
+            answer = produce(
+                self.cluster.brokers[broker].client_address,
+                topic=self.name,
+                partition=0,
+                values=values or (b"a record",),
+                acks=acks,
+                magic=magic,
+                codec=codec,
+                timestamp_ms=1,
+                timeout_s=timeout_s,
+            )
+            return None if answer.error_code in _NOT_YET else answer
+
+        return await_until(
+            answered,
+            timeout_s=60,
+            waiting_for=f"broker {broker} to lead {self.name}",
+            last_seen=self.state,
+        )
+
+    def produce_later(self, broker: int, *, acks: int) -> tuple[threading.Thread, list[Produced]]:
+        answers: list[Produced] = []
+        thread = threading.Thread(target=lambda: answers.append(self.produce(broker, acks=acks)))
+        thread.start()
+        return thread, answers
+
+    def log_end(self, broker: int) -> int:
+        """Where the last batch on the broker's disk ends (exclusive)."""
+        directory = self.cluster.brokers[broker].log_directory / f"{self.name}-0"
+        batches = read_partition(directory, decode_records=False).batches
+        return batches[-1].last_offset + 1 if batches else 0
+
+    def batches(self, broker: int) -> int:
+        directory = self.cluster.brokers[broker].log_directory / f"{self.name}-0"
+        return len(read_partition(directory, decode_records=False).batches)
+
+    def await_log_ends(self, log_end_offset: int) -> None:
+        await_until(
+            lambda: {self.log_end(broker) for broker in self.replicas} == {log_end_offset},
+            timeout_s=60,
+            waiting_for=f"every log of {self.name} to end at {log_end_offset}",
+            last_seen=lambda: {broker: self.log_end(broker) for broker in self.replicas},
+        )

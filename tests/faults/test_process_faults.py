@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from clusters.processes import process_start_time
+from clusters.waiting import await_until
+from faults import (
+    CutLink,
+    CutZooKeeper,
+    ExpireSession,
+    FastBounce,
+    HoldRequests,
+    KillBroker,
+    PauseBroker,
+    StopBroker,
+)
+from faults.errors import NoEffect
+from faults.observation import BrokerObservation
+from faults.process.pause_broker import answers
+from faults.process.restart import start_again
+from faults.zookeeper.expire_session import end_session_of
+
+pytestmark = pytest.mark.cluster
+
+ABSENT = BrokerObservation(broker=1, pid=None, czxid=None, session_id=None, znode=None)
+
+
+def process_state(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def assert_reborn(before, after):
+    """A new process with a new session and a younger registration."""
+    assert after.pid is not None
+    assert after.pid != before.pid
+    assert after.session_id not in (None, before.session_id)
+    assert after.czxid > before.czxid
+
+
+def acts(journal):
+    return [act for act, _ in journal.entries]
+
+
+def test_a_killed_broker_is_gone_and_comes_back_as_another_process(cluster, observe, journal):
+    before, broker = observe(1), cluster.brokers[1]
+    with KillBroker(broker=1).inject(cluster, journal) as injection:
+        assert process_start_time(before.pid) is None
+        assert broker.exit_code == -signal.SIGKILL
+        assert observe(1) == ABSENT
+        assert not answers(broker.client_address, timeout_s=5)
+        assert injection.before == before.to_json()
+        assert injection.effect == {"exit_code": -9, **ABSENT.to_json()}
+    assert_reborn(before, observe(1))
+    assert answers(broker.client_address, timeout_s=5)
+    assert acts(journal) == [
+        "kill-broker",
+        "broker-gone",
+        "expire-session",
+        "start-broker",
+        "broker-started",
+    ]
+
+
+def test_a_killed_broker_whose_session_is_left_alone_is_healed_after_an_exception(
+    cluster, observe, journal
+):
+    before = observe(1)
+    fault = KillBroker(broker=1, end_session=False)
+    seen = []
+
+    def fail_inside():
+        with fault.inject(cluster, journal):
+            seen.append((process_start_time(before.pid), observe(1)))
+            raise LookupError("inside")
+
+    with pytest.raises(LookupError, match="inside"):
+        fail_inside()
+    assert seen == [(None, ABSENT)]
+    assert_reborn(before, observe(1))
+    assert "expire-session" not in acts(journal)
+
+
+def test_a_stopped_broker_ends_cleanly_and_comes_back(cluster, observe, journal):
+    before, broker = observe(1), cluster.brokers[1]
+    mark = broker.log_directory / ".kafka_cleanshutdown"
+    with StopBroker(broker=1).inject(cluster, journal) as injection:
+        assert process_start_time(before.pid) is None
+        assert mark.exists()
+        assert observe(1) == ABSENT
+        # A JVM that was asked to end by SIGTERM says so in its exit code, unlike a killed one.
+        assert injection.effect["exit_code"] in (0, 128 + signal.SIGTERM)
+        # It has closed its session itself, which nobody had to wait for.
+        assert f"Session: {before.session_id:#x} closed" in broker.server_log.read_text()
+    assert_reborn(before, observe(1))
+    assert not mark.exists()
+    assert answers(broker.client_address, timeout_s=5)
+
+
+def test_a_paused_broker_stands_still_and_then_answers_again(cluster, observe, journal):
+    before, broker = observe(1), cluster.brokers[1]
+    with PauseBroker(broker=1).inject(cluster, journal) as injection:
+        assert process_state(before.pid) == "T"
+        assert injection.effect == {"process_state": "T"}
+        assert not answers(broker.client_address, timeout_s=0.3)
+        assert broker.is_running
+    assert process_state(before.pid) != "T"
+    assert answers(broker.client_address, timeout_s=5)
+    assert observe(1) == before
+
+
+def test_a_broker_whose_session_ends_during_its_pause_registers_again_on_healing(
+    cluster, observe, journal
+):
+    before = observe(1)
+    with (
+        PauseBroker(broker=1).inject(cluster, journal),
+        ExpireSession(broker=1, await_return=False).inject(cluster, journal),
+    ):
+        assert observe(1).czxid is None
+        assert process_state(before.pid) == "T"
+    after = observe(1)
+    assert after.pid == before.pid
+    assert after.session_id not in (None, before.session_id)
+    assert after.czxid > before.czxid
+
+
+def test_a_bounced_broker_is_another_process_with_another_session_at_once(
+    cluster, observe, journal
+):
+    before = observe(1)
+    with FastBounce(broker=1).inject(cluster, journal) as injection:
+        after = observe(1)
+        assert process_start_time(before.pid) is None
+        assert_reborn(before, after)
+        assert answers(cluster.brokers[1].client_address, timeout_s=5)
+        assert (injection.before, injection.effect) == (before.to_json(), after.to_json())
+    assert observe(1) == after
+
+
+def test_a_broker_without_a_process_cannot_be_killed_stopped_paused_or_bounced(
+    cluster, observe, journal
+):
+    with KillBroker(broker=1).inject(cluster, journal):
+        for fault, what in (
+            (KillBroker(broker=1), "kill"),
+            (StopBroker(broker=1), "stop"),
+            (PauseBroker(broker=1), "pause"),
+            (FastBounce(broker=1), "bounce"),
+        ):
+            with pytest.raises(NoEffect, match=f"broker 1 has no process to {what}"):
+                fault.inject(cluster, journal).__enter__()
+        with pytest.raises(NoEffect, match="no session to end: it is not registered"):
+            ExpireSession(broker=1).inject(cluster, journal).__enter__()
+        assert observe(1) == ABSENT
+
+
+def test_a_paused_broker_cannot_be_paused_again_and_is_resumed_after_an_exception(
+    cluster, observe, journal
+):
+    before = observe(1)
+    with (
+        pytest.raises(NoEffect, match="broker 1 is paused already"),
+        PauseBroker(broker=1).inject(cluster, journal),
+        PauseBroker(broker=1).inject(cluster, journal),
+    ):
+        pass
+    assert process_state(before.pid) != "T"
+    assert observe(1) == before
+
+
+def test_healing_does_no_harm_to_a_broker_that_died_meanwhile(cluster, observe, journal):
+    before, broker = observe(1), cluster.brokers[1]
+    with contextlib.ExitStack() as stack:
+        for fault in (
+            CutLink(source=0, target=1),
+            HoldRequests(name="fetches", api="Fetch", source=1, target=0),
+            ExpireSession(broker=1),
+            CutZooKeeper(broker=1),
+            PauseBroker(broker=1),
+        ):
+            stack.enter_context(fault.inject(cluster, journal))
+        broker.kill()
+    # It may have registered again between the end of its session and the cut.
+    left = observe(1).session_id
+    if left is not None:
+        end_session_of(cluster, left)
+    assert observe(1) == ABSENT
+    start_again(cluster, journal, broker, above_czxid=before.czxid)
+    assert_reborn(before, observe(1))
+
+
+INTERRUPTED = """
+import json, sys
+from pathlib import Path
+from clusters.local import LocalCluster
+from clusters.spec import ClusterSpec, brokers_of
+from faults import CutLink, CutZooKeeper, HoldRequests, KillBroker
+from faults.api import MemoryJournal
+from faults.errors import NotCapable
+from faults.observation import observe_broker
+
+def say(**what):
+    print(json.dumps(what), flush=True)
+
+spec = ClusterSpec(brokers=brokers_of("2.8.2", (0, 1)), first_broker=0, linked=False)
+with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:
+    journal = MemoryJournal()
+    for fault in (
+        CutLink(source=0, target=1), CutZooKeeper(broker=1), HoldRequests(name="h", api="Fetch")
+    ):
+        try:
+            fault.inject(cluster, journal).__enter__()
+        except NotCapable as error:
+            say(refused=str(error))
+    say(before=observe_broker(cluster, 1).to_json())
+    try:
+        with KillBroker(broker=1).inject(cluster, journal):
+            say(inside=observe_broker(cluster, 1).to_json())
+            sys.stdin.read()
+    except KeyboardInterrupt:
+        say(after=observe_broker(cluster, 1).to_json())
+"""
+
+
+def test_ctrl_c_heals_and_a_cluster_without_links_refuses_faults_that_need_them(tmp_path):
+    harness = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(tmp_path / "work")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert harness.stdout is not None
+    said = {}
+    refusals = []
+    for line in harness.stdout:
+        what = json.loads(line)
+        refusals += [what.pop("refused")] if "refused" in what else []
+        said |= what
+        if "inside" in what:
+            os.kill(harness.pid, signal.SIGINT)
+    assert harness.wait() == 0
+    assert refusals == ["the cluster runs without links: start it with linked=True"] * 3
+    assert (said["inside"]["pid"], said["inside"]["czxid"]) == (None, None)
+    assert said["after"]["pid"] not in (None, said["before"]["pid"])
+    assert said["after"]["czxid"] > said["before"]["czxid"]
+    await_until(
+        lambda: process_start_time(said["after"]["pid"]) is None,
+        timeout_s=30,
+        waiting_for="the restarted broker to end with its harness",
+        last_seen=lambda: process_start_time(said["after"]["pid"]),
+    )

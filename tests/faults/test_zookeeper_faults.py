@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from replicated_topic import RELEASE, Topic
+
+from clusters.links import RuleRefused
+from clusters.local import LocalCluster
+from clusters.spec import ClusterSpec, brokers_of
+from clusters.waiting import await_until
+from faults import CutZooKeeper, ExpireSession, KillBroker, MoveController, PreferredElection
+from faults.api import MemoryJournal
+from faults.errors import FaultError, NoEffect, NotCapable
+from faults.observation import controller, observe_broker
+from faults.zookeeper.activity import packets_received
+
+pytestmark = pytest.mark.cluster
+
+
+def controller_epoch(cluster):
+    return int(cluster.zookeeper().get("/controller_epoch")[0])
+
+
+def prefer(topic, *replicas):
+    """Make another replica the preferred one; the leader stays."""
+    client = topic.cluster.zookeeper()
+    wanted = {"topic": topic.name, "partition": 0, "replicas": list(replicas)}
+    data = json.dumps({"version": 1, "partitions": [wanted]}).encode()
+    client.create("/admin/reassign_partitions", data)
+    await_until(
+        lambda: client.exists("/admin/reassign_partitions") is None,
+        timeout_s=60,
+        waiting_for=f"the replicas of {topic.name} to be {replicas}",
+        last_seen=topic.state,
+    )
+
+
+@pytest.mark.parametrize("style", ["silent", "reset"])
+def test_zookeeper_hears_nothing_of_a_broker_that_is_cut_off_and_hears_of_it_after_healing(
+    cluster, observe, journal, style
+):
+    before = {broker: observe(broker) for broker in (0, 1)}
+
+    def heard(broker):
+        return packets_received(cluster, before[broker].session_id)
+
+    with CutZooKeeper(broker=1, style=style).inject(cluster, journal) as injection:
+        assert injection.effect["is_cut"]
+        at_cut, others = heard(1), sum(heard(0).values())
+        # Two more pings of a broker with the same session timeout: the other would have pinged.
+        await_until(
+            lambda: sum(heard(0).values()) >= others + 2,
+            timeout_s=60,
+            waiting_for="two pings of broker 0",
+            last_seen=lambda: heard(0),
+        )
+        assert heard(1) == at_cut
+        assert not injection.handle.is_healed
+    assert injection.handle.is_healed
+    assert heard(1) not in (at_cut, {})
+    assert [act for act, _ in journal.entries] == [
+        "cut-zookeeper",
+        "heal-zookeeper",
+        "broker-registered",
+    ]
+    after = observe(1)
+    assert (after.pid, after.session_id, after.czxid) == (
+        before[1].pid,
+        before[1].session_id,
+        before[1].czxid,
+    )
+
+
+def test_a_broker_that_is_cut_off_and_expired_serves_on_as_a_zombie_until_it_is_healed(
+    cluster, observe, journal, topic
+):
+    replicas, before = topic(1, 0), observe(1)
+    assert replicas.produce(1, acks=-1).base_offset == 0
+    with (
+        CutZooKeeper(broker=1).inject(cluster, journal),
+        ExpireSession(broker=1, await_return=False).inject(cluster, journal) as injection,
+    ):
+        assert injection.before == before.to_json()
+        epoch = replicas.await_state(leader=0)["leader_epoch"]
+        # Nobody tells broker 1: it acknowledges records as the leader of the epoch before.
+        assert replicas.produce(1, acks=1).base_offset == 1
+        assert epoch > 0
+        now = observe(1)
+        assert (now.pid, now.czxid, now.session_id) == (before.pid, None, None)
+    after = observe(1)
+    assert after.pid == before.pid
+    assert after.session_id not in (None, before.session_id)
+    assert after.czxid > before.czxid
+    replicas.await_state(leader=0, isr=[0, 1])
+
+
+@pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
+def test_faults_of_zookeeper_heal_after_an_exception_and_after_ctrl_c(
+    cluster, observe, journal, error
+):
+    before = observe(1)
+    cuts = []
+
+    def fail_inside():
+        with CutZooKeeper(broker=1).inject(cluster, journal) as cut:
+            cuts.append(cut.handle)
+            with ExpireSession(broker=1, await_return=False).inject(cluster, journal):
+                assert observe(1).czxid is None
+                raise error
+
+    with pytest.raises(error):
+        fail_inside()
+    assert cuts[0].is_healed
+    registered = observe(1)
+    assert registered.czxid > before.czxid
+    with pytest.raises(error), ExpireSession(broker=1).inject(cluster, journal):
+        raise error
+    assert observe(1).czxid > registered.czxid
+
+
+def test_an_unknown_style_of_cut_is_refused(cluster, journal):
+    with pytest.raises(RuleRefused, match="use 'silent' or 'reset'"):
+        CutZooKeeper(broker=1, style="loud").inject(cluster, journal).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("release", "by", "done_by"),
+    [
+        ("0.10.2.2", "", "znode"),
+        ("2.2.2", "api", "api"),
+        (RELEASE, "", "api"),
+        (RELEASE, "znode", "znode"),
+        ("3.9.1", "znode", "znode"),
+        ("3.9.1", "api", "api"),
+    ],
+)
+def test_the_preferred_replica_becomes_the_leader_of_a_new_epoch(cluster, journal, by, done_by):
+    replicas = Topic(cluster, f"preferred-{by}", [0, 1])
+    prefer(replicas, 1, 0)
+    before = replicas.state()
+    assert before["leader"] == 0
+    fault = PreferredElection(topic=replicas.name, partition=0, by=by)
+    with fault.inject(cluster, journal) as injection:
+        after = replicas.state()
+        assert after["leader"] == 1
+        assert after["leader_epoch"] == before["leader_epoch"] + 1
+        assert after["isr"] == [0, 1]
+        assert injection.before["leader_epoch"] == before["leader_epoch"]
+        assert injection.effect["leader_epoch"] == after["leader_epoch"]
+        assert injection.effect["by"] == done_by
+    assert replicas.state() == after
+    assert replicas.produce(1, acks=-1).error_code == 0
+    with pytest.raises(NoEffect, match=r"broker 1, the preferred replica .* leads already"):
+        fault.inject(cluster, journal).__enter__()
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2"])
+def test_an_election_by_request_is_refused_where_no_release_has_it(cluster, journal):
+    replicas = Topic(cluster, "no-api", [0, 1])
+    prefer(replicas, 1, 0)
+    with pytest.raises(NotCapable, match=r"controller 0 runs 0\.10\.2\.2, .* use by='znode'"):
+        PreferredElection(topic="no-api", partition=0, by="api").inject(
+            cluster, journal
+        ).__enter__()
+    assert replicas.state()["leader"] == 0
+
+
+def test_a_preferred_replica_that_is_dead_is_not_elected_and_that_is_said(cluster, journal, topic):
+    replicas = topic(1, 0)
+    with KillBroker(broker=1).inject(cluster, journal):
+        before = replicas.await_state(leader=0, isr=[0])
+        for by, told in (("znode", "it is not in the ISR"), ("api", "refused the election .* err")):
+            fault = PreferredElection(topic=replicas.name, partition=0, by=by)
+            with pytest.raises(NoEffect, match=told):
+                fault.inject(cluster, journal).__enter__()
+        assert cluster.zookeeper().exists("/admin/preferred_replica_election") is None
+        assert replicas.state() == before
+    with pytest.raises(NoEffect, match="does not exist: is the topic created"):
+        PreferredElection(topic="nowhere", partition=0).inject(cluster, journal).__enter__()
+    with pytest.raises(FaultError, match="by is 'magic'"):
+        PreferredElection(topic=replicas.name, partition=0, by="magic").inject(
+            cluster, journal
+        ).__enter__()
+
+
+def test_the_controller_moves_to_a_broker_that_sees_zookeeper_and_its_epoch_grows(cluster, journal):
+    for cut_off, elected in ((0, 1), (1, 0)):
+        before = (controller(cluster), controller_epoch(cluster))
+        with (
+            CutZooKeeper(broker=cut_off).inject(cluster, journal),
+            MoveController().inject(cluster, journal) as injection,
+        ):
+            after = (controller(cluster), controller_epoch(cluster))
+            assert after == (elected, before[1] + 1)
+            assert injection.before == {"controller": before[0], "controller_epoch": before[1]}
+            assert injection.effect == {"controller": after[0], "controller_epoch": after[1]}
+        assert (controller(cluster), controller_epoch(cluster)) == after
+
+
+def test_a_session_of_an_ensemble_is_ended_at_whichever_member_answers(tmp_path):
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (1,)), zookeepers=3)
+    with LocalCluster(spec, work_directory=tmp_path / "ensemble") as ensemble:
+        journal = MemoryJournal()
+        # Each member holds the session at most once; all three are tried as the first to ask.
+        for _ in range(3):
+            members = ensemble._zookeepers
+            members.append(members.pop(0))
+            before = observe_broker(ensemble, 1)
+            with ExpireSession(broker=1).inject(ensemble, journal) as injection:
+                assert injection.effect["czxid"] != before.czxid
+                assert ensemble.brokers[1].pid == before.pid
+            after = observe_broker(ensemble, 1)
+            assert after.session_id not in (None, before.session_id)
+            assert after.czxid > before.czxid
+        (first, *_) = ensemble.zookeeper_members
+        first.child.kill()
+        before = observe_broker(ensemble, 1)
+        with ExpireSession(broker=1).inject(ensemble, journal):
+            pass
+        assert observe_broker(ensemble, 1).czxid > before.czxid
