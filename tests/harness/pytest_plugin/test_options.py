@@ -1,0 +1,297 @@
+"""Options, their twins, markers and multiplication; no cluster is started here."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.pytest_plugin.options import Settings, settings_of
+
+pytest_plugins = ("pytester",)
+
+_ENVIRONMENT = (
+    "KCHAOS_KAFKA_RELEASE",
+    "KCHAOS_KAFKA_DRIVER",
+    "KCHAOS_RUNS_DIR",
+    "KCHAOS_KEEP",
+    "KCHAOS_SEED",
+    "KCHAOS_OFFLINE",
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_outer_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in _ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+
+
+def _settings(pytester: pytest.Pytester, *arguments: str) -> Settings:
+    return settings_of(pytester.parseconfigure(*arguments))
+
+
+def test_without_any_setting_the_defaults_hold(pytester: pytest.Pytester) -> None:
+    assert _settings(pytester) == Settings(
+        releases=(),
+        driver="local",
+        runs_directory=pytester.path / "kchaos-runs",
+        keep="failed",
+        seed=None,
+        offline=False,
+    )
+
+
+def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
+    pytester.makeini(
+        """
+        [pytest]
+        kafka_release = 1.1.1 2.0.1
+        kafka_driver = local
+        kchaos_runs_dir = evidence
+        kchaos_keep = always
+        kchaos_seed = 7
+        kchaos_offline = true
+        """
+    )
+    assert _settings(pytester) == Settings(
+        releases=("1.1.1", "2.0.1"),
+        driver="local",
+        runs_directory=pytester.path / "evidence",
+        keep="always",
+        seed=7,
+        offline=True,
+    )
+
+
+def test_a_toml_list_gives_releases(pytester: pytest.Pytester) -> None:
+    pytester.makepyprojecttoml('[tool.pytest.ini_options]\nkafka_release = ["1.1.1", "2.0.1"]\n')
+    assert _settings(pytester).releases == ("1.1.1", "2.0.1")
+
+
+def test_the_environment_comes_before_the_ini_file(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\nkafka_release = 1.1.1\nkchaos_keep = always\nkchaos_seed = 7\n")
+    monkeypatch.setenv("KCHAOS_KAFKA_RELEASE", "2.0.1, 2.1.1")
+    monkeypatch.setenv("KCHAOS_KEEP", "never")
+    monkeypatch.setenv("KCHAOS_SEED", "0")
+    monkeypatch.setenv("KCHAOS_OFFLINE", "yes")
+    settings = _settings(pytester)
+    assert settings.releases == ("2.0.1", "2.1.1")
+    assert (settings.keep, settings.seed, settings.offline) == ("never", 0, True)
+
+
+def test_the_command_line_comes_before_the_environment(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\nkafka_release = 1.1.1\nkchaos_keep = always\n")
+    monkeypatch.setenv("KCHAOS_KAFKA_RELEASE", "2.0.1")
+    monkeypatch.setenv("KCHAOS_KEEP", "never")
+    monkeypatch.setenv("KCHAOS_SEED", "1")
+    monkeypatch.setenv("KCHAOS_RUNS_DIR", "from-environment")
+    settings = _settings(
+        pytester,
+        "--kafka-release=2.8.2",
+        "--kafka-release=3.9.1",
+        "--kchaos-keep=failed",
+        "--kchaos-seed=2",
+        "--kchaos-runs-dir=typed",
+        "--kchaos-offline",
+    )
+    assert settings.releases == ("2.8.2", "3.9.1")
+    assert (settings.keep, settings.seed, settings.offline) == ("failed", 2, True)
+    assert settings.runs_directory == pytester.path / "typed"
+
+
+def test_a_typed_folder_is_beside_the_caller_and_one_from_the_ini_file_beside_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\nkchaos_runs_dir = evidence\n")
+    below = pytester.mkdir("below")
+    monkeypatch.chdir(below)
+    root = f"--rootdir={pytester.path}"
+    assert _settings(pytester, root).runs_directory == pytester.path / "evidence"
+    assert _settings(pytester, root, "--kchaos-runs-dir=x").runs_directory == below / "x"
+
+
+@pytest.mark.parametrize(
+    ("ini", "said"),
+    [
+        ("kchaos_keep = sometimes", "*kchaos_keep in *tox.ini is 'sometimes'; it must be never*"),
+        ("kchaos_seed = many", "*kchaos_seed in *tox.ini is 'many'; it must be a whole number*"),
+        ("kafka_driver = cloud", "*kafka_driver in *tox.ini is 'cloud'; it must be local*"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_place(
+    pytester: pytest.Pytester, ini: str, said: str
+) -> None:
+    pytester.makeini(f"[pytest]\n{ini}\n")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
+
+
+def test_a_bad_value_in_the_environment_names_the_variable(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_OFFLINE", "perhaps")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*KCHAOS_OFFLINE in the environment is 'perhaps'; it must be *"])
+
+
+def test_the_markers_are_known_under_strict_markers(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_cluster(release="1.1.1", brokers=3)
+        @pytest.mark.chaos_seed(3)
+        def test_x():
+            pass
+        """
+    )
+    pytester.runpytest("--strict-markers").assert_outcomes(passed=1)
+    pytester.runpytest("--markers").stdout.fnmatch_lines(
+        ["@pytest.mark.kafka_cluster(release=*", "@pytest.mark.chaos_seed(n)*"]
+    )
+
+
+def test_an_unknown_argument_of_the_marker_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_cluster(broker=3)
+        def test_x(kafka_cluster):
+            pass
+        """
+    )
+    result = pytester.runpytest()
+    assert result.ret != pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(
+        ["*kafka_cluster does not take broker; it takes release, brokers, zookeepers, *"]
+    )
+
+
+_RELEASES = """
+import pytest
+
+def test_plain(chaos):
+    pass
+
+def test_without_kafka():
+    pass
+
+@pytest.mark.kafka_cluster(release="1.1.1")
+def test_about_one(kafka_cluster):
+    pass
+
+@pytest.mark.kafka_cluster(release=("2.0.0", "2.0.1"))
+def test_about_two(zookeeper):
+    pass
+
+@pytest.mark.parametrize("kafka_release", ["0.10.2.2"], indirect=True)
+def test_by_hand(shared_kafka_cluster):
+    pass
+"""
+
+
+def _collected(pytester: pytest.Pytester, *arguments: str) -> list[str]:
+    result = pytester.runpytest("--collect-only", "-q", *arguments)
+    assert result.ret == pytest.ExitCode.OK
+    return [line.partition("::")[2] for line in result.outlines if "::" in line]
+
+
+def test_a_test_that_uses_kafka_runs_once_on_each_release(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_RELEASES)
+    distribution = pytester.mkdir("kafka-patched")
+    assert _collected(
+        pytester, "--kafka-release=2.1.1", f"--kafka-release={distribution}", "-k", "not _two"
+    ) == [
+        "test_plain[2.1.1]",
+        "test_plain[kafka-patched]",
+        "test_without_kafka",
+        "test_about_one",
+        "test_by_hand[0.10.2.2]",
+    ]
+
+
+def test_without_a_release_option_only_the_marker_multiplies(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_RELEASES)
+    assert _collected(pytester) == [
+        "test_plain",
+        "test_without_kafka",
+        "test_about_one",
+        "test_about_two[2.0.0]",
+        "test_about_two[2.0.1]",
+        "test_by_hand[0.10.2.2]",
+    ]
+
+
+def test_tests_that_share_a_cluster_follow_each_other(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_a(shared_kafka_cluster):
+            pass
+
+        def test_b():
+            pass
+
+        @pytest.mark.kafka_cluster(brokers=1)
+        def test_c(shared_kafka_cluster):
+            pass
+
+        def test_d(shared_kafka_cluster):
+            pass
+        """
+    )
+    assert _collected(pytester) == ["test_a", "test_d", "test_b", "test_c"]
+    assert _collected(pytester, "--kafka-release=1.1.1", "--kafka-release=2.0.1") == [
+        "test_a[1.1.1]",
+        "test_d[1.1.1]",
+        "test_a[2.0.1]",
+        "test_d[2.0.1]",
+        "test_b",
+        "test_c[1.1.1]",
+        "test_c[2.0.1]",
+    ]
+
+
+def test_a_line_about_kchaos_is_printed_only_when_a_test_uses_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_RELEASES)
+    arguments = ("--collect-only", "--kchaos-seed=5")
+    used = pytester.runpytest(*arguments)
+    used.stdout.fnmatch_lines(
+        ["kchaos: 5 tests use Kafka (local; releases: *; seed: 5); runs go *"]
+    )
+    unused = pytester.runpytest(*arguments, "-k", "without_kafka")
+    unused.stdout.no_fnmatch_line("kchaos:*tests use Kafka*")
+
+
+_UNRELATED = """
+import sys
+
+def test_unrelated():
+    heavy = {"kafka", "kazoo", "docker", "pyspark", "pyarrow", "jinja2", "click", "cramjam",
+             "jgo", "clusters", "faults", "checkers"}
+    assert heavy & set(sys.modules) == set()
+    assert "harness.pytest_plugin.fixtures" in sys.modules
+"""
+
+
+def test_an_unrelated_run_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_UNRELATED)
+    pytester.runpytest_subprocess("--strict-markers", "-W", "error").assert_outcomes(passed=1)
+
+
+def test_a_project_with_packages_of_the_same_names_keeps_its_tests(
+    pytester: pytest.Pytester,
+) -> None:
+    package = pytester.mkpydir("harness")
+    Path(package, "own.py").write_text("VALUE = 1\n")
+    pytester.makepyfile("from harness.own import VALUE\n\ndef test_own():\n    assert VALUE == 1\n")
+    # `python -m pytest` puts the working directory first, as such projects run it.
+    result = pytester.runpython_c("import pytest, sys; sys.exit(pytest.main(['-q']))")
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*kchaos has no fixtures and options here: *'harness'*"])
