@@ -152,7 +152,6 @@ class PartitionEvidence:
         run: The run's name.
         snapshot: The snapshot's label.
         snapshot_time: Seconds since the epoch.
-        previous_time: The same of the snapshot before; 0 without one.
         is_final: Whether this is the snapshot after settling.
         leader: From the state znode, -1 for none; the ISR and the epoch likewise.
         replicas: As they are on disk: every assigned replica, and every other that has files.
@@ -170,7 +169,6 @@ class PartitionEvidence:
     partition: int
     snapshot: str
     snapshot_time: float
-    previous_time: float = 0.0
     is_final: bool
     leader: int
     leader_epoch: int

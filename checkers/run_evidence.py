@@ -147,7 +147,6 @@ def _context(
         partition=about.partition,
         snapshot=label,
         snapshot_time=snapshot["time"],
-        previous_time=before["time"] if before is not None else 0.0,
         is_final=bool(snapshot["is_final"]),
         leader=state["leader"],
         leader_epoch=state["leader_epoch"],

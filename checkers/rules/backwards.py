@@ -1,5 +1,6 @@
 """What went backwards between two snapshots: high watermarks, and logs below them."""
 
+import math
 from collections.abc import Iterator
 
 from checkers.evidence import (
@@ -17,16 +18,16 @@ def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterat
     """Yields a finding for each replica whose high watermark fell within one leader epoch.
 
     **Verifies**: the checkpoints of two snapshots that follow each other in the same leader epoch,
-    with no lost tail between them; predicted, only what falls whichever value it had.
+    unless an excuse (see below) covers the fall; predicted, only what falls whichever value it had.
     **Does not verify**: anything in memory; what fell and rose again between the snapshots.
     """
     for before, now in _pairs(evidence, side):
-        if before.leader_epoch != evidence.leader_epoch or _is_excused(evidence, now.broker):
+        if before.leader_epoch != evidence.leader_epoch:
             continue
         if not before.high_watermarks or not now.high_watermarks:
             continue
         earlier, later = min(before.high_watermarks), max(now.high_watermarks)
-        if later < earlier:
+        if later < earlier and later < _excused_from(evidence):
             yield evidence.finding(
                 "high-watermark-regression",
                 brokers=(now.broker,),
@@ -42,20 +43,22 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
     """Yields a finding for each range below a replica's high watermark that it cut from its log.
 
     **Verifies**: that each batch which a replica had below its checkpointed high watermark is there
-    one snapshot later, unless its log start passed it, its disk lost its tail, or an unclean
-    election came between.
+    one snapshot later, unless its log start passed it. After an unclean election anything may be
+    cut, and after a disk lost its tail, whatever lay in that tail: on other replicas too, since
+    they follow the one that lost it.
     **Does not verify**: what was cut and fetched again between two snapshots, byte for byte.
     """
     for before, now in _pairs(evidence, side):
-        if not before.high_watermarks or _is_excused(evidence, now.broker):
+        if not before.high_watermarks:
             continue
         high_watermark = min(before.high_watermarks)
+        excused_from = _excused_from(evidence)
         still = {_identity(batch) for batch in now.batches}
         cut = [
             batch
             for batch in before.batches
             if batch.last_offset < high_watermark
-            and batch.base_offset >= now.log_start_offset
+            and now.log_start_offset <= batch.base_offset < excused_from
             and _identity(batch) not in still
         ]
         for first, last in merged((batch.base_offset, batch.last_offset) for batch in cut):
@@ -83,11 +86,15 @@ def _pairs(
             yield before, replicas[before.broker]
 
 
-def _is_excused(evidence: PartitionEvidence, broker: int) -> bool:
-    return any(
-        evidence.previous_time <= excuse.time <= evidence.snapshot_time
-        and (excuse.kind == "unclean-election" or excuse.broker == broker)
-        for excuse in evidence.excuses
+def _excused_from(evidence: PartitionEvidence) -> float:
+    """The lowest offset that a fault or an unclean election has put at risk so far."""
+    return min(
+        (
+            excuse.first_lost_offset if excuse.kind == "lost-tail" else 0
+            for excuse in evidence.excuses
+            if excuse.time <= evidence.snapshot_time
+        ),
+        default=math.inf,
     )
 
 

@@ -52,7 +52,6 @@ def evidence(*replicas: ReplicaEvidence, **fields: Any) -> PartitionEvidence:
             "partition": 0,
             "snapshot": "final",
             "snapshot_time": 1000.0,
-            "previous_time": 900.0,
             "is_final": True,
             "leader": 0,
             "leader_epoch": 3,

@@ -3,7 +3,7 @@ from typing import Any
 
 from rule_evidence import batch, evidence, replica, shown
 
-from checkers.evidence import OBSERVED, PREDICTED, EarlierReplica, Excuse
+from checkers.evidence import OBSERVED, PREDICTED, EarlierReplica, Excuse, PartitionEvidence
 from checkers.rules.backwards import high_watermark_regression, truncated_below_high_watermark
 from checkers.rules.settled import not_settled
 
@@ -170,17 +170,33 @@ def test_what_was_above_the_high_watermark_may_go() -> None:
     assert shown(truncated_below_high_watermark(clean, OBSERVED)) == []
 
 
-def test_a_disk_that_lost_its_tail_truncated_nothing() -> None:
-    tail = Excuse(kind="lost-tail", broker=1, time=950.0, first_lost_offset=2)
-    planted = evidence(
+def lost_tail(first_lost_offset: int, *, time: float = 950.0) -> Excuse:
+    return Excuse(kind="lost-tail", broker=0, time=time, first_lost_offset=first_lost_offset)
+
+
+UNCLEAN = Excuse(kind="unclean-election", broker=0, time=950.0, leader_epoch=2)
+
+
+def cut(*excuses: Excuse) -> PartitionEvidence:
+    """Broker 1 has cut offsets 2 and 3, below its high watermark, which fell from 4 to 2."""
+    return evidence(
         replica(1, BOTH, high_watermarks=(2,)),
         earlier=(before(1, BOTH, MINE, high_watermark=4),),
-        excuses=(tail,),
+        excuses=excuses,
     )
 
-    assert shown(truncated_below_high_watermark(planted, OBSERVED)) == []
-    assert shown(high_watermark_regression(planted, OBSERVED)) == []
-    too_early = replace(planted, excuses=(replace(tail, time=850.0),))
-    assert shown(truncated_below_high_watermark(too_early, OBSERVED)) == [
-        ("truncated-below-high-watermark", (1,), 2, 3)
-    ]
+
+def test_a_tail_that_a_disk_lost_may_be_cut_on_every_replica() -> None:
+    for excuse in (lost_tail(2), lost_tail(0), UNCLEAN):
+        assert shown(truncated_below_high_watermark(cut(excuse), OBSERVED)) == []
+        assert shown(high_watermark_regression(cut(excuse), OBSERVED)) == []
+
+
+def test_an_excuse_for_other_offsets_or_a_later_one_excuses_nothing() -> None:
+    for excuse in (lost_tail(4), lost_tail(2, time=1001.0)):
+        assert shown(truncated_below_high_watermark(cut(excuse), OBSERVED)) == [
+            ("truncated-below-high-watermark", (1,), 2, 3)
+        ]
+        assert shown(high_watermark_regression(cut(excuse), OBSERVED)) == [
+            ("high-watermark-regression", (1,), 2, 3)
+        ]
