@@ -10,7 +10,7 @@ from harness.report.lanes import Lane, Span, lane_of, ticks
 from harness.report.replicas import PartitionView, ReplicaView
 
 _ROOM = 1.04
-_WIDE, _NARROW = 13.0, 3.6
+_WIDE, _NARROW, _THIN = 13.0, 3.6, 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,14 +19,18 @@ class DrawnLane:
 
     Attributes:
         side: "predicted" or "on disk".
-        note: Log end offset and high watermark in words, and what was joined.
+        differences: Stretches that the other side does not hold in the same way.
+        note: Log end offset and high watermark in words.
+        joined: How many batches were drawn as how many stretches; "" if none was joined.
         high_watermarks: Where they are, in percent.
         log_end_offset: Where it is, in percent.
     """
 
     side: str
     boxes: tuple[Box, ...]
+    differences: tuple[Box, ...]
     note: str
+    joined: str
     high_watermarks: tuple[float, ...]
     log_end_offset: float
     description: str
@@ -149,13 +153,14 @@ def _lanes(replica: ReplicaView, place: Any) -> list[DrawnLane]:
         elif replica.found is not None and replica.found.high_watermark is not None:
             marks = (replica.found.high_watermark,)
         note = note_of(replica, side)
-        if lane.joined:
-            note += f"; {lane.batches} batches, drawn joined as {len(lane.spans)} stretches"
+        joined = f"{side}: {lane.batches} batches, drawn joined as {len(lane.spans)} stretches"
         drawn.append(
             DrawnLane(
                 side=side,
                 boxes=tuple(_box(span, place) for span in lane.spans),
+                differences=tuple(_differences(lane, place)),
                 note=note,
+                joined=joined if lane.joined else "",
                 high_watermarks=tuple(place(mark) for mark in marks[:4]),
                 log_end_offset=place(holder.log_end_offset),
                 description=f"broker {replica.broker}, {side}: {lane.batches} batches, {note}",
@@ -190,8 +195,26 @@ def _box(span: Span, place: Any) -> Box:
         width=width,
         label=label,
         title=f"offsets {offsets_of(span)}, {what}{count}{differs}",
-        style=f"{style_of_epoch(span.leader_epoch)}{' differs' if span.differs else ''}",
+        style=style_of_epoch(span.leader_epoch)
+        + (" differs" if span.differs else "")
+        + (" thin" if width < _THIN else ""),
     )
+
+
+def _differences(lane: Lane, place: Any) -> list[Box]:
+    """One box for each run of neighbours that differ."""
+    stretches: list[tuple[int, int]] = []
+    for span in lane.spans:
+        if not span.differs:
+            continue
+        if stretches and stretches[-1][1] + 1 == span.first_offset:
+            stretches[-1] = (stretches[-1][0], span.last_offset)
+        else:
+            stretches.append((span.first_offset, span.last_offset))
+    return [
+        Box(x=place(first), width=max(_THIN, round(place(last + 1) - place(first), 3)))
+        for first, last in stretches
+    ]
 
 
 def marks_on(

@@ -15,7 +15,7 @@ from harness.report.replicas import PartitionView, ReplicaView, partition_views
 from harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
 from harness.report.timeline import Moment, faults_of, moments, story_of, writes_of
 
-MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS = 30, 40, 80, 12
+MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS = 30, 24, 80, 12
 """More than this of a kind is cut short, and the text says so."""
 
 _RESET = "\x1b[0m"
@@ -167,9 +167,7 @@ def _replica(paper: _Paper, loaded: Loaded, view: PartitionView, replica: Replic
     paper.add(f"broker {replica.broker}{role}", indent=2)
     for side, lane in lanes:
         spans = join_equal(lane.spans)
-        shown = " | ".join(_span(span) for span in spans[:MOST_SPANS]) or "empty"
-        if len(spans) > MOST_SPANS:
-            shown += f" | … {len(spans) - MOST_SPANS} more stretches"
+        shown = " | ".join(_shown(spans)) or "empty"
         note = note_of(replica, "on disk" if side == "as predicted" else side)
         style = "no" if any(span.differs or span.is_hole for span in spans) else ""
         paper.add(f"{side + ':':<14}{shown}", indent=4, hang=14, style=style)
@@ -178,6 +176,21 @@ def _replica(paper: _Paper, loaded: Loaded, view: PartitionView, replica: Replic
         paper.add(f"{'':<14}^ {mark['kind']} {offsets_text(mark)}", indent=4, style="no")
     for problem in replica.found.problems if replica.found else ():
         paper.add(problem, indent=4, style="unknown")
+
+
+def _shown(spans: Sequence[Span]) -> Iterator[str]:
+    """The spans; of many, both ends and what is odd, and how many are left out between."""
+    odd = [n for n, span in enumerate(spans) if span.differs or span.is_hole]
+    edge = MOST_SPANS // 4
+    kept = set(range(len(spans)))
+    if len(spans) > MOST_SPANS:
+        kept = {*range(edge), *range(len(spans) - edge, len(spans)), *odd[: MOST_SPANS // 2]}
+    before = -1
+    for number in sorted(kept):
+        if number > before + 1:
+            yield f"({number - before - 1} more)"
+        yield _span(spans[number])
+        before = number
 
 
 def _span(span: Span) -> str:

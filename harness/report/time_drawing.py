@@ -48,6 +48,7 @@ def draw_time(
     ended_at: float,
 ) -> DrawnTime:
     """The overview above the list of moments."""
+    ended_at = max([ended_at, *(moment.time for moment in moments)])
     axis = time_axis([moment.time for moment in moments] + [ended_at])
     shades = tuple(
         Box(

@@ -36,14 +36,17 @@ class Verdict:
 
 _WORDS = {
     "conforms": (
+        "conformance ",
         {"yes": "conforms", "no": "does not conform"},
         "Did the real replicas do what the model of this release predicts?",
     ),
     "safe": (
+        "safety ",
         {"yes": "safe", "no": "unsafe"},
         "Do in-sync replicas agree, is every promised record there, does replication go on?",
     ),
     "expected": (
+        "expectation ",
         {"yes": "as expected", "no": "not expected"},
         "Is this what the scenario, or else the model, says of this release?",
     ),
@@ -56,12 +59,12 @@ def verdicts(loaded: Loaded) -> tuple[Verdict, ...]:
 
 
 def _verdict(loaded: Loaded, question: str) -> Verdict:
-    words, meaning = _WORDS[question]
+    noun, words, meaning = _WORDS[question]
     answer: Answer = "none"
     if loaded.judgement is not None:
         value = loaded.results.get(question)
         answer = "unknown" if value is None else ("yes" if value else "no")
-    spoken = words.get(answer, "unknown" if answer == "unknown" else "not judged")
+    spoken = words.get(answer, f"{noun}{'unknown' if answer == 'unknown' else 'not judged'}")
     return Verdict(question=question, answer=answer, words=spoken, meaning=meaning)
 
 
@@ -70,10 +73,7 @@ def headline(loaded: Loaded) -> str:
     if loaded.judgement is None:
         return "not judged yet"
     conforms, safe, expected = verdicts(loaded)
-    said = [
-        f"{each.question}: unknown" if each.answer == "unknown" else each.words
-        for each in (conforms, safe)
-    ]
+    said = [conforms.words, safe.words]
     if conforms.answer == safe.answer == "unknown":
         said = ["unknown"]
     return f"{', '.join(said)}; {expected.words}"

@@ -85,7 +85,10 @@ def test_the_title_names_the_run_and_the_verdict(tmp_path: Path) -> None:
     [
         ({"conforms": True, "safe": True}, ["conforms", "safe", "as expected"]),
         ({"conforms": False, "expected": False}, ["does not conform", "unsafe", "not expected"]),
-        ({"conforms": None, "safe": True, "expected": False}, ["unknown", "safe", "not expected"]),
+        (
+            {"conforms": None, "safe": True, "expected": False},
+            ["conformance unknown", "safe", "not expected"],
+        ),
     ],
 )
 def test_each_answer_is_said_in_words_and_by_a_sign(
@@ -97,7 +100,7 @@ def test_each_answer_is_said_in_words_and_by_a_sign(
         r'class="symbol" aria-hidden="true">(.)</span><span><strong>(.*?)</strong>', render(run)
     )
 
-    signs = {"conforms": "✓", "safe": "✓", "as expected": "✓", "unknown": "?"}
+    signs = {"conforms": "✓", "safe": "✓", "as expected": "✓", "conformance unknown": "?"}
     assert found == [(signs.get(word, "✗"), word) for word in words]
 
 
@@ -125,6 +128,7 @@ def test_what_differs_from_the_prediction_is_hatched_on_both_lanes(tmp_path: Pat
         ("e1", "offsets 2-3, leader epoch 1; the other side does not have the same"),
         ("e2", "offsets 2-3, leader epoch 2; the other side does not have the same"),
     ]
+    assert html.count('class="difference"') == 2
     assert html.count('<tr class="differs">') == 1  # the epoch cache's entry 2
 
 
@@ -132,7 +136,7 @@ def test_nothing_is_hatched_where_prediction_and_disk_agree(tmp_path: Path) -> N
     page = Page(render(judged(tmp_path / "run")))
 
     assert page.with_class("box", "e2")
-    assert page.with_class("box", "differs") == []
+    assert page.with_class("difference") == []
 
 
 def test_a_hole_is_drawn_and_named(tmp_path: Path) -> None:
