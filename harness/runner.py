@@ -6,7 +6,6 @@ import platform
 import shlex
 import shutil
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -186,18 +185,7 @@ def _record_links(now: Play) -> None:
     links = now.cluster.links
     if links is None:
         return
-    written: set[int] = set()
-    lock = threading.Lock()
-
-    def write(record: Any) -> None:
-        with lock:
-            if record.sequence not in written:
-                written.add(record.sequence)
-                now.run.append("links.jsonl", record.to_json())
-
-    links.set_sink(write)
-    for record in links.log():
-        write(record)
+    links.set_sink(lambda record: now.run.append("links.jsonl", record.to_json()), since=1)
 
 
 def _new_run(

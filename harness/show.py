@@ -61,7 +61,7 @@ def table_text(results: Sequence[Results]) -> str:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("release", "case", "predicted", "observed", "conforms", "safe"):
         table.add_column(name, overflow="fold")
     table.add_column("s", justify="right", no_wrap=True)
@@ -96,11 +96,9 @@ def _expected_text(results: Sequence[Results]) -> str:
 
 
 def _short(findings: Iterable[Finding]) -> str:
-    """The safety findings in a few words: kind, offsets, brokers."""
+    """The safety findings in a few words: kind and offsets."""
     found = [
-        f"{one.kind} {_offsets(one)}({', '.join(map(str, one.brokers))})"
-        for one in findings
-        if one.question is Question.SAFETY
+        f"{one.kind} {_offsets(one)}".strip() for one in findings if one.question is Question.SAFETY
     ]
     return ", ".join(dict.fromkeys(found)) or "none"
 
@@ -108,7 +106,7 @@ def _short(findings: Iterable[Finding]) -> str:
 def _offsets(finding: Finding) -> str:
     if finding.first_offset < 0:
         return ""
-    return f"{finding.first_offset}-{finding.last_offset} "
+    return f"{finding.first_offset}-{finding.last_offset}"
 
 
 def _wrapped(text: str) -> list[str]:
