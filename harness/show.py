@@ -57,11 +57,10 @@ def table_text(results: Sequence[Results]) -> str:
     """The table at the end: one row a run."""
     from io import StringIO
 
-    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name in ("release", "case", "predicted", "observed", "conforms", "safe"):
         table.add_column(name, overflow="fold")
     table.add_column("s", justify="right", no_wrap=True)
