@@ -134,6 +134,17 @@ def test_a_tail_that_begins_behind_the_record_permits_nothing() -> None:
     assert [one.kind for one in loss(planted, OBSERVED)] == ["committed-loss"]
 
 
+def test_a_tail_that_the_only_keeper_lost_permits_the_loss_and_another_s_does_not() -> None:
+    keeper = replace(tail_of(0, 2), isr=(0,))
+    bystander = replace(tail_of(0, 2), isr=(1,))
+
+    permitted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(keeper,))
+    planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(bystander,))
+
+    assert [one.kind for one in loss(permitted, OBSERVED)] == ["permitted-loss"]
+    assert [one.kind for one in loss(planted, OBSERVED)] == ["committed-loss"]
+
+
 def read_of(base_offset: int, *values: str) -> Operation:
     return acknowledged("r", base_offset, *values, acks=1, function="read", promised=True)
 

@@ -1,6 +1,8 @@
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from run_builder import (
     ACL,
     buffer,
@@ -216,3 +218,22 @@ def test_ephemerals_are_known_from_one_file_to_the_next() -> None:
     assert told(found)[1] == ("delete", "/a", None, -1)
     assert last_zxid([("log.1", first), ("log.2", second)]) == 2
     assert last_zxid([]) == -1
+
+
+@given(st.binary(max_size=80), st.integers(0, 60), st.binary(min_size=1, max_size=4))
+def test_whatever_bytes_a_log_has_they_are_changes_or_a_named_error(
+    tail: bytes, place: int, damage: bytes
+) -> None:
+    body = bytearray(multi_body([(CREATE, create_body("/a", b"x")), (DELETE, string("/a"))]))
+    body[place : place + len(damage)] = damage
+    first = transaction(1, CREATE, create_body("/a", b"one"))
+    content = transaction_log(first, transaction(2, MULTI, bytes(body)), tail)
+
+    told = "nothing"
+    try:
+        (first_change, *_) = read_zookeeper_log([("log.1", content)])
+        told = first_change.path
+    except ZooKeeperLogError as error:
+        told = str(error)
+
+    assert told == "/a" or told.startswith("log.1, position")

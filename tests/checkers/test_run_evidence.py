@@ -1,0 +1,142 @@
+import json
+from pathlib import Path
+
+from kafka_6361_runs import A_ONLY, BOTH
+from run_builder import RunBuilder, create_body, values
+
+from checkers.evidence import PartitionEvidence
+from checkers.judge import judge
+from checkers.model import events
+from checkers.run_directory import RunDirectory
+from checkers.run_evidence import run_evidence
+from checkers.run_facts import run_facts
+
+
+def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:
+    """Two brokers; 0 leads t-0 in epoch 1, and has acknowledged eleven records."""
+    build = RunBuilder(path)
+    for broker in (0, 1):
+        start = events.StartBroker(
+            broker=broker, release="1.1.1", min_insync_replicas=min_insync_replicas
+        )
+        build.act(start, zxid=0)
+    build.elect_controller(0, 0x10).register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 1, [0, 1])
+    return build.produce("both", 0, values("both", 11), acks=-1, base_offset=0)
+
+
+def ended(build: RunBuilder) -> RunDirectory:
+    logs = {broker: [BOTH, A_ONLY] for broker in (0, 1)}
+    return build.snapshot("final", logs, high_watermarks={0: 21, 1: 11}).seal()
+
+
+def last(run: RunDirectory) -> PartitionEvidence:
+    return list(run_evidence(run_facts(run), None))[-1]
+
+
+def test_replicas_are_what_lies_on_disk(tmp_path: Path) -> None:
+    one = last(ended(started(tmp_path / "run")))
+
+    assert (one.topic, one.partition, one.leader, one.isr) == ("t", 0, 0, (0, 1))
+    assert [replica.broker for replica in one.replicas] == [0, 1]
+    assert [batch.base_offset for batch in one.replicas[0].batches] == [0, 11]
+    assert [batch.record_count for batch in one.replicas[0].batches] == [11, 10]
+    assert [replica.high_watermarks for replica in one.replicas] == [(21,), (11,)]
+    assert one.replicas[0].epoch_entries is None
+    assert one.predicted is None
+
+
+def test_a_replica_of_which_nothing_is_on_disk_is_there_without_batches(tmp_path: Path) -> None:
+    build = started(tmp_path / "run").topic("t", [0, 1, 7])
+
+    one = last(ended(build))
+
+    assert [(replica.broker, len(replica.batches)) for replica in one.replicas] == [
+        (0, 2),
+        (1, 2),
+        (7, 0),
+    ]
+
+
+def test_the_required_in_sync_replicas_are_the_topics_else_the_brokers(tmp_path: Path) -> None:
+    of_broker = started(tmp_path / "broker", min_insync_replicas=2)
+    of_topic = started(tmp_path / "topic", min_insync_replicas=2)
+    config = json.dumps({"version": 1, "config": {"min.insync.replicas": "3"}}).encode()
+    of_topic.write(1, create_body("/config/topics/t", config))
+
+    assert last(ended(of_broker)).min_insync_replicas == 2
+    assert last(ended(of_topic)).min_insync_replicas == 3
+
+
+def test_high_watermarks_are_pinned_unless_settling_says_otherwise(tmp_path: Path) -> None:
+    pinned = started(tmp_path / "pinned")
+    loose = started(tmp_path / "loose")
+    loose.run.append("observations.jsonl", {"kind": "high-watermark-not-pinned"})
+    stalled = started(tmp_path / "stalled")
+    stalled.snapshot("final", {0: [BOTH], 1: [BOTH]})
+
+    assert last(ended(pinned)).is_high_watermark_pinned
+    assert not last(ended(loose)).is_high_watermark_pinned
+    assert not last(stalled.seal(settle="stalled")).is_high_watermark_pinned
+
+
+def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: Path) -> None:
+    build = started(tmp_path / "run").state(0, 1, [0])
+    build.act(events.LoseTail(broker=0, topic="t", partition=0, log_end_offset=11))
+    build.state(-1, 2, [0]).state(1, 3, [1])
+
+    one = last(ended(build))
+
+    assert [(excuse.kind, excuse.broker) for excuse in one.excuses] == [
+        ("lost-tail", 0),
+        ("unclean-election", 1),
+    ]
+    assert (one.excuses[0].first_lost_offset, one.excuses[0].isr) == (11, (0,))
+    assert one.excuses[1].leader_epoch == 3
+
+
+def test_an_election_from_the_isr_is_no_excuse(tmp_path: Path) -> None:
+    build = started(tmp_path / "run").state(-1, 2, [0, 1]).state(1, 3, [1]).state(1, 3, [1, 0])
+
+    assert last(ended(build)).excuses == ()
+
+
+def test_damaged_bytes_reach_the_results_with_broker_and_place(tmp_path: Path) -> None:
+    build = started(tmp_path / "run")
+    build.snapshot("final", {0: [BOTH, A_ONLY], 1: [BOTH, A_ONLY]})
+    file = build.run.path / "snapshots/final/broker-1/t-0/00000000000000000000.log"
+    damaged = bytearray(file.read_bytes())
+    damaged[100] ^= 1
+    file.write_bytes(damaged)
+
+    results = judge(build.seal())
+
+    (corrupt,) = [one for one in results.findings if one.kind == "corrupt-batch"]
+    assert (corrupt.brokers, corrupt.topic, corrupt.snapshot) == ((1,), "t", "final")
+    assert corrupt.evidence["position"] == 0
+    assert results.safe is False
+
+
+def test_a_cache_that_cannot_be_parsed_is_a_finding_and_one_that_is_wrong_is_one(
+    tmp_path: Path,
+) -> None:
+    build = started(tmp_path / "run")
+    build.snapshot(
+        "final", {0: [BOTH], 1: [BOTH]}, epochs={0: [(1, 0)], 1: [(2, 0)]}, high_watermarks={}
+    )
+    torn = build.run.path / "snapshots/final/broker-0/t-0/leader-epoch-checkpoint"
+    torn.write_text("0\n1\n")
+
+    results = judge(build.seal())
+
+    mismatches = [one for one in results.findings if one.kind == "epoch-cache-mismatch"]
+    assert [one.brokers for one in mismatches] == [(0,), (1,)]
+
+
+def test_internal_and_probe_topics_are_not_judged(tmp_path: Path) -> None:
+    build = started(tmp_path / "run")
+    build.state(0, 0, [0], topic="__consumer_offsets").state(0, 0, [0], topic="probe")
+
+    found = list(run_evidence(run_facts(ended(build)), None))
+
+    assert {one.topic for one in found} == {"t"}
