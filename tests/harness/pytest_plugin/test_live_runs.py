@@ -1,0 +1,190 @@
+"""Live runs on real clusters: in this project's own tests, and in an outside user's folder."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from checkers.run_directory import RunDirectory
+from clusters.leftovers import find_leftovers
+from harness.catalogue import entry_named
+from harness.errors import ScenarioError
+from harness.scenario import read_scenario
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+    from harness.pytest_plugin.live import Chaos
+    from harness.pytest_plugin.shared import SharedCluster
+
+pytest_plugins = ("pytester",)
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.kafka_cluster(release="1.1.1")
+@pytest.mark.chaos_seed(6361)
+def test_a_bug_played_step_by_step_conforms_and_is_unsafe(chaos: "Chaos") -> None:
+    steps = entry_named("KAFKA-6361").steps("n20")
+    chaos.perform(*steps)
+    verdict = chaos.verdict()
+    assert (verdict.conforms, verdict.safe) == (True, False)
+    assert [
+        (finding.kind, finding.brokers, finding.first_offset, finding.last_offset)
+        for finding in verdict.findings
+        if finding.question.value == "safety"
+    ] == [("divergence", (0, 1), 11, 20)]
+    scenario = read_scenario(chaos.path / "scenario.json")
+    assert (scenario.steps, scenario.seed, scenario.release) == (steps, 6361, "1.1.1")
+    assert chaos.run.is_sealed
+    with pytest.raises(ScenarioError, match="the run has ended"):
+        chaos.produce("t")
+
+
+@pytest.mark.kafka_cluster(release="2.8.2", brokers=1, linked=False)
+class TestSharedCluster:
+    topics: list[str] = []  # noqa: RUF012 - what the first test leaves for the second
+    pids: list[int | None] = []  # noqa: RUF012
+
+    @pytest.mark.parametrize("number", [1, 2])
+    def test_tests_of_one_shape_get_one_cluster_and_topics_of_their_own(
+        self, shared_kafka_cluster: "SharedCluster", zookeeper: "KazooClient", number: int
+    ) -> None:
+        topic = shared_kafka_cluster.topic("orders")
+        assert topic.startswith("orders-")
+        assert topic not in self.topics
+        assert zookeeper.get_children("/brokers/ids") == ["0"]
+        self.topics.append(topic)
+        self.pids.append(shared_kafka_cluster.cluster.brokers[0].pid)
+        assert len(set(self.pids)) == 1
+        assert len(self.topics) == number
+
+
+_OUTSIDE = """
+import pytest
+from kchaos import ExpireSession
+
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=3)
+def test_expiry_loses_nothing(chaos):
+    chaos.create_topic("t", replicas=[0, 1])
+    chaos.produce("t", records=10, acks="all")
+    with chaos.inject(ExpireSession(broker=0)):
+        chaos.produce("t", records=10, acks="all")
+    assert chaos.verdict().safe
+"""
+
+_FAILING = """
+import pytest
+from kchaos import CATALOGUE
+
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=3)
+def test_replication_goes_on(chaos):
+    chaos.perform(*CATALOGUE["KAFKA-6361"].steps("n15"))
+    assert chaos.verdict().safe
+
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=1, linked=False)
+def test_produces_to_nothing(chaos):
+    with pytest.raises(Exception, match="has no leader"):
+        chaos.produce("missing")
+    chaos.verdict()
+"""
+
+
+def _properties(junit: Path) -> dict[str, dict[str, str]]:
+    cases = ElementTree.parse(junit).iter("testcase")
+    return {
+        case.attrib["name"]: {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
+        for case in cases
+    }
+
+
+def test_ten_lines_of_an_outside_user_get_a_cluster_a_fault_and_a_verdict(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(test_outside=_OUTSIDE)
+    arguments = ("-q", "--strict-markers", "-W", "error", "--junitxml=junit.xml")
+    result = pytester.runpytest_subprocess(*arguments, "--kchaos-seed=11", "--kchaos-keep=always")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["kchaos: 1 tests use Kafka *", "kchaos: 1 runs kept in *"])
+    found = _properties(pytester.path / "junit.xml")["test_expiry_loses_nothing"]
+    run = RunDirectory.open(Path(found.pop("kchaos_run")))
+    assert run.path.parent == pytester.path / "kchaos-runs"
+    assert found == {
+        "kchaos_seed": "11",
+        "kchaos_release": "1.1.1",
+        "kchaos_verdict": "conforms=true safe=true",
+        "kchaos_kept": "yes",
+    }
+    scenario = read_scenario(run.path / "scenario.json")
+    assert [type(step).__name__ for step in scenario.steps] == [
+        "CreateTopic",
+        "Produce",
+        "Inject",
+        "Produce",
+        "Heal",
+    ]
+    sessions = [
+        json.loads(line)
+        for line in (run.path / "observations.jsonl").read_text().splitlines()
+        if '"ExpireSession"' in line
+    ]
+    assert sessions, "the fault left no trace in the evidence"
+
+
+def test_a_failed_test_says_what_was_found_and_how_to_play_it_again(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(test_failing=_FAILING)
+    result = pytester.runpytest_subprocess("-q", "--strict-markers", "--junitxml=junit.xml")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*- kchaos run -*",
+            "verdict: conforms true, safe false",
+            "finding: replication-stopped t-0 brokers [[]1[]]: *",
+            "seed: *",
+            "run: *kchaos-runs*",
+            "replay: kchaos replay *",
+            "report: *judgements*0001*report.html",
+            "*- brokers' last ERROR lines (at most 10 each) -*",
+            "broker 1: *ERROR *ReplicaFetcher*",
+            "*RunUnknown*",
+            "*- kchaos run -*",
+            "verdict: conforms unknown, safe unknown",
+            "unknown because: *has no leader*",
+            "kchaos: 2 runs kept in *, 0 removed (--kchaos-keep=failed)",
+        ]
+    )
+    properties = _properties(pytester.path / "junit.xml")
+    verdict = properties["test_produces_to_nothing"]["kchaos_verdict"]
+    assert verdict == "conforms=unknown safe=unknown"
+    for found in properties.values():
+        assert RunDirectory.open(Path(found["kchaos_run"])).is_sealed
+
+
+_INTERRUPTED = """
+import pytest
+from kchaos import PauseBroker
+
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=1, linked=False)
+def test_interrupted(chaos):
+    chaos.create_topic("t", replicas=[0])
+    chaos.inject(PauseBroker(broker=0))
+    raise KeyboardInterrupt
+"""
+
+
+def test_an_interrupted_test_leaves_an_unsealed_run_and_no_process(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(test_interrupted=_INTERRUPTED)
+    before = {left.directory for left in find_leftovers()}
+    result = pytester.runpytest_subprocess("-q")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    (run,) = [path for path in (pytester.path / "kchaos-runs").iterdir() if not path.is_symlink()]
+    assert not RunDirectory.open(run).is_sealed
+    scenario = read_scenario(run / "scenario.json")
+    assert [type(step).__name__ for step in scenario.steps] == ["CreateTopic", "Inject"]
+    assert '"resume-broker"' in (run / "observations.jsonl").read_text()
+    assert {left.directory for left in find_leftovers()} <= before
