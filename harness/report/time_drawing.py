@@ -80,14 +80,16 @@ def _packed(name: str, boxes: Sequence[Box]) -> Track:
 
 def _fault_box(fault: Fault, axis: TimeAxis, ended_at: float, started_at: float) -> Box:
     x = axis.place(fault.injected)
-    healed = (
-        "never healed" if fault.healed is None else f"healed at {fault.healed - started_at:.3f} s"
-    )
+    until = "never healed"
+    if not fault.lasts:
+        until = "nothing to heal"
+    elif fault.healed is not None:
+        until = f"healed at {fault.healed - started_at:.3f} s"
     return Box(
         x=round(x, 3),
         width=round(max(0.4, axis.place(fault.healed or ended_at) - x), 3),
         label=fault.name,
-        title=f"{fault.what}, injected at {fault.injected - started_at:.3f} s, {healed}",
+        title=f"{fault.what}, injected at {fault.injected - started_at:.3f} s, {until}",
         style="fault" if fault.healed is not None else "fault open",
     )
 

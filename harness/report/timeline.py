@@ -40,14 +40,17 @@ class Fault:
     """One fault from injection to healing.
 
     Attributes:
-        healed: Seconds since 1970, or None if it never was.
         what: The fault with what it was aimed at.
+        healed: Seconds since 1970, or None if it never was.
+        lasts: False for a fault that leaves nothing to heal, such as an election; then `healed` is
+            when its effect was seen.
     """
 
     name: str
     what: str
     injected: float
     healed: float | None
+    lasts: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,24 +77,46 @@ class Write:
 
 
 def faults_of(loaded: Loaded) -> tuple[Fault, ...]:
-    """Every fault that was injected, in order; an injection without a healing stays open."""
+    """Every fault that was injected, in order; one that nobody healed stays open.
+
+    A run that finished has healed all that lasts, so in it a fault without a healing left nothing
+    to heal. Elsewhere the observation's "lasting" says so.
+    """
+    is_finished = bool(loaded.outcome.get("finished"))
     specs = _fault_specs(loaded)
+    # "injected" is written once the effect was seen; what caused the effect is the act before it.
+    acted: dict[Any, float] = {}
     opened: list[tuple[Line, float | None]] = []
     for line in loaded.observations:
-        if line.get("kind") == "injected":
+        if line.get("kind") == "act":
+            acted.setdefault(line.get("step"), float(line["time"]))
+        elif line.get("kind") == "injected":
             opened.append((line, None))
         elif line.get("kind") == "healed":
             for index, (injected, healed) in enumerate(opened):
                 if injected.get("name") == line.get("name") and healed is None:
                     opened[index] = (injected, float(line["time"]))
     return tuple(
-        Fault(
-            name=str(line.get("name")),
-            what=specs.get(str(line.get("name")), str(line.get("fault"))),
-            injected=float(line["time"]),
-            healed=healed,
-        )
+        _fault(line, healed, acted.get(line.get("step")), specs, is_finished)
         for line, healed in opened
+    )
+
+
+def _fault(
+    line: Line,
+    healed: float | None,
+    acted: float | None,
+    specs: Mapping[str, str],
+    is_finished: bool,
+) -> Fault:
+    name, seen = str(line.get("name")), float(line["time"])
+    lasts = healed is not None or bool(line.get("lasting", not is_finished))
+    return Fault(
+        name=name,
+        what=specs.get(name, str(line.get("fault"))),
+        injected=seen if acted is None else min(acted, seen),
+        healed=healed if lasts else seen,
+        lasts=lasts,
     )
 
 
@@ -237,7 +262,7 @@ def _fault_specs(loaded: Loaded) -> dict[str, str]:
 def _of_faults(faults: Iterable[Fault]) -> Iterable[Moment]:
     for fault in faults:
         yield Moment(time=fault.injected, kind="fault", text=f"fault {fault.name}: {fault.what}")
-        if fault.healed is not None:
+        if fault.healed is not None and fault.lasts:
             yield Moment(time=fault.healed, kind="healed", text=f"healed {fault.name}")
 
 

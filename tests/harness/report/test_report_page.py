@@ -226,10 +226,24 @@ def test_a_fault_is_shaded_from_injection_to_healing(tmp_path: Path) -> None:
 def test_a_fault_that_was_never_healed_stays_open(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run")
     observe(build, "injected", name="forgotten", fault="PauseBroker", before={}, effect={})
-    page = Page(render(judge_as(build.seal())))
+    page = Page(render(judge_as(build.seal(finished=False, unknown="step 3: no answer"))))
 
     assert len(page.with_class("fault", "open")) == 1
     assert "never healed" in page.text
+
+
+def test_a_fault_that_leaves_nothing_to_heal_is_a_moment(tmp_path: Path) -> None:
+    build = diverged(tmp_path / "run")
+    observe(build, "act", act="preferred-election", step=9)
+    build.state(0, 4, [0])
+    observe(build, "injected", name="elect", fault="PreferredElection", step=9)
+    build.produce("later", 0, ["x"], acks=1, base_offset=5)
+    page = Page(render(judge_as(build.seal())))
+
+    assert page.with_class("fault", "open") == []
+    assert "nothing to heal" in page.text
+    # The decision that it caused, written before its effect was seen, and the fault itself.
+    assert page.text.count("elect acts") == 2
 
 
 def test_questions_for_epochs_stand_beside_the_predicted_ones(tmp_path: Path) -> None:
