@@ -1,0 +1,53 @@
+"""Measuring: the results file and the table that is made of it."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.measure import append_line, read_lines, table_of
+
+RED = {
+    "entry": "KAFKA-6361",
+    "case": "n20",
+    "release": "1.1.1",
+    "driver": "local",
+    "seed": 0,
+    "conforms": True,
+    "safe": False,
+    "expected": True,
+    "findings": [
+        {
+            "kind": "divergence",
+            "partition": "t-0",
+            "brokers": [0, 1],
+            "first_offset": 11,
+            "last_offset": 20,
+        }
+    ],
+    "seconds": 5.0,
+    "run": "/somewhere/kchaos-runs/one",
+}
+UNKNOWN = RED | {"conforms": None, "safe": None, "expected": False, "findings": [], "seconds": 60.0}
+
+
+def test_a_line_survives_and_loses_the_machines_path(tmp_path: Path) -> None:
+    append_line(tmp_path / "results.jsonl", RED)
+    assert list(read_lines(tmp_path / "results.jsonl")) == [RED | {"run": "one"}]
+
+
+def test_no_file_means_no_lines(tmp_path: Path) -> None:
+    assert list(read_lines(tmp_path / "none.jsonl")) == []
+
+
+def test_a_torn_line_is_named(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_text('{"entry": "x"}\n{"entry": ')
+    with pytest.raises(HarnessError, match=r"results\.jsonl:2"):
+        list(read_lines(tmp_path / "results.jsonl"))
+
+
+def test_the_table_counts_what_was_expected_and_hides_nothing() -> None:
+    table = table_of([RED, RED, UNKNOWN])
+    row = next(line for line in table.splitlines() if line.startswith("| KAFKA-6361"))
+    assert "| n20 | 1.1.1 | no/unknown | 2 of 3 | 2 of 3 |" in row
+    assert "divergence 11-20; or none" in row
