@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -24,7 +25,7 @@ from checkers.spark.rows import (
     SNAPSHOT_AFTER,
     ddl,
 )
-from checkers.spark.session import ship_packages, spark_session
+from checkers.spark.session import ship_package, spark_session
 from checkers.spark.tasks import judge_group, predicted_batches, results_of_group
 
 JUDGEMENTS_FOLDER = "judgements-spark"
@@ -104,7 +105,7 @@ def judge_runs(
     ):
         try:
             results = _judge(session, paths, folder, part_bytes)
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             raise _failed(error, folder) from error
     return SparkJudgement(output=place(), results=results)
 
@@ -112,7 +113,7 @@ def judge_runs(
 def _judge(
     session: SparkSession, paths: Sequence[Path], folder: Path, part_bytes: int
 ) -> tuple[RunResult, ...]:
-    ship_packages(session.sparkContext, folder)
+    ship_package(session.sparkContext)
     session.dataSource.register(BatchSource)
     runs = session.createDataFrame(
         [(position, path.name, str(path)) for position, path in enumerate(paths)],

@@ -1,0 +1,119 @@
+"""Run directories with something wrong in each, and the eight of KAFKA-6361."""
+
+import shutil
+from pathlib import Path
+
+from kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
+from run_builder import CONTROLLER_SESSION, RunBuilder, values
+
+from checkers.model import events
+from checkers.run_directory import RunDirectory
+
+SEGMENT = "00000000000000000000.log"
+
+
+def all_runs(folder: Path) -> list[Path]:
+    """Every run, each in a folder of its name."""
+    runs = [kafka_6361(folder / f"{case}-{release}", case, release).path for case, release in CASES]
+    expectation = {
+        "safe": False,
+        "findings": [{"kind": "hole", "brokers": [1], "first_offset": 11, "last_offset": 20}],
+        "witness": [{"round": {"follower": 1, "leader": 0, "end_offset": 21}}],
+    }
+    with_one = kafka_6361(folder / "as-expected", "n25", "1.1.1", expectation=expectation)
+    planted = (
+        corrupt_batch,
+        torn_segment_before_the_last,
+        segment_without_an_offset,
+        unreadable_epoch_cache,
+        unsealed,
+        changed_after_the_seal,
+        reason_without_a_kind,
+        impossible_action,
+        two_topics,
+    )
+    made = [make(folder / make.__name__.replace("_", "-")).path for make in planted]
+    nothing = folder / "nothing"
+    nothing.mkdir()
+    return [*runs, with_one.path, *made, nothing]
+
+
+def clean(path: Path) -> RunBuilder:
+    """Two replicas that agree, up to their last snapshot; not sealed."""
+    build = RunBuilder(path)
+    for broker in (0, 1, 2):
+        build.act(events.StartBroker(broker=broker, release="1.1.1"), zxid=0)
+    build.elect_controller(2, CONTROLLER_SESSION)
+    build.register(2, CONTROLLER_SESSION).register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 0, [0, 1])
+    build.produce("both", 0, values("both", 11), acks=-1, base_offset=0)
+    log = [(0, 0, BOTH[2])]
+    same = {0: log, 1: log}
+    build.snapshot("before-healing", same, is_final=False, high_watermarks={0: 11, 1: 11})
+    build.snapshot("final", same, high_watermarks={0: 11, 1: 11})
+    return build
+
+
+def corrupt_batch(path: Path) -> RunDirectory:
+    build = clean(path)
+    damage(path / "snapshots/final/broker-1/t-0" / SEGMENT, at=70)
+    return build.seal()
+
+
+def torn_segment_before_the_last(path: Path) -> RunDirectory:
+    build = clean(path)
+    replica = path / "snapshots/final/broker-1/t-0"
+    whole = (replica / SEGMENT).read_bytes()
+    shutil.copy(replica / SEGMENT, replica / "00000000000000000007.log")
+    (replica / SEGMENT).write_bytes(whole + whole[:30])
+    return build.seal()
+
+
+def segment_without_an_offset(path: Path) -> RunDirectory:
+    build = clean(path)
+    (path / "snapshots/final/broker-1/t-0/copy-of-a-segment.log").write_bytes(b"")
+    return build.seal()
+
+
+def unreadable_epoch_cache(path: Path) -> RunDirectory:
+    build = clean(path)
+    (path / "snapshots/final/broker-0/t-0/leader-epoch-checkpoint").write_text("0\n2\n0 0\n")
+    return build.seal()
+
+
+def unsealed(path: Path) -> RunDirectory:
+    build = clean(path)
+    build.write_zookeeper()
+    return build.run
+
+
+def changed_after_the_seal(path: Path) -> RunDirectory:
+    run = clean(path).seal()
+    damage(path / "snapshots/final/broker-0/t-0" / SEGMENT, at=70)
+    return run
+
+
+def reason_without_a_kind(path: Path) -> RunDirectory:
+    without = {name: value for name, value in STOPPED.items() if name != "kind"}
+    return clean(path).seal(settle="failed", reasons=[without])
+
+
+def impossible_action(path: Path) -> RunDirectory:
+    build = clean(path)
+    build.act(events.StartBroker(broker=0, release="1.1.1"))
+    return build.seal()
+
+
+def two_topics(path: Path) -> RunDirectory:
+    build = clean(path)
+    build.topic("other", [1, 0]).state(1, 0, [1, 0], topic="other")
+    build.produce("apart", 1, values("apart", 3), acks=-1, base_offset=0, topic="other")
+    log = [(0, 0, values("apart", 3))]
+    build.snapshot("last", {0: log, 1: []}, topic="other")
+    return build.seal()
+
+
+def damage(file: Path, *, at: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[at] ^= 0xFF
+    file.write_bytes(content)

@@ -1,0 +1,169 @@
+"""Spark and the plain judge say the same, run by run."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planted_runs import all_runs
+
+from checkers.errors import CheckError, SparkError
+from checkers.judge import judge, results_to_json
+from checkers.run_directory import RunDirectory
+from checkers.spark import judge_runs
+
+pytestmark = pytest.mark.spark
+
+
+@dataclass(frozen=True)
+class Both:
+    """Every run, judged both ways."""
+
+    plain: dict[str, Any]
+    spark: dict[str, Any]
+    output: Path
+
+
+def comparable(results: Any) -> Any:
+    """As JSON; of a crash only that it was there, since its traceback says where it ran."""
+    if results is None:
+        return None
+    told = json.loads(json.dumps(results))
+    return told | {"crashes": len(told["crashes"])}
+
+
+def plainly(path: Path) -> Any:
+    try:
+        return results_to_json(judge(RunDirectory.open(path)))
+    except CheckError:
+        return None
+
+
+@pytest.fixture(scope="module")
+def both(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    runs = all_runs(tmp_path_factory.mktemp("runs"))
+    judgement = judge_runs(runs)
+    assert [one.path for one in judgement.results] == runs
+    return Both(
+        plain={path.name: comparable(plainly(path)) for path in runs},
+        spark={one.run: comparable(one.results) for one in judgement.results},
+        output=judgement.output,
+    )
+
+
+def parquet(folder: Path) -> list[dict[str, Any]]:
+    from pyarrow import dataset
+
+    rows: list[dict[str, Any]] = dataset.dataset(folder, partitioning="hive").to_table().to_pylist()
+    return rows
+
+
+def test_results_are_equal_for_every_run(both: Both) -> None:
+    assert both.spark == both.plain
+
+
+def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
+    def answers(run: str) -> tuple[Any, ...]:
+        told = both.spark[run]
+        return told["conforms"], told["safe"], told["expected"]
+
+    assert answers("n20-1.1.1") == (True, False, True)
+    assert answers("n20-2.0.1") == (True, True, True)
+    assert answers("as-expected") == (True, False, True)
+    assert answers("corrupt-batch")[1] is False
+    assert answers("torn-segment-before-the-last")[1] is False
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        ("unsealed", "not sealed"),
+        ("changed-after-the-seal", "is not what was sealed"),
+        ("segment-without-an-offset", "copy-of-a-segment.log"),
+        ("reason-without-a-kind", "a rule failed: KeyError"),
+    ],
+)
+def test_what_cannot_be_judged_is_unknown_and_the_others_go_on(
+    both: Both, run: str, why: str
+) -> None:
+    told = both.spark[run]
+
+    assert (told["conforms"], told["safe"], told["expected"]) == (None, None, False)
+    assert why in told["unknown"]
+
+
+def test_a_model_that_fails_leaves_only_conformance_unknown(both: Both) -> None:
+    told = both.spark["impossible-action"]
+
+    assert (told["conforms"], told["safe"]) == (None, True)
+    assert "the model failed: ModelError" in told["unknown"]
+
+
+def test_what_is_no_run_at_all_is_an_unknown_row(both: Both) -> None:
+    (row,) = (row for row in parquet(both.output / "results") if row["run"] == "nothing")
+
+    assert both.spark["nothing"] is None
+    assert (row["conforms"], row["safe"], row["expected"]) == (None, None, False)
+    assert "run.json is missing" in row["unknown"]
+
+
+def test_findings_and_batches_of_both_sides_lie_in_parquet(both: Both) -> None:
+    findings = parquet(both.output / "findings")
+    batches = parquet(both.output / "batches")
+
+    mine = [row for row in findings if row["run"] == "n20-1.1.1" and row["role"] == "found"]
+    assert sorted(row["kind"] for row in mine) == sorted(
+        one["kind"] for one in both.plain["n20-1.1.1"]["findings"]
+    )
+    sides = {row["side"] for row in batches if row["run"] == "n20-1.1.1"}
+    assert sides == {"observed", "predicted", "context"}
+    final = [
+        (row["broker"], row["base_offset"], row["leader_epoch"])
+        for row in batches
+        if (row["run"], row["snapshot"], row["side"]) == ("n20-1.1.1", "final", "observed")
+        and row["base_offset"] is not None
+    ]
+    assert sorted(final) == [
+        *[(0, 0, 1), (0, 11, 1), (0, 21, 3), (0, 31, 3)],
+        *[(1, 0, 1), (1, 11, 2), (1, 21, 3), (1, 31, 3)],
+    ]
+
+
+def test_segments_in_slices_are_judged_like_whole_ones(
+    both: Both, spark: Any, tmp_path: Path
+) -> None:
+    from kafka_6361_runs import kafka_6361
+    from planted_runs import torn_segment_before_the_last
+
+    runs = [
+        kafka_6361(tmp_path / "one-record-1.1.1", "one-record", "1.1.1").path,
+        torn_segment_before_the_last(tmp_path / "torn-segment-before-the-last").path,
+    ]
+
+    judgement = judge_runs(runs, output=tmp_path / "made", part_bytes=200)
+
+    assert judgement.output == tmp_path / "made"
+    for one in judgement.results:
+        assert comparable(one.results) == both.plain[one.run]
+
+
+def test_a_judgement_is_never_written_over(both: Both, spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+
+    with pytest.raises(SparkError, match="never written over"):
+        judge_runs([tmp_path / "run"], output=tmp_path / "there")
+
+    assert both.output.name == "0001"
+    assert both.output.parent.name == "judgements-spark"
+    assert [entry.name for entry in both.output.parent.iterdir()] == ["0001"]
+
+
+def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SparkError, match="the same name"):
+        judge_runs([tmp_path / "a" / "run", tmp_path / "b" / "run"])
+
+
+def test_no_run_is_refused() -> None:
+    with pytest.raises(SparkError, match="no run to judge"):
+        judge_runs([])
