@@ -78,9 +78,6 @@ class PreferredElection:
         }
         try:
             client.create(_ZNODE, json.dumps(wanted).encode())
-        except NodeExistsError:
-            raise NoEffect(f"{_ZNODE} exists: another preferred election goes on") from None
-        try:
             await_until(
                 lambda: client.exists(_ZNODE) is None,
                 timeout_s=self.timeout_s,
@@ -88,6 +85,8 @@ class PreferredElection:
                 last_seen=lambda: f"controller {controller(cluster)}",
                 remedy="see the controller's server log",
             )
+        except NodeExistsError:
+            raise NoEffect(f"{_ZNODE} exists: another preferred election goes on") from None
         except BaseException:
             # Otherwise the next controller would hold an election that nobody waits for.
             with contextlib.suppress(NoNodeError):

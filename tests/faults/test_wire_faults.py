@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from clusters.links import RuleRefused
+from clusters.waiting import await_until
 from faults import CutLink, HoldRequests
 from faults.errors import FaultError, NotCapable
 
@@ -41,6 +42,13 @@ def test_a_link_that_is_cut_one_way_lets_the_other_way_pass(cluster, journal, to
     with fault.inject(cluster, journal):
         # What the controller, broker 0, asks of broker 1 still arrives there.
         other = topic(0, 1)
+        directory = cluster.brokers[1].log_directory / f"{other.name}-0"
+        await_until(
+            directory.is_dir,
+            timeout_s=60,
+            waiting_for="broker 1 to make the log of a new partition",
+            last_seen=other.state,
+        )
         mark = cluster.links.log()[-1].sequence
         assert replicas.produce(0, acks=-1, timeout_s=1).error_code == REQUEST_TIMED_OUT
         passed = [r for r in cluster.links.log(mark) if (r.source, r.target) == (1, 0)]

@@ -1,0 +1,224 @@
+"""A cluster that only remembers, for the question what an interruption leaves behind.
+
+Nothing here stands in for Kafka: whether a fault has its effect is shown on real clusters. Every
+call into the cluster or the journal is a moment, counted before and after it takes effect, and
+`interrupt_at` makes Ctrl-C come at one of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from clusters.api import Collectable, Killable, Pausable, Restartable
+
+
+class Stat(NamedTuple):
+    czxid: int
+    ephemeralOwner: int
+    version: int = 0
+
+
+@dataclass
+class Moments:
+    """Counts; raises KeyboardInterrupt once, at the number that was asked for."""
+
+    interrupt_at: int | None = None
+    count: int = 0
+
+    def passes(self) -> None:
+        self.count += 1
+        if self.count == self.interrupt_at:
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        self.passes()
+        yield
+        self.passes()
+
+
+@dataclass
+class ZooKeeper:
+    moments: Moments
+    nodes: dict[str, tuple[bytes, Stat]] = field(default_factory=dict)
+    last_zxid: int = 100
+
+    def get(self, path: str) -> tuple[bytes, Stat]:
+        with self.moments.around():
+            if path not in self.nodes:
+                raise NoNodeError(path)
+            return self.nodes[path]
+
+    def exists(self, path: str) -> Stat | None:
+        with self.moments.around():
+            return self.nodes[path][1] if path in self.nodes else None
+
+    def create(self, path: str, data: bytes, owner: int = 0) -> None:
+        with self.moments.around():
+            if path in self.nodes:
+                raise NodeExistsError(path)
+            self.last_zxid += 1
+            self.nodes[path] = (data, Stat(self.last_zxid, owner))
+
+    def delete(self, path: str) -> None:
+        with self.moments.around():
+            if self.nodes.pop(path, None) is None:
+                raise NoNodeError(path)
+
+
+@dataclass
+class StandInBroker:
+    cluster: StandInCluster
+    id: int
+    process: int | None = None
+    is_paused: bool = False
+    exit_code: int | None = None
+    starts: int = 0
+    capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
+    client_address: str = "127.0.0.1:1"
+    server_log: str = "server.log"
+    release: str = "2.8.2"
+
+    @property
+    def pid(self) -> int | None:
+        return self.process
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None
+
+    def start(self, kafka: object = None, properties: object = None) -> None:
+        with self.cluster.moments.around():
+            assert not self.is_running
+            self.starts += 1
+            # Above the highest pid that Linux gives, so that there is no such process.
+            self.process, self.exit_code = 2**22 + 100 * self.id + self.starts, None
+            self.is_paused = False
+            self.cluster.register(self.id)
+
+    def await_ready(self, timeout_s: float = 60) -> None:
+        self.cluster.moments.passes()
+
+    def kill(self) -> None:
+        with self.cluster.moments.around():
+            self._end(-signal.SIGKILL)
+
+    def stop(self, timeout_s: float = 60) -> None:
+        with self.cluster.moments.around():
+            self._end(143)
+
+    def _end(self, exit_code: int) -> None:
+        self.process, self.exit_code = None, exit_code
+        # The stand-in has no session timeout: a registration goes with its process.
+        self.cluster.client.nodes.pop(f"/brokers/ids/{self.id}", None)
+
+    def pause(self) -> None:
+        with self.cluster.moments.around():
+            self.is_paused = True
+
+    def resume(self) -> None:
+        with self.cluster.moments.around():
+            self.is_paused = False
+
+
+@dataclass
+class Rule:
+    """A cut or a hold."""
+
+    cluster: StandInCluster
+    held: tuple[Any, ...] = ()
+
+    def heal(self) -> None:
+        with self.cluster.moments.around():
+            self.cluster.rules.discard(id(self))
+
+    release = heal
+
+    @property
+    def is_healed(self) -> bool:
+        return id(self) not in self.cluster.rules
+
+    is_released = is_healed
+
+
+@dataclass
+class StandInLinks:
+    cluster: StandInCluster
+    kept: list[Rule] = field(default_factory=list)
+
+    def _install(self, *_arguments: Any, **_named: Any) -> Rule:
+        # Links install a rule and return it in one step, as far as a caller can tell.
+        self.cluster.moments.passes()
+        self.kept.append(Rule(self.cluster))
+        self.cluster.rules.add(id(self.kept[-1]))
+        return self.kept[-1]
+
+    cut = cut_zookeeper = hold = _install
+
+    def counts(self) -> dict[Any, Any]:
+        return {}
+
+
+@dataclass
+class StandInJournal:
+    moments: Moments
+
+    @contextlib.contextmanager
+    def acting(self, act: str, **detail: Any) -> Iterator[None]:
+        with self.moments.around():
+            yield
+
+    def observed(self, what: str, **detail: Any) -> None:
+        self.moments.passes()
+
+
+class StandInCluster:
+    """Brokers 0 and 1, both up; 0 is the controller."""
+
+    def __init__(self, *, linked: bool = True) -> None:
+        self.moments = Moments()
+        self.client = ZooKeeper(self.moments)
+        self.rules: set[int] = set()
+        self.links = StandInLinks(self) if linked else None
+        self.zookeeper_addresses: tuple[tuple[str, int], ...] = ()
+        self.brokers = {broker: StandInBroker(self, broker) for broker in (0, 1)}
+        self.sessions = 0
+        for broker in self.brokers.values():
+            broker.start()
+        self.moments.count = 0
+
+    def register(self, broker: int) -> None:
+        self.sessions += 1
+        self.client.last_zxid += 1
+        stat = Stat(self.client.last_zxid, self.sessions)
+        self.client.nodes[f"/brokers/ids/{broker}"] = (b"{}", stat)
+
+    def end_session(self, session_id: int) -> None:
+        """A live broker registers again at once; a dead one does not."""
+        for broker in self.brokers.values():
+            node = self.client.nodes.get(f"/brokers/ids/{broker.id}")
+            if node is not None and node[1].ephemeralOwner == session_id:
+                del self.client.nodes[f"/brokers/ids/{broker.id}"]
+                if broker.is_running:
+                    self.register(broker.id)
+
+    def zookeeper(self) -> ZooKeeper:
+        return self.client
+
+    def unhealed(self) -> list[str]:
+        """What a healed cluster would not show."""
+        problems = [f"rule {rule}" for rule in self.rules]
+        for broker in self.brokers.values():
+            if not broker.is_running:
+                problems.append(f"broker {broker.id} is down")
+            if broker.is_paused:
+                problems.append(f"broker {broker.id} is paused")
+            if f"/brokers/ids/{broker.id}" not in self.client.nodes:
+                problems.append(f"broker {broker.id} is not registered")
+        return problems

@@ -1,0 +1,197 @@
+"""Ctrl-C at every moment of an injection, whatever ends it, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from stand_ins import StandInCluster, StandInJournal
+
+import faults.process.pause_broker as pause_broker
+import faults.process.restart as restart
+import faults.zookeeper.cut_zookeeper as cut_zookeeper
+import faults.zookeeper.expire_session as expire_session
+from faults import (
+    FAULTS,
+    CutLink,
+    CutZooKeeper,
+    ExpireSession,
+    FastBounce,
+    HoldRequests,
+    KillBroker,
+    PauseBroker,
+    PreferredElection,
+    StopBroker,
+)
+from faults.api import ACTS, MemoryJournal
+from faults.errors import NotCapable
+
+LASTING_OR_RISKY = [
+    KillBroker(broker=1, end_session=True),
+    KillBroker(broker=1, end_session=False),
+    StopBroker(broker=1),
+    FastBounce(broker=1),
+    PauseBroker(broker=1),
+    CutLink(source=0, target=1),
+    CutZooKeeper(broker=1),
+    HoldRequests(name="h", api="Fetch", source=1, target=0),
+    ExpireSession(broker=1),
+]
+
+
+@pytest.fixture(autouse=True)
+def _stand_in_for_the_kernel_and_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process state, the client port, and ZooKeeper's port."""
+    newest: list[StandInCluster] = []
+    original = StandInCluster.__init__
+
+    def init(self: StandInCluster, **arguments: Any) -> None:
+        original(self, **arguments)
+        newest[:] = [self]
+
+    def state(pid: int | None) -> str:
+        found = [broker for broker in newest[0].brokers.values() if broker.pid == pid]
+        return "gone" if not found else "T" if found[0].is_paused else "S"
+
+    def end_session_of(cluster: Any, session_id: int) -> None:
+        with cluster.moments.around():
+            cluster.end_session(session_id)
+
+    packets = iter(range(10**9))
+    monkeypatch.setattr(StandInCluster, "__init__", init)
+    monkeypatch.setattr(pause_broker, "_process_state", state)
+    monkeypatch.setattr(pause_broker, "answers", lambda _address, timeout_s: True)
+    monkeypatch.setattr(expire_session, "end_session_of", end_session_of)
+    monkeypatch.setattr(restart, "end_session_of", end_session_of)
+    monkeypatch.setattr(cut_zookeeper, "packets_received", lambda *_: {"any": next(packets)})
+
+
+def injected(fault: Any, interrupt_at: int | None, inside: Callable[[], None]) -> StandInCluster:
+    """The cluster after an injection that was interrupted at that moment, or not at all."""
+    cluster = StandInCluster()
+    cluster.moments.interrupt_at = interrupt_at
+    journal = StandInJournal(cluster.moments)
+    with contextlib.suppress(KeyboardInterrupt), fault.inject(cluster, journal):
+        cluster.moments.interrupt_at = None
+        inside()
+    return cluster
+
+
+def moments_of(fault: Any) -> int:
+    """How many moments there are until the injection is done."""
+    cluster = StandInCluster()
+    with fault.inject(cluster, StandInJournal(cluster.moments)):
+        return cluster.moments.count
+
+
+@pytest.mark.parametrize("fault", LASTING_OR_RISKY, ids=repr)
+def test_ctrl_c_at_any_moment_of_an_injection_heals_what_was_done(fault):
+    moments = moments_of(fault)
+    assert moments > 2
+    for moment in range(1, moments + 1):
+        entered: list[bool] = []
+        cluster = injected(fault, moment, lambda entered=entered: entered.append(True))
+        assert entered == [], f"moment {moment} was not interrupted"
+        assert cluster.unhealed() == [], f"interrupted at moment {moment} of {moments}"
+
+
+@pytest.mark.parametrize("fault", LASTING_OR_RISKY, ids=repr)
+@pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_whatever_leaves_the_context_heals(fault, error):
+    cluster = StandInCluster()
+
+    def fail_inside() -> None:
+        with fault.inject(cluster, StandInJournal(cluster.moments)):
+            raise error
+
+    with pytest.raises(error):
+        fail_inside()
+    assert cluster.unhealed() == []
+
+
+@pytest.mark.parametrize(
+    "fault", [fault for fault in LASTING_OR_RISKY if not isinstance(fault, FastBounce)], ids=repr
+)
+def test_a_lasting_fault_acts_until_it_is_left(fault):
+    cluster = StandInCluster()
+    czxid = cluster.client.nodes["/brokers/ids/1"][1].czxid
+    with fault.inject(cluster, StandInJournal(cluster.moments)):
+        if isinstance(fault, ExpireSession):
+            assert cluster.client.nodes["/brokers/ids/1"][1].czxid > czxid
+        else:
+            assert cluster.unhealed() != []
+    assert cluster.unhealed() == []
+    assert type(fault).lasting
+
+
+def test_the_journal_is_told_only_acts_that_are_listed_with_just_their_details():
+    for fault in LASTING_OR_RISKY:
+        cluster, journal = StandInCluster(), MemoryJournal()
+        with fault.inject(cluster, journal):
+            pass
+        told = {act: set(detail) for act, detail in journal.entries if act in ACTS}
+        assert told
+        assert told == {act: set(ACTS[act]) for act in told}
+
+
+@pytest.mark.parametrize("name", sorted(set(FAULTS) - {"MoveController", "PreferredElection"}))
+def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
+    fields = {
+        "CutLink": {"source": 7, "target": 0},
+        "HoldRequests": {"name": "h", "api": "Fetch", "target": 7},
+        "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
+    }.get(name, {"broker": 7})
+    fault = FAULTS[name](**fields)
+    with pytest.raises(NotCapable, match=r"the cluster has no broker 7: it has \[0, 1\]"):
+        fault.inject(StandInCluster(), MemoryJournal()).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("fault", "lacks"),
+    [
+        (KillBroker(broker=1), "Killable"),
+        (StopBroker(broker=1), "Killable"),
+        (FastBounce(broker=1), "Killable"),
+        (PauseBroker(broker=1), "Pausable"),
+    ],
+    ids=repr,
+)
+def test_a_driver_that_lacks_a_capability_is_named_before_anything_happens(fault, lacks):
+    cluster, journal = StandInCluster(), MemoryJournal()
+    cluster.brokers[1].capabilities = frozenset()
+    with pytest.raises(NotCapable, match=f"broker 1 is not {lacks} with this driver"):
+        fault.inject(cluster, journal).__enter__()
+    assert journal.entries == []
+    assert cluster.unhealed() == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        CutLink(source=0, target=1),
+        CutZooKeeper(broker=1),
+        HoldRequests(name="h", api="Fetch"),
+    ],
+    ids=repr,
+)
+def test_a_cluster_without_links_is_told_to_be_started_with_them(fault):
+    with pytest.raises(NotCapable, match="runs without links: start it with linked=True"):
+        fault.inject(StandInCluster(linked=False), MemoryJournal()).__enter__()
+
+
+def test_an_election_that_is_interrupted_is_not_left_to_the_next_controller():
+    path = "/admin/preferred_replica_election"
+    for moment in range(1, 16):
+        cluster = StandInCluster()
+        cluster.client.create("/brokers/topics/t", b'{"partitions": {"0": [1, 0]}}')
+        state = b'{"leader": 0, "isr": [0, 1], "leader_epoch": 0}'
+        cluster.client.create("/brokers/topics/t/partitions/0/state", state)
+        cluster.client.create("/controller", b'{"brokerid": 0}')
+        cluster.moments.count = 0
+        cluster.moments.interrupt_at = moment
+        fault = PreferredElection(topic="t", partition=0, by="znode")
+        with pytest.raises(KeyboardInterrupt):
+            fault.inject(cluster, StandInJournal(cluster.moments)).__enter__()
+        assert path not in cluster.client.nodes, f"moment {moment}"
