@@ -34,6 +34,33 @@ class Pausable(Protocol):
     def resume(self) -> None:
         """Let a paused process go on (SIGCONT)."""
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the process is frozen, as the system that runs it says."""
+
+
+class Wire(Protocol):
+    """The network of one broker, where it has one of its own."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the broker is on its network."""
+
+    def disconnect(self) -> None:
+        """Take the network away; see Disconnectable."""
+
+    def reconnect(self) -> None:
+        """Give the network back; see Disconnectable."""
+
+
+@runtime_checkable
+class Disconnectable(Wire, Protocol):
+    """A broker with a network of its own that can be taken away from it.
+
+    Disconnecting cuts everything at once: other brokers, ZooKeeper, and clients. The process goes
+    on. Reconnecting gives it the same address and the same published ports.
+    """
+
 
 @runtime_checkable
 class Restartable(Protocol):
@@ -93,7 +120,7 @@ class Broker(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Its process, None while there is none."""
+        """Its process on this machine; None while there is none."""
 
     @property
     def client_address(self) -> str:
@@ -114,6 +141,10 @@ class Broker(Protocol):
     @property
     def is_running(self) -> bool:
         """Whether its process exists (a paused one does)."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its process is frozen."""
 
     @property
     def exit_code(self) -> int | None:
@@ -165,6 +196,10 @@ class Cluster(Protocol):
     @property
     def links(self) -> Links | None:
         """The links between the brokers, None without; closed with the cluster."""
+
+    @property
+    def why_unlinked(self) -> str:
+        """Why there are no links, and what to do about it; empty where there are."""
 
     @property
     def work_directory(self) -> Path:

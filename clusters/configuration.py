@@ -98,20 +98,21 @@ def log4j_text(log: Path) -> str:
 def zookeeper_text(
     *,
     data: Path,
+    listen_host: str,
     client_port: int,
     tick_time_ms: int,
-    peers: Sequence[tuple[int, int]],
+    peers: Sequence[tuple[str, int, int]],
 ) -> str:
     """Return zoo.cfg of one member.
 
-    ``peers`` are the (peer port, election port) of all members of an ensemble in order, empty
-    for a single member. Sessions may last from two ticks up to ten minutes.
+    ``peers`` are the (host, peer port, election port) of all members of an ensemble in order,
+    empty for a single member. Sessions may last from two ticks up to ten minutes.
     """
     lines = [
         f"tickTime={tick_time_ms}",
         f"dataDir={data}",
         f"clientPort={client_port}",
-        "clientPortAddress=127.0.0.1",
+        f"clientPortAddress={listen_host}",
         "maxClientCnxns=0",
         "maxSessionTimeout=600000",
         "admin.enableServer=false",
@@ -120,8 +121,8 @@ def zookeeper_text(
     if peers:
         lines += ["initLimit=40", "syncLimit=10"]
         lines += [
-            f"server.{index}=127.0.0.1:{peer}:{election}"
-            for index, (peer, election) in enumerate(peers, start=1)
+            f"server.{index}={host}:{peer}:{election}"
+            for index, (host, peer, election) in enumerate(peers, start=1)
         ]
     return "\n".join(lines) + "\n"
 

@@ -21,17 +21,22 @@ class BrokerExited(ClusterError):
     """A broker (or a ZooKeeper member) ended while it was awaited.
 
     ``name`` is ``broker 1`` or ``zookeeper 1``; ``exit_code`` is the process's own, negative
-    for a signal; ``last_lines`` are the last lines of its log, oldest first.
+    for a signal; ``last_lines`` are the last lines of its log, oldest first; ``cause`` says why
+    it ended where that is known, such as a memory limit.
     """
 
-    def __init__(self, *, name: str, exit_code: int, last_lines: Sequence[str], log: str) -> None:
+    def __init__(
+        self, *, name: str, exit_code: int, last_lines: Sequence[str], log: str, cause: str = ""
+    ) -> None:
         self.name = name
         self.exit_code = exit_code
+        self.cause = cause
         self.last_lines = tuple(last_lines)
         self.log = log
         end = "\n".join(f"    {line}" for line in self.last_lines) or "    (its log is empty)"
         super().__init__(
-            f"{name} exited with code {exit_code} while it was awaited; "
+            f"{name} exited with code {exit_code}{f' ({cause})' if cause else ''} "
+            "while it was awaited; "
             f"the last lines of {log}:\n{end}"
         )
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from clusters.errors import AwaitTimeout
 from clusters.waiting import await_until
@@ -21,6 +22,42 @@ _PR_SET_PDEATHSIG = 1
 # Looked up here and not in the child: between fork and exec a child of a process with threads
 # must not take the loader's lock.
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+class Process(Protocol):
+    """A running or ended JVM, wherever a driver runs it."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id on this machine, None when it has ended or cannot be seen from here."""
+
+    @property
+    def name(self) -> str:
+        """What it is, such as ``broker 1``."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal, or None while it runs."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is frozen."""
+
+    @property
+    def cause_of_death(self) -> str:
+        """Why it ended, as far as more than its exit code is known; else empty."""
+
+    def kill(self) -> None:
+        """End it with SIGKILL and wait until it is gone. Safe to call twice."""
+
+    def stop(self, timeout_s: float) -> None:
+        """Ask it to end (SIGTERM) and wait until it is gone; raise AwaitTimeout otherwise."""
+
+    def pause(self) -> None:
+        """Freeze it."""
+
+    def resume(self) -> None:
+        """Let it go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +83,35 @@ class Child:
     def is_running(self) -> bool:
         """Whether the process exists (a paused one does)."""
         return self.exit_code is None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the kernel calls it stopped."""
+        try:
+            after_name = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return False
+        return after_name[0] == "T"
+
+    @property
+    def cause_of_death(self) -> str:
+        """Nothing: the exit code says all that is known."""
+        return ""
+
+    def pause(self) -> None:
+        """Freeze the process (SIGSTOP)."""
+        self.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the process go on (SIGCONT)."""
+        self.send(signal.SIGCONT)
+
+    def stop(self, timeout_s: float) -> None:
+        """Let the process go on if it was frozen, send SIGTERM and wait until it is gone."""
+        if self.is_running:
+            self.send(signal.SIGCONT)
+            self.send(signal.SIGTERM)
+            self.await_exit(timeout_s)
 
     def send(self, signal_number: int) -> None:
         """Send a signal if the process still runs."""

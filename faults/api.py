@@ -131,5 +131,5 @@ def links_of(cluster: Cluster) -> Any:
         NotCapable: It was started without.
     """
     if cluster.links is None:
-        raise NotCapable("the cluster runs without links: start it with linked=True")
+        raise NotCapable(f"the cluster runs without links: {cluster.why_unlinked}")
     return cluster.links

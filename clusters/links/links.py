@@ -18,11 +18,12 @@ from clusters.links.rules import Board, Cut, CutStyle, Delay, Hold, Match
 
 _BARRIER_S = 1.0
 _CLOSE_S = 5.0
-_HOST = "127.0.0.1"
 
 
 class Links:
     """TCP relays in front of the brokers' internal listeners and of ZooKeeper.
+
+    They listen on ``host``, an address of this machine that the brokers reach.
 
     Every method may be called from any thread. When a method that installs a rule has returned,
     no message that it matches passes any more. Rules: cuts first, then holds and delays in the
@@ -35,7 +36,10 @@ class Links:
     that follow do not reach it, and `check`, `await_record` and `close` raise LinkError.
     """
 
-    def __init__(self, *, sink: Callable[[LinkRecord], None] | None = None) -> None:
+    def __init__(
+        self, *, host: str = "127.0.0.1", sink: Callable[[LinkRecord], None] | None = None
+    ) -> None:
+        self._host = host
         self._board = Board()
         self._topics = TopicNames()
         self._journal = Journal(sink=sink)
@@ -250,7 +254,7 @@ class Links:
                     lane.lock.release()
 
     def _listen(self, port: Port) -> tuple[str, int]:
-        listener = socket.create_server((_HOST, 0), backlog=128)
+        listener = socket.create_server((self._host, 0), backlog=128)
         with self._lock:
             if self._is_closed:
                 listener.close()

@@ -1,11 +1,10 @@
-"""SIGSTOP of a broker, as a long garbage collection looks from outside."""
+"""A broker that stands still, as a long garbage collection looks from outside."""
 
 import contextlib
 import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from clusters.api import Broker, Cluster, Pausable
@@ -20,7 +19,6 @@ from faults.observation import (
 )
 from faults.process.restart import require_running
 
-_STOPPED = "T"
 # Size, API key 18, version 0, correlation id 1, no client id: every release answers it.
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
@@ -54,14 +52,14 @@ class PauseBroker:
         broker = broker_able(cluster, self.broker, Pausable)
         require_running(broker, "pause")
         before = observe_broker(cluster, self.broker)
-        if _process_state(before.pid) == _STOPPED:
+        if broker.is_paused:
             raise NoEffect(f"broker {self.broker} is paused already: heal that first")
         try:
             with journal.acting("pause-broker", broker=self.broker):
                 broker.pause()
-            state = _await_state(broker, before.pid, stopped=True)
+            _await_paused(broker, True)
             yield Injection(
-                fault="PauseBroker", before=before.to_json(), effect={"process_state": state}
+                fault="PauseBroker", before=before.to_json(), effect={"is_paused": broker.is_paused}
             )
         finally:
             # Another process than the one that was paused needs no resuming.
@@ -78,7 +76,7 @@ class PauseBroker:
             # Also when the journal fails: a process that stands still outlives the harness.
             if broker.is_running:
                 broker.resume()
-        _await_state(broker, before.pid, stopped=False)
+        _await_paused(broker, False)
         after = observe_broker(cluster, self.broker)
         if self.await_return and before.czxid is not None:
             _await_answer(broker)
@@ -102,33 +100,18 @@ def _await_answer(broker: Broker) -> None:
         lambda: answers(broker.client_address, timeout_s=2),
         timeout_s=60,
         waiting_for=f"broker {broker.id} to answer at {broker.client_address} after its pause",
-        last_seen=lambda: f"no answer, process state {_process_state(broker.pid)}",
+        last_seen=lambda: f"no answer, paused: {broker.is_paused}",
         remedy=f"see {broker.server_log}",
         abort=lambda: check_process(broker),
     )
 
 
-def _await_state(broker: Broker, pid: int | None, *, stopped: bool) -> str:
-    """Waits until the kernel calls the process stopped ("T"), or anything else."""
-    seen = ["?"]
-
-    def condition() -> bool:
-        seen[0] = _process_state(pid)
-        return (seen[0] == _STOPPED) is stopped
-
+def _await_paused(broker: Broker, paused: bool) -> None:
+    """Waits until the system that runs the process calls it frozen, or not."""
     await_until(
-        condition,
+        lambda: broker.is_paused is paused,
         timeout_s=10,
-        waiting_for=f"process {pid} to be {'stopped' if stopped else 'going on'}",
-        last_seen=lambda: f"state {seen[0]}",
+        waiting_for=f"broker {broker.id} to be {'paused' if paused else 'going on'}",
+        last_seen=lambda: f"paused: {broker.is_paused}",
         abort=lambda: check_process(broker),
     )
-    return seen[0]
-
-
-def _process_state(pid: int | None) -> str:
-    """The third field of /proc/PID/stat; the second is in brackets and may hold blanks."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "gone"

@@ -154,7 +154,7 @@ def test_an_ensemble_of_three_goes_on_without_one_member(
         assert len(ensemble.zookeeper_addresses) == 3
         modes = [member.ask("srvr") for member in ensemble.zookeeper_members]
         assert sum("Mode: leader" in mode for mode in modes) == 1
-        ensemble.zookeeper_members[0].child.kill()
+        ensemble.zookeeper_members[0].process.kill()
         assert round_trip(ensemble, [b"still there"]) == [b"still there"]
 
 
@@ -165,7 +165,7 @@ from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
 spec = ClusterSpec(brokers=brokers_of("1.1.1", (0,)))
 with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:
-    pids = [cluster.brokers[0].pid] + [m.child.pid for m in cluster.zookeeper_members]
+    pids = [cluster.brokers[0].pid] + [m.process.pid for m in cluster.zookeeper_members]
     print(json.dumps({"pids": pids, "ports": cluster.bootstrap_servers}), flush=True)
     sys.stdin.read()
 """
@@ -215,7 +215,7 @@ def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
         cluster.start()
 
     assert not cluster.brokers[0].is_running
-    assert not any(member.child.is_running for member in cluster.zookeeper_members)
+    assert all(member.process.exit_code is not None for member in cluster.zookeeper_members)
 
 
 def test_a_cluster_that_does_not_fit_into_memory_is_refused_before_it_starts(

@@ -186,6 +186,7 @@ class StandInCluster:
         self.client = ZooKeeper(self.moments)
         self.rules: set[int] = set()
         self.links = StandInLinks(self) if linked else None
+        self.why_unlinked = "" if linked else "start it with linked=True"
         self.zookeeper_addresses: tuple[tuple[str, int], ...] = ()
         self.brokers = {broker: StandInBroker(self, broker) for broker in (0, 1)}
         self.sessions = 0

@@ -51,17 +51,12 @@ def _stand_in_for_the_kernel_and_for_sockets(monkeypatch: pytest.MonkeyPatch) ->
         original(self, **arguments)
         newest[:] = [self]
 
-    def state(pid: int | None) -> str:
-        found = [broker for broker in newest[0].brokers.values() if broker.pid == pid]
-        return "gone" if not found else "T" if found[0].is_paused else "S"
-
     def end_session_of(cluster: Any, session_id: int) -> None:
         with cluster.moments.around():
             cluster.end_session(session_id)
 
     packets = iter(range(10**9))
     monkeypatch.setattr(StandInCluster, "__init__", init)
-    monkeypatch.setattr(pause_broker, "_process_state", state)
     monkeypatch.setattr(pause_broker, "answers", lambda _address, timeout_s: True)
     monkeypatch.setattr(expire_session, "end_session_of", end_session_of)
     monkeypatch.setattr(restart, "end_session_of", end_session_of)

@@ -109,7 +109,7 @@ def test_a_paused_broker_stands_still_and_then_answers_again(cluster, observe, j
     before, broker = observe(1), cluster.brokers[1]
     with PauseBroker(broker=1).inject(cluster, journal) as injection:
         assert process_state(before.pid) == "T"
-        assert injection.effect == {"process_state": "T"}
+        assert injection.effect == {"is_paused": True}
         assert not answers(broker.client_address, timeout_s=0.3)
         assert broker.is_running
     assert process_state(before.pid) != "T"

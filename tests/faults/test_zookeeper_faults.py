@@ -214,7 +214,7 @@ def test_a_session_of_an_ensemble_is_ended_at_whichever_member_answers(tmp_path)
             assert after.session_id not in (None, before.session_id)
             assert after.czxid > before.czxid
         (first, *_) = ensemble.zookeeper_members
-        first.child.kill()
+        first.process.kill()
         before = observe_broker(ensemble, 1)
         with ExpireSession(broker=1).inject(ensemble, journal):
             pass

@@ -1,8 +1,7 @@
-"""One broker as a JVM process on this machine."""
+"""One broker as a JVM, the same for every driver; where it runs is its place's business."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,15 +10,14 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from clusters.api import Collectable, Killable, Pausable, Restartable
+from clusters.api import Wire
 from clusters.configuration import java_command, log4j_text, properties_text
 from clusters.distribution import Distribution
 from clusters.errors import BrokerExited, ClusterError, MachineError
-from clusters.leftovers import record_process
 from clusters.log_tail import last_lines
 from clusters.ports import ReservedPort, is_free
 from clusters.probe import answers, known_brokers
-from clusters.processes import Child, spawn
+from clusters.processes import Process
 from clusters.waiting import await_until
 
 _ZOOKEEPER_TIMEOUT_S = 5
@@ -29,35 +27,40 @@ _ZOOKEEPER_TIMEOUT_S = 5
 class BrokerPlace:
     """Where one broker lives and what the cluster decided for it.
 
-    ``directory`` is its folder below ``work_directory``; ``distribution_of`` and ``java_of``
-    find the jars and the Java of a Kafka; ``base_properties`` returns its configuration before
-    its own properties, for the Kafka it is started with; ``zookeeper`` is the shared client;
-    ``jvm_flags_of`` returns the flags for a Kafka that runs in a folder.
+    ``directory`` is its folder; ``client_port`` is where clients on this machine reach it and
+    ``ports`` are all ports of 127.0.0.1 that it needs; ``distribution_of`` and ``java_of`` find
+    the jars and the Java of a Kafka; ``base_properties`` returns its configuration before its own
+    properties, for the Kafka it is started with; ``zookeeper`` is the shared client;
+    ``jvm_flags_of`` returns the flags for a Kafka that runs in a folder; ``spawn`` starts a
+    command line, its console output appended to a file; ``wire`` is its network where the driver
+    can take that away.
     """
 
     id: int
     directory: Path
-    work_directory: Path
-    internal_port: ReservedPort
     client_port: ReservedPort
+    ports: tuple[ReservedPort, ...]
+    capabilities: frozenset[type]
     heap_mib: int
     distribution_of: Callable[[str], Distribution]
     java_of: Callable[[Distribution], Path]
     base_properties: Callable[[Distribution], dict[str, str]]
     zookeeper: Callable[[], KazooClient]
     jvm_flags_of: Callable[[Distribution, Path], Sequence[str]]
+    spawn: Callable[[Sequence[str], Distribution, Path], Process]
+    wire: Wire | None = None
 
 
 @dataclass(slots=True)
-class LocalBroker:
-    """A broker of a LocalCluster; see ``clusters.api.Broker`` for what each name promises."""
+class JvmBroker:
+    """A broker of a JvmCluster; see ``clusters.api.Broker`` for what each name promises."""
 
     place: BrokerPlace
     kafka: str
     own_properties: dict[str, str]
     wanted_protocol: str | None = None
     jvm_flags: tuple[str, ...] = ()
-    _child: Child | None = None
+    _process: Process | None = None
     _distribution: Distribution | None = field(default=None, repr=False)
     _czxid_before: int = -1
 
@@ -86,7 +89,7 @@ class LocalBroker:
     @property
     def pid(self) -> int | None:
         """Its process, None while there is none."""
-        return self._child.pid if self._child is not None and self._child.is_running else None
+        return self._process.pid if self._process is not None and self.is_running else None
 
     @property
     def client_address(self) -> str:
@@ -116,17 +119,17 @@ class LocalBroker:
     @property
     def is_running(self) -> bool:
         """Whether its process exists."""
-        return self._child is not None and self._child.is_running
+        return self._process is not None and self._process.exit_code is None
 
     @property
     def exit_code(self) -> int | None:
         """How its last process ended."""
-        return None if self._child is None else self._child.exit_code
+        return None if self._process is None else self._process.exit_code
 
     @property
     def capabilities(self) -> frozenset[type]:
         """What can be done to it."""
-        return frozenset({Killable, Pausable, Restartable, Collectable})
+        return self.place.capabilities
 
     def start(self, kafka: str | None = None, properties: Mapping[str, str] | None = None) -> None:
         """Start the process and return at once; see ``clusters.api.Restartable``."""
@@ -138,11 +141,11 @@ class LocalBroker:
         if properties:
             self.own_properties = {**self.own_properties, **properties}
         self._check_ports()
-        self._czxid_before = -1 if self._child is None else self._registered_czxid()
+        self._czxid_before = -1 if self._process is None else self._registered_czxid()
         self._spawn()
 
     def _check_ports(self) -> None:
-        for port in (self.place.internal_port, self.place.client_port):
+        for port in self.place.ports:
             if not is_free(port.number):
                 raise MachineError(
                     f"broker {self.id} cannot listen at 127.0.0.1:{port.number}: another process "
@@ -165,20 +168,18 @@ class LocalBroker:
             temporary=directory / "tmp",
             arguments=["kafka.Kafka", str(configuration)],
         )
-        self._child = spawn(
-            command, log_file=self.console_log, cwd=directory, name=f"broker {self.id}"
-        )
-        record_process(self.place.work_directory, self._child)
+        self._process = self.place.spawn(command, self.distribution, self.console_log)
 
     def check_running(self) -> None:
         """Raise BrokerExited if its process has ended."""
         code = self.exit_code
-        if code is not None:
+        if code is not None and self._process is not None:
             raise BrokerExited(
                 name=f"broker {self.id}",
                 exit_code=code,
                 last_lines=last_lines([self.server_log, self.console_log]),
                 log=str(self.server_log),
+                cause=self._process.cause_of_death,
             )
 
     def await_ready(self, timeout_s: float = 60) -> None:
@@ -194,7 +195,7 @@ class LocalBroker:
             seen["port"] = "answers" if is_answering else "no answer"
             return is_answering
 
-        if self._child is None:
+        if self._process is None:
             raise ClusterError(f"broker {self.id} was never started")
         await_until(
             ready,
@@ -221,30 +222,51 @@ class LocalBroker:
 
     def kill(self) -> None:
         """End the process with SIGKILL and return once it is gone."""
-        if self._child is not None:
-            self._child.kill()
+        if self._process is not None:
+            self._process.kill()
 
     def give_back_ports(self) -> None:
         """Give its ports back; it cannot be started afterwards."""
-        self.place.internal_port.release()
-        self.place.client_port.release()
+        for port in self.place.ports:
+            port.release()
 
     def stop(self, timeout_s: float = 60) -> None:
         """Shut down in order (SIGTERM) and return once the process is gone."""
-        if self._child is not None and self._child.is_running:
-            self._child.send(signal.SIGCONT)
-            self._child.send(signal.SIGTERM)
-            self._child.await_exit(timeout_s)
+        if self._process is not None:
+            self._process.stop(timeout_s)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its process is frozen."""
+        return self._process is not None and self._process.is_paused
 
     def pause(self) -> None:
-        """Freeze the process (SIGSTOP)."""
-        self._signal(signal.SIGSTOP)
+        """Freeze the process."""
+        self._running("pause").pause()
 
     def resume(self) -> None:
-        """Let the process go on (SIGCONT)."""
-        self._signal(signal.SIGCONT)
+        """Let the process go on."""
+        self._running("resume").resume()
 
-    def _signal(self, signal_number: signal.Signals) -> None:
-        if self._child is None or not self._child.is_running:
-            raise ClusterError(f"broker {self.id} has no process to send {signal_number.name} to")
-        self._child.send(signal_number)
+    def _running(self, what: str) -> Process:
+        if self._process is None or not self.is_running:
+            raise ClusterError(f"broker {self.id} has no process to {what}")
+        return self._process
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it is on its network; see ``clusters.api.Disconnectable``."""
+        return self.place.wire is None or self.place.wire.is_connected
+
+    def disconnect(self) -> None:
+        """Take its network away; see ``clusters.api.Disconnectable``."""
+        self._wire().disconnect()
+
+    def reconnect(self) -> None:
+        """Give its network back; see ``clusters.api.Disconnectable``."""
+        self._wire().reconnect()
+
+    def _wire(self) -> Wire:
+        if self.place.wire is None:
+            raise ClusterError(f"broker {self.id} has no network of its own to be taken away")
+        return self.place.wire

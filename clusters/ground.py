@@ -1,0 +1,108 @@
+"""Where the JVMs of one cluster run: the part in which the drivers differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from clusters.api import Collectable, Killable, Pausable, Restartable, Wire
+from clusters.distribution import Distribution
+from clusters.leftovers import record_process
+from clusters.ports import ReservedPort, reserve_port
+from clusters.processes import Process, spawn
+
+Role = Literal["zookeeper", "broker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The place of one ZooKeeper member or broker, fixed over all its starts.
+
+    ``directory`` is its folder, the same path inside and outside; ``listen_host`` is what its
+    sockets are bound to; ``host`` is how the other JVMs of the cluster reach it; ``client_port``
+    is where this machine reaches it, on 127.0.0.1, and ``client_listen_port`` is the same socket
+    as the JVM knows it. ``inner_ports`` are a broker's inter-broker port, or a member's peer and
+    election port. ``reserved`` are all ports of 127.0.0.1 that it needs.
+    """
+
+    name: str
+    directory: Path
+    listen_host: str
+    host: str
+    client_port: ReservedPort
+    client_listen_port: int
+    inner_ports: tuple[int, ...]
+    reserved: tuple[ReservedPort, ...]
+    wire: Wire | None = None
+
+
+class Ground(Protocol):
+    """What a driver brings: sites, processes, and an address for the links."""
+
+    @property
+    def capabilities(self) -> frozenset[type]:
+        """What can be done to a broker here."""
+
+    @property
+    def links_host(self) -> str:
+        """The address of this machine that the cluster's JVMs reach: links listen there."""
+
+    @property
+    def why_unlinked(self) -> str:
+        """Why links cannot listen there, and what to do; empty where they can."""
+
+    def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
+        """Prepare for these members (counted from 1) and broker ids; raise MachineError."""
+
+    def site(self, role: Role, index: int) -> Site:
+        """Return the place of a member or broker."""
+
+    def spawn(
+        self, site: Site, command: Sequence[str], distribution: Distribution, console: Path
+    ) -> Process:
+        """Start a JVM; its console output is appended to a file."""
+
+    def close(self) -> None:
+        """Remove whatever was made. Safe to call twice."""
+
+
+class LocalGround:
+    """This machine: processes and ports of 127.0.0.1."""
+
+    capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
+    links_host = "127.0.0.1"
+    why_unlinked = ""
+
+    def __init__(self, work_directory: Path) -> None:
+        self._work_directory = work_directory
+
+    def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
+        """Nothing needs to be prepared."""
+
+    def site(self, role: Role, index: int) -> Site:
+        """Reserve ports: a broker's inter-broker port, or a member's peer and election port."""
+        client = reserve_port()
+        inner = [reserve_port() for _ in range(1 if role == "broker" else 2)]
+        return Site(
+            name=f"{role} {index}",
+            directory=self._work_directory / f"{role}-{index}",
+            listen_host=self.links_host,
+            host=self.links_host,
+            client_port=client,
+            client_listen_port=client.number,
+            inner_ports=tuple(port.number for port in inner),
+            reserved=(client, *inner),
+        )
+
+    def spawn(
+        self, site: Site, command: Sequence[str], distribution: Distribution, console: Path
+    ) -> Process:
+        """Start a process that ends with this one."""
+        child = spawn(command, log_file=console, cwd=site.directory, name=site.name)
+        record_process(self._work_directory, child)
+        return child
+
+    def close(self) -> None:
+        """Nothing was made that outlives its process."""

@@ -1,0 +1,319 @@
+"""A cluster of JVMs, the same for every driver: what starts when, and what ends how."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kazoo.client import KazooClient
+
+from clusters.class_archive import ClassSharing
+from clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
+from clusters.distribution import Distribution, java_of, resolve
+from clusters.errors import ClusterError, MachineError
+from clusters.ground import Ground, Site
+from clusters.jvm_broker import BrokerPlace, JvmBroker
+from clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
+from clusters.leftovers import claim
+from clusters.links import Links
+from clusters.memory import check_memory
+from clusters.releases import release_of
+from clusters.spec import BrokerSpec, ClusterSpec
+from clusters.waiting import await_until
+
+
+class JvmCluster:
+    """A cluster of real JVMs; see ``clusters.api.Cluster`` for what each name promises.
+
+    ``work_directory`` is made and owned by the cluster and stays after it; ``offline`` forbids
+    every fetch; ``say`` is told in plain words what happens; ``ground`` is where the JVMs run.
+    ``jvm_flags``, ``side_by_side`` and
+    ``share_classes`` exist for the start-up benchmark: the flags of every JVM, whether brokers
+    start at once, and whether class-data archives are used.
+    """
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        *,
+        ground: Ground,
+        work_directory: Path,
+        offline: bool = False,
+        say: Callable[[str], None] | None = None,
+        jvm_flags: Sequence[str] = FAST_JVM_FLAGS,
+        side_by_side: bool = True,
+        share_classes: bool = True,
+    ) -> None:
+        self.spec = spec
+        self.work_directory = work_directory.resolve()
+        self.links: Links | None = None
+        self._say = say or (lambda _text: None)
+        self._ground = ground
+        self._jvm_flags = tuple(jvm_flags)
+        self._side_by_side = side_by_side
+        self._class_sharing = ClassSharing() if share_classes else None
+        self._distribution_of = cache(lambda kafka: resolve(kafka, offline=offline))
+        self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
+        self._brokers: dict[int, JvmBroker] = {}
+        self._zookeepers: list[ZooKeeperMember] = []
+        self._client: KazooClient | None = None
+
+    @property
+    def brokers(self) -> Mapping[int, JvmBroker]:
+        """The brokers by id; empty before ``start``."""
+        return self._brokers
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        """The client addresses of all brokers."""
+        return [broker.client_address for broker in self._brokers.values()]
+
+    @property
+    def zookeeper_addresses(self) -> tuple[tuple[str, int], ...]:
+        """(host, port) of each ZooKeeper member, directly."""
+        return tuple(member.address for member in self._zookeepers)
+
+    @property
+    def zookeeper_members(self) -> tuple[ZooKeeperMember, ...]:
+        """The ZooKeeper members, member 1 first."""
+        return tuple(self._zookeepers)
+
+    @property
+    def why_unlinked(self) -> str:
+        """Why there are no links; empty where there are."""
+        if self.links is not None:
+            return ""
+        if not self.spec.linked:
+            return "start it with linked=True"
+        return self._ground.why_unlinked or "it is not started"
+
+    def zookeeper(self) -> KazooClient:
+        """Return the shared client; raise ClusterError before ``start`` and after ``stop``."""
+        if self._client is None:
+            raise ClusterError("the cluster is not started, so it has no ZooKeeper to ask")
+        return self._client
+
+    def start(self) -> None:
+        """Start everything; on any failure, Ctrl-C included, stop what was started."""
+        if self._zookeepers:
+            raise ClusterError("this cluster was started before; make a new one")
+        try:
+            self._start()
+        except OSError as error:
+            self.stop()
+            raise MachineError(
+                f"the cluster could not be started: {error}; check the free space and the "
+                f"permissions of {self.work_directory}"
+            ) from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        distributions = {b.id: self._distribution_of(b.kafka) for b in self.spec.brokers}
+        check_memory(
+            [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
+        )
+        self.work_directory.mkdir(parents=True, exist_ok=True)
+        claim(self.work_directory)
+        self._ground.open(zookeepers=self.spec.zookeepers, brokers=sorted(distributions))
+        self._start_zookeeper(distributions)
+        self._open_links()
+        for broker_spec in self.spec.brokers:
+            self._brokers[broker_spec.id] = self._place(broker_spec, distributions)
+        self._write_description()
+        self._say(f"starting {len(self._brokers)} brokers")
+        first = self.spec.first_broker
+        if not self._side_by_side:
+            self._await_zookeeper()
+        for broker in sorted(self._brokers.values(), key=lambda broker: broker.id != first):
+            broker.start()
+            # The first broker's JVM boots beside ZooKeeper's. The others follow when ZooKeeper
+            # serves: a client that comes too early waits up to a second before its next try.
+            self._await_zookeeper()
+            if broker.id == first:
+                self._await_controller(broker)
+            if not self._side_by_side:
+                broker.await_ready()
+        for broker in self._brokers.values():
+            broker.await_ready()
+        for broker in self._brokers.values():
+            self._await_metadata(broker)
+        if self._class_sharing is not None:
+            self._class_sharing.write_archives()
+
+    def _start_zookeeper(self, distributions: Mapping[int, Distribution]) -> None:
+        """ZooKeeper runs from the newest release: its server serves older clients as well."""
+        newest = max(distributions.values(), key=lambda d: release_of(d.release))
+        if self.spec.zookeeper_kafka is not None:
+            newest = self._distribution_of(self.spec.zookeeper_kafka)
+        self._say(f"starting ZooKeeper ({self.spec.zookeepers}) from Kafka {newest.release}")
+        self._zookeepers = start_zookeepers(
+            [self._ground.site("zookeeper", i + 1) for i in range(self.spec.zookeepers)],
+            java_home=self._java_of(newest),
+            class_path=newest.class_path,
+            tick_time_ms=self.spec.tick_time_ms,
+            flags_of=lambda directory: self._flags_of(newest, directory),
+            spawn=lambda site, command, console: self._ground.spawn(site, command, newest, console),
+        )
+
+    def _flags_of(self, distribution: Distribution, directory: Path) -> list[str]:
+        flags = list(self._jvm_flags)
+        if self._class_sharing is not None:
+            home = self._java_of(distribution)
+            flags += self._class_sharing.flags(distribution, home, directory)
+        return flags
+
+    def _await_zookeeper(self) -> None:
+        if self._client is not None:
+            return
+        for member in self._zookeepers:
+            member.await_ready()
+        hosts = ",".join(f"{host}:{port}" for host, port in self.zookeeper_addresses)
+        client = KazooClient(hosts=hosts, timeout=30)
+        client.start(timeout=30)
+        self._client = client
+
+    def _open_links(self) -> None:
+        """Make the relays, if the spec asks for them, before any broker knows an address."""
+        if not self.spec.linked:
+            return
+        if self._ground.why_unlinked:
+            self._say(f"no links between the brokers: {self._ground.why_unlinked}")
+            return
+        self.links = Links(host=self._ground.links_host)
+
+    def _place(
+        self, broker_spec: BrokerSpec, distributions: Mapping[int, Distribution]
+    ) -> JvmBroker:
+        broker_id = broker_spec.id
+        site = self._ground.site("broker", broker_id)
+        advertised = (site.host, site.inner_ports[0])
+        zookeepers = [member.inner_address for member in self._zookeepers]
+        if self.links is not None:
+            advertised = self.links.add_broker(broker_id, target=advertised)
+            zookeepers = [
+                self.links.add_zookeeper(broker_id, index, target=target)
+                for index, target in enumerate(zookeepers)
+            ]
+        fixed = {
+            "broker.id": str(broker_id),
+            "log.dir": str(site.directory / "data"),
+            "zookeeper.connect": ",".join(f"{host}:{port}" for host, port in zookeepers),
+            **_listeners(site, advertised),
+            **mixed_protocol([release_of(d.release) for d in distributions.values()]),
+            **self.spec.properties,
+        }
+        place = BrokerPlace(
+            id=broker_id,
+            directory=site.directory,
+            client_port=site.client_port,
+            ports=site.reserved,
+            capabilities=self._ground.capabilities,
+            heap_mib=self.spec.broker_heap_mib,
+            distribution_of=self._distribution_of,
+            java_of=self._java_of,
+            base_properties=lambda d: {**broker_defaults(release_of(d.release)), **fixed},
+            zookeeper=self.zookeeper,
+            jvm_flags_of=self._flags_of,
+            spawn=partial(self._ground.spawn, site),
+            wire=site.wire,
+        )
+        return JvmBroker(
+            place=place,
+            kafka=broker_spec.kafka,
+            own_properties=dict(broker_spec.properties),
+            wanted_protocol=broker_spec.protocol,
+        )
+
+    def _write_description(self) -> None:
+        """Write what the cluster is and where, for whoever opens the folder."""
+        description = {
+            "spec": self.spec.to_json(),
+            "zookeeper": [f"{host}:{port}" for host, port in self.zookeeper_addresses],
+            "brokers": {broker.id: broker.client_address for broker in self._brokers.values()},
+        }
+        file = self.work_directory / "cluster.json"
+        file.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+    def _await_controller(self, broker: JvmBroker, timeout_s: float = 60) -> None:
+        """Return once the broker is the controller."""
+        seen = ["no /controller"]
+
+        def elected() -> bool:
+            client = self.zookeeper()
+            if client.exists("/controller") is None:
+                return False
+            seen[0] = client.get("/controller")[0].decode()
+            return int(json.loads(seen[0])["brokerid"]) == broker.id
+
+        await_until(
+            elected,
+            timeout_s=timeout_s,
+            waiting_for=f"broker {broker.id} to become the controller",
+            last_seen=lambda: seen[0],
+            remedy=f"see {broker.server_log}",
+            abort=broker.check_running,
+        )
+
+    def _await_metadata(self, broker: JvmBroker, timeout_s: float = 60) -> None:
+        """Return once the controller has told the broker of every broker."""
+        count = len(self._brokers)
+        await_until(
+            lambda: broker.known_brokers() == count,
+            timeout_s=timeout_s,
+            waiting_for=f"broker {broker.id} to know all {count} brokers",
+            last_seen=lambda: f"it knows {broker.known_brokers()}",
+            remedy="see the controller's server.log",
+            abort=broker.check_running,
+        )
+
+    def stop(self) -> None:
+        """End every process with SIGKILL, close the links, give the ports back."""
+        client, self._client = self._client, None
+        # Everything is ended, in this order, even when one of them fails; the last is called first.
+        with contextlib.ExitStack() as ending:
+            for member in self._zookeepers:
+                ending.callback(member.give_back_ports)
+            for broker in self._brokers.values():
+                ending.callback(broker.give_back_ports)
+            ending.callback(self._ground.close)
+            if self._class_sharing is not None:
+                ending.callback(self._class_sharing.collect)
+            if self.links is not None:
+                ending.callback(self.links.close)
+            for member in self._zookeepers:
+                ending.callback(member.process.kill)
+            if client is not None:
+                ending.callback(client.close)
+                ending.callback(client.stop)
+            for broker in self._brokers.values():
+                ending.callback(broker.kill)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _listeners(site: Site, advertised: tuple[str, int]) -> dict[str, str]:
+    return {
+        "listeners": f"INTERNAL://{site.listen_host}:{site.inner_ports[0]},"
+        f"CLIENT://{site.listen_host}:{site.client_listen_port}",
+        "advertised.listeners": f"INTERNAL://{advertised[0]}:{advertised[1]},"
+        f"CLIENT://127.0.0.1:{site.client_port.number}",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+    }
