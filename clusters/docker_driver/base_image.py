@@ -1,0 +1,78 @@
+"""Makes a base image without any image registry: Debian's essential packages, imported.
+
+    python -m clusters.docker_driver.base_image [IMAGE]
+
+Does nothing when the engine has the image. Needs mmdebstrap and a Debian mirror.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusters.docker_driver.engine import connect, speaking
+from clusters.docker_driver.image import ensure_image, has_image
+from clusters.docker_driver.options import options_from
+from clusters.errors import MachineError
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+_SUITE = "bookworm"
+_MAKE_TIMEOUT_S = 900
+_IMPORT_TIMEOUT_S = 300
+
+
+def make_base_image(image: str) -> None:
+    """Make the image and tag it so; raise MachineError when a tool or the mirror is missing."""
+    if shutil.which("mmdebstrap") is None:
+        raise MachineError(
+            f"the image {image} cannot be made: mmdebstrap is missing; apt-get install mmdebstrap"
+        )
+    name, _, tag = image.rpartition(":") if ":" in image.rpartition("/")[2] else (image, "", "")
+    with tempfile.TemporaryDirectory(prefix="kchaos-image-") as folder:
+        tar = Path(folder) / "base.tar"
+        command = ["mmdebstrap", "--quiet", "--variant=essential", _SUITE, str(tar)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_MAKE_TIMEOUT_S
+        )
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            raise MachineError(
+                f"mmdebstrap could not make the image {image}: {last}; check that apt-get update "
+                "works, and the free space"
+            )
+        api = connect(timeout_s=_IMPORT_TIMEOUT_S)
+        with speaking(f"the image {image} cannot be imported"):
+            api.import_image_from_file(str(tar), repository=name, tag=tag or "latest")
+
+
+def ensure_base_image(api: APIClient, image: str) -> str:
+    """Return how the engine came to have the image: it was there, was pulled, or was made."""
+    if has_image(api, image):
+        return "is there"
+    try:
+        ensure_image(api, image, say=lambda _text: None)
+    except MachineError:
+        make_base_image(image)
+        return "was made"
+    return "was pulled"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line; returns the exit code."""
+    image = arguments[0] if arguments else options_from().image
+    try:
+        print(f"{image} {ensure_base_image(connect(), image)}")
+    except MachineError as error:
+        print(f"kchaos: {error}", file=sys.stderr)
+        return 69
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

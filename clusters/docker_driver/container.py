@@ -1,0 +1,149 @@
+"""One container as a process: started, watched and ended through the engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clusters.docker_driver.engine import speaking
+from clusters.waiting import await_until
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+_GONE: dict[str, Any] = {"Running": False, "ExitCode": 137, "Removed": True}
+# A shell's way to write a signal into an exit code. 143 is what a JVM itself returns after
+# SIGTERM, in a container or not.
+_SIGNALS = {128 + number: -number for number in (4, 6, 7, 8, 9, 11)}
+_OUT_OF_MEMORY_S = 2.0
+
+
+class Container:
+    """A started container; see ``clusters.processes.Process`` for what each name promises."""
+
+    def __init__(
+        self, api: APIClient, container_id: str, name: str, memory_mib: int | None
+    ) -> None:
+        self.id = container_id
+        self.name = name
+        self._api = api
+        self._memory_mib = memory_mib
+        self._end: dict[str, Any] | None = None
+        self._was_killed = False
+        self._pid = int(self._state()["Pid"]) or None
+
+    @property
+    def pid(self) -> int | None:
+        """The JVM's pid as the engine's machine counts, None when it has ended."""
+        return self._pid if self._end is None else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal that ended it; None while it runs."""
+        if self._end is None:
+            state = self._state()
+            if state["Running"]:
+                return None
+            self._end = self._settled(state)
+        code = int(self._end["ExitCode"])
+        return _SIGNALS.get(code, code)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the engine has frozen it."""
+        return self._end is None and bool(self._state().get("Paused"))
+
+    @property
+    def cause_of_death(self) -> str:
+        """Says so when it was killed for its memory, or somebody removed its container."""
+        if self.exit_code is None or self._end is None:
+            return ""
+        if self._end.get("Removed"):
+            return "its container was removed by somebody else"
+        if not self._end.get("OOMKilled"):
+            return ""
+        limit = "" if self._memory_mib is None else f" of {self._memory_mib} MiB"
+        return f"killed for memory: the container needed more than its limit{limit}"
+
+    def kill(self) -> None:
+        """End it with SIGKILL and return once it is gone. Safe to call twice."""
+        if self.exit_code is not None:
+            return
+        self._was_killed = True
+        self._signal("SIGKILL")
+        self._await_exit(30)
+
+    def stop(self, timeout_s: float) -> None:
+        """Let it go on if it was frozen, send SIGTERM and return once it is gone."""
+        if self.exit_code is not None:
+            return
+        if self.is_paused:
+            self.resume()
+        self._signal("SIGTERM")
+        self._await_exit(timeout_s)
+
+    def pause(self) -> None:
+        """Freeze all its processes; freezing it twice does no harm."""
+        if not self.is_paused:
+            with speaking(f"{self.name} could not be paused"):
+                self._api.pause(self.id)
+
+    def resume(self) -> None:
+        """Let it go on; does nothing if it does already."""
+        if self.is_paused:
+            with speaking(f"{self.name} could not be resumed"):
+                self._api.unpause(self.id)
+
+    def _signal(self, name: str) -> None:
+        from docker.errors import APIError, NotFound
+
+        with speaking(f"{self.name} could not be sent {name}"):
+            try:
+                self._api.kill(self.id, name)
+            except NotFound:
+                return
+            except APIError:
+                # It may have ended by itself just now.
+                if self.exit_code is None:
+                    raise
+
+    def _await_exit(self, timeout_s: float) -> None:
+        await_until(
+            lambda: self.exit_code is not None,
+            timeout_s=timeout_s,
+            waiting_for=f"the container of {self.name} to exit",
+            last_seen=lambda: f"state {self._state().get('Status')}",
+            remedy="see its server.log, and the engine's log",
+        )
+
+    def _state(self) -> dict[str, Any]:
+        from docker.errors import NotFound
+
+        with speaking(f"the engine was asked for the state of {self.name}"):
+            try:
+                found = self._api.inspect_container(self.id)
+            except NotFound:
+                return _GONE
+        return dict(found["State"])
+
+    def _settled(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state once it says whether memory was the cause.
+
+        The engine hears of an exit and of memory that ran out in two messages, in either order.
+        """
+        unclear = state["ExitCode"] == 137 and self._memory_mib and not self._was_killed
+        if not unclear or state.get("OOMKilled") or state.get("Removed"):
+            return state
+        seen = [state]
+
+        def told() -> bool:
+            seen[0] = self._state()
+            return bool(seen[0].get("OOMKilled") or seen[0].get("Removed"))
+
+        from clusters.errors import AwaitTimeout
+
+        try:
+            await_until(told, timeout_s=_OUT_OF_MEMORY_S, waiting_for="a cause", last_seen=str)
+        except AwaitTimeout:
+            # Then somebody else has killed it, and nothing more is known.
+            return seen[0]
+        return seen[0]

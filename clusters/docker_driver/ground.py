@@ -1,0 +1,240 @@
+"""The Docker driver's ground: a network, and containers on it."""
+
+from __future__ import annotations
+
+import atexit
+import ipaddress
+import os
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
+from clusters.cache import cache_directory
+from clusters.distribution import Distribution
+from clusters.docker_driver.container import Container
+from clusters.docker_driver.engine import connect, speaking
+from clusters.docker_driver.image import ensure_image
+from clusters.docker_driver.leftovers import remove_dead, remove_run
+from clusters.docker_driver.network import create_network, why_unbindable
+from clusters.docker_driver.options import DockerOptions
+from clusters.docker_driver.owner import labels_of
+from clusters.errors import MachineError
+from clusters.ground import Role, Site
+from clusters.ports import reserve_port
+from clusters.processes import Process
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+INTERNAL_PORT, CLIENT_PORT = 9091, 9092
+_ZOOKEEPER_PORT, _PEER_PORT, _ELECTION_PORT = 2181, 2888, 3888
+_FIRST_ZOOKEEPER, _FIRST_BROKER = 10, 50
+_MOST_BROKERS = 200
+
+
+class DockerGround:
+    """Containers on a bridge network of their own; see ``clusters.ground.Ground``."""
+
+    capabilities: frozenset[type] = frozenset(
+        {Killable, Pausable, Restartable, Collectable, Disconnectable}
+    )
+
+    def __init__(
+        self,
+        work_directory: Path,
+        *,
+        java_of: Callable[[Distribution], Path],
+        options: DockerOptions,
+        offline: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self.run = f"kchaos-{os.getpid()}-{secrets.token_hex(3)}"
+        self.links_host = ""
+        self.why_unlinked = "the cluster is not started"
+        self._work_directory = work_directory
+        self._java_of = java_of
+        self._options = options
+        self._offline = offline
+        self._say = say
+        self._labels = labels_of(self.run)
+        self._api: APIClient | None = None
+        self._hosts: dict[str, str] = {}
+        self._containers: dict[str, str] = {}
+
+    def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
+        """Make the network; remove what dead owners left, since it may hold what we need."""
+        if len(brokers) > _MOST_BROKERS:
+            raise MachineError(f"a network holds {_MOST_BROKERS} brokers, not {len(brokers)}")
+        api = self._api = connect()
+        atexit.register(self.close)
+        ensure_image(api, self._options.image, offline=self._offline, say=self._say)
+        for line in remove_dead(api):
+            self._say(line)
+        _, subnet = create_network(api, self.run, self._labels)
+        self.links_host = str(subnet[1])
+        self.why_unlinked = why_unbindable(self.links_host)
+        for index in range(zookeepers):
+            self._hosts[f"zookeeper-{index + 1}"] = _address(subnet, _FIRST_ZOOKEEPER + index)
+        for index, broker_id in enumerate(brokers):
+            self._hosts[f"broker-{broker_id}"] = _address(subnet, _FIRST_BROKER + index)
+
+    def site(self, role: Role, index: int) -> Site:
+        """Reserve the one port of 127.0.0.1 that is published."""
+        host_name = f"{role}-{index}"
+        client = reserve_port()
+        is_broker = role == "broker"
+        return Site(
+            name=f"{role} {index}",
+            directory=self._work_directory / host_name,
+            listen_host="0.0.0.0",
+            host=self._hosts[host_name],
+            client_port=client,
+            client_listen_port=CLIENT_PORT if is_broker else _ZOOKEEPER_PORT,
+            inner_ports=(INTERNAL_PORT,) if is_broker else (_PEER_PORT, _ELECTION_PORT),
+            reserved=(client,),
+            wire=_NetworkWire(self, host_name) if is_broker else None,
+        )
+
+    def spawn(
+        self, site: Site, command: Sequence[str], distribution: Distribution, console: Path
+    ) -> Process:
+        """Start a new container in place of the site's former one.
+
+        It sees its own folder, and read-only the Java, the jars and the class archives, all at
+        the paths that they have here.
+        """
+        api = self._engine()
+        host_name = site.directory.name
+        former = self._containers.pop(host_name, None)
+        memory_mib = self._options.memory_mib if host_name.startswith("broker") else None
+        with speaking(f"the container of {site.name} cannot be started"):
+            if former is not None:
+                api.remove_container(former, v=True, force=True)
+            made = api.create_container(
+                image=self._options.image,
+                name=f"{self.run}-{host_name}",
+                hostname=host_name,
+                # The shell only sends the output to the file, and is replaced by the JVM.
+                entrypoint=["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', str(console)],
+                command=list(command),
+                working_dir=str(site.directory),
+                user=f"{os.getuid()}:{os.getgid()}",
+                labels=self._labels,
+                ports=[site.client_listen_port],
+                host_config=self._host_config(site, distribution, memory_mib),
+                networking_config=self._networking(api, host_name),
+            )
+            self._containers[host_name] = made["Id"]
+            api.start(made["Id"])
+        return Container(api, made["Id"], site.name, memory_mib)
+
+    def _host_config(
+        self, site: Site, distribution: Distribution, memory_mib: int | None
+    ) -> dict[str, Any]:
+        from docker.types import LogConfig, Mount
+
+        read_only = _without_nested([self._java_of(distribution), *_folders(distribution)])
+        mounts = [Mount(str(p), str(p), type="bind", read_only=True) for p in read_only]
+        mounts.append(Mount(str(site.directory), str(site.directory), type="bind"))
+        memory = f"{memory_mib}m" if memory_mib is not None else None
+        made: dict[str, Any] = self._engine().create_host_config(
+            network_mode=self.run,
+            port_bindings={site.client_listen_port: ("127.0.0.1", site.client_port.number)},
+            extra_hosts=self._hosts | {"links": self.links_host},
+            mounts=mounts,
+            mem_limit=memory,
+            memswap_limit=memory,
+            nano_cpus=int(self._options.cpus * 1e9) if self._options.cpus is not None else None,
+            read_only=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            log_config=LogConfig(type="none"),
+        )
+        return made
+
+    def _networking(self, api: APIClient, host_name: str) -> Any:
+        endpoint = api.create_endpoint_config(
+            ipv4_address=self._hosts[host_name], aliases=[host_name]
+        )
+        return api.create_networking_config({self.run: endpoint})
+
+    def is_connected(self, host_name: str) -> bool:
+        """Return whether the container of that name is on the network."""
+        with speaking(f"the engine was asked for the network of {host_name}"):
+            found = self._engine().inspect_container(self._containers[host_name])
+        return self.run in found["NetworkSettings"]["Networks"]
+
+    def disconnect(self, host_name: str) -> None:
+        """Take the container off the network; do nothing if it is off already."""
+        if self.is_connected(host_name):
+            with speaking(f"{host_name} cannot be disconnected"):
+                self._engine().disconnect_container_from_network(
+                    self._containers[host_name], self.run
+                )
+
+    def reconnect(self, host_name: str) -> None:
+        """Put the container back at its address; do nothing if it is on the network."""
+        if not self.is_connected(host_name):
+            with speaking(f"{host_name} cannot be connected again"):
+                self._engine().connect_container_to_network(
+                    self._containers[host_name],
+                    self.run,
+                    ipv4_address=self._hosts[host_name],
+                    aliases=[host_name],
+                )
+
+    def close(self) -> None:
+        """Remove the containers and the network."""
+        api, self._api = self._api, None
+        if api is None:
+            return
+        self.why_unlinked = "the cluster is stopped"
+        atexit.unregister(self.close)
+        try:
+            remove_run(api, self.run)
+        finally:
+            api.close()
+
+    def _engine(self) -> APIClient:
+        if self._api is None:
+            raise MachineError("the cluster's network is closed; make a new cluster")
+        return self._api
+
+
+class _NetworkWire:
+    """A broker's place on the network; see ``clusters.api.Wire``."""
+
+    def __init__(self, ground: DockerGround, host_name: str) -> None:
+        self._ground = ground
+        self._host_name = host_name
+
+    @property
+    def is_connected(self) -> bool:
+        return self._ground.is_connected(self._host_name)
+
+    def disconnect(self) -> None:
+        self._ground.disconnect(self._host_name)
+
+    def reconnect(self) -> None:
+        self._ground.reconnect(self._host_name)
+
+
+def _address(subnet: ipaddress.IPv4Network, index: int) -> str:
+    return str(subnet[index])
+
+
+def _folders(distribution: Distribution) -> list[Path]:
+    """Return the folders of the jars, and that of the class archives."""
+    cache = cache_directory()
+    folders = [cache / "archives"]
+    for jar in distribution.class_path:
+        folders.append(cache / "maven" if jar.is_relative_to(cache / "maven") else jar.parent)
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def _without_nested(folders: Iterable[Path]) -> list[Path]:
+    """Return the folders that lie in none of the others, each once."""
+    found = sorted(set(folders))
+    return [f for f in found if not any(f != o and f.is_relative_to(o) for o in found)]

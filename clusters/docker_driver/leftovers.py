@@ -1,0 +1,64 @@
+"""Removing containers and networks: those of one run, or those of dead owners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from clusters.docker_driver.engine import speaking
+from clusters.docker_driver.owner import RUN, is_dead, owner_pid
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+_AT_ONCE = 8
+
+
+def remove_run(api: APIClient, run: str) -> None:
+    """Remove a run's containers and network, running or not; raise MachineError if it cannot."""
+    label = {"label": f"{RUN}={run}"}
+    with speaking(f"the containers of {run} cannot be removed"):
+        containers = [each["Id"] for each in api.containers(all=True, filters=label)]
+        _all(containers, lambda each: api.remove_container(each, v=True, force=True))
+    with speaking(f"the network of {run} cannot be removed"):
+        networks = [each["Id"] for each in api.networks(filters=label)]
+        _all(networks, api.remove_network)
+
+
+def dead_runs(api: APIClient) -> dict[str, int]:
+    """Return the runs whose owners are dead, with the owners' pids."""
+    with speaking("the engine was asked for what dead runs left"):
+        found: list[dict[str, Any]] = [
+            *api.containers(all=True, filters={"label": RUN}),
+            *api.networks(filters={"label": RUN}),
+        ]
+    labels = [each.get("Labels") or {} for each in found]
+    return {each[RUN]: owner_pid(each) for each in labels if is_dead(each)}
+
+
+def remove_dead(api: APIClient) -> list[str]:
+    """Remove what dead owners left and return a line for each run; the living keep theirs."""
+    lines = []
+    for run, pid in dead_runs(api).items():
+        remove_run(api, run)
+        lines.append(f"removed the containers and the network {run} of process {pid}")
+    return lines
+
+
+def _all(ids: Iterable[str], remove: Callable[[str], object]) -> None:
+    """Remove all of them side by side; what has gone meanwhile needs no removing."""
+    from docker.errors import APIError, NotFound
+
+    def one(each: str) -> None:
+        try:
+            remove(each)
+        except NotFound:
+            return
+        except APIError as error:
+            if "already in progress" not in str(error):
+                raise
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        for _ in pool.map(one, ids):
+            pass

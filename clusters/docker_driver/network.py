@@ -1,0 +1,85 @@
+"""One bridge network for each cluster, with addresses that are known before anything starts."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusters.docker_driver.engine import speaking
+from clusters.errors import MachineError
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+_POOL = ipaddress.IPv4Network("10.192.0.0/10")
+_TRIES = 40
+_random = random.SystemRandom()
+
+
+def create_network(
+    api: APIClient, name: str, labels: Mapping[str, str]
+) -> tuple[str, ipaddress.IPv4Network]:
+    """Make a bridge network with a subnet of our choice and return its id and the subnet.
+
+    Only in a network with a chosen subnet can a container be given an address of its own, and
+    get it back after it was disconnected. Raises MachineError when no subnet is free.
+    """
+    from docker.errors import APIError
+    from docker.types import IPAMConfig, IPAMPool
+
+    taken = _routed()
+    subnets = list(_POOL.subnets(new_prefix=24))
+    said = "every subnet that was tried is routed elsewhere"
+    for subnet in _random.sample(subnets, _TRIES):
+        if any(subnet.overlaps(other) for other in taken):
+            continue
+        pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
+        with speaking(f"the network {name} cannot be made"):
+            try:
+                made = api.create_network(
+                    name,
+                    driver="bridge",
+                    check_duplicate=True,
+                    labels=dict(labels),
+                    ipam=IPAMConfig(pool_configs=[pool]),
+                )
+            except APIError as error:
+                said = str(error.explanation)
+                if "overlap" in said.lower():
+                    continue
+                raise
+        return str(made["Id"]), subnet
+    raise MachineError(
+        f"no subnet of {_POOL} is free for a network: {said}; remove networks that are no longer "
+        "used (docker network prune), or run kchaos gc"
+    )
+
+
+def why_unbindable(host: str) -> str:
+    """Return why this process cannot listen on the address, and what to do; empty if it can."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            return (
+                f"the network's gateway {host} is no address of this machine ({error.strerror}), "
+                "as with a rootless, desktop or remote engine; use an engine that runs on this "
+                "machine as root, or the local driver"
+            )
+    return ""
+
+
+def _routed() -> list[ipaddress.IPv4Network]:
+    """Return the networks that this machine has routes to, the default route aside."""
+    found = []
+    for line in Path("/proc/net/route").read_text(encoding="ascii").splitlines()[1:]:
+        _, destination, _, _, _, _, _, mask, *_ = line.split()
+        address = ipaddress.IPv4Address(bytes.fromhex(destination)[::-1])
+        netmask = ipaddress.IPv4Address(bytes.fromhex(mask)[::-1])
+        if int(netmask):
+            found.append(ipaddress.IPv4Network(f"{address}/{netmask}", strict=False))
+    return found
