@@ -21,6 +21,16 @@ runs_directory = click.option(
     help="Where run directories go; `latest` in it names the newest.",
 )
 offline = click.option("--offline", is_flag=True, help="Never fetch anything; use the cache.")
+driver = click.option(
+    "--driver",
+    # As in clusters.drivers, which is not imported before a command needs it.
+    type=click.Choice(["local", "docker"]),
+    default="local",
+    envvar="KCHAOS_DRIVER",
+    show_default=True,
+    show_envvar=True,
+    help="How clusters are started.",
+)
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a run on standard output, only that."
 )
@@ -78,6 +88,7 @@ def list_entries(as_json: bool) -> None:
 )
 @as_json
 @runs_directory
+@driver
 @offline
 def reproduce(
     name: str,
@@ -88,6 +99,7 @@ def reproduce(
     spark: bool,
     as_json: bool,
     runs_dir: Path,
+    driver: str,
     offline: bool,
 ) -> int:
     """Play a known bug on real brokers and prove what happened.
@@ -105,7 +117,7 @@ def reproduce(
     entry = entry_named(name)
     if protocol is not None:
         release_of(protocol)
-    options = RunOptions(runs_directory=runs_dir, offline=offline)
+    options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     say = _sayer(quiet=as_json)
 
     def done(one: Played) -> None:
@@ -137,8 +149,9 @@ def reproduce(
 @click.argument("run", type=click.Path(path_type=Path))
 @as_json
 @runs_directory
+@driver
 @offline
-def replay(run: Path, as_json: bool, runs_dir: Path, offline: bool) -> int:
+def replay(run: Path, as_json: bool, runs_dir: Path, driver: str, offline: bool) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
     from harness.reproduce import judged
     from harness.runner import RunOptions, play
@@ -147,7 +160,7 @@ def replay(run: Path, as_json: bool, runs_dir: Path, offline: bool) -> int:
     from harness.verdicts import exit_code_for, line_of
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
-    options = RunOptions(runs_directory=runs_dir, offline=offline)
+    options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     one = judged(play(scenario, options=options, say=_sayer(quiet=as_json)))
     lines = [json.dumps(line_of(one.results))] if as_json else result_lines(one.results)
     click.echo("\n".join(lines))
@@ -209,14 +222,15 @@ def report(run: Path, text: bool) -> None:
 @click.option("--kafka", required=True, metavar="RELEASE|PATH", help="What the brokers run.")
 @click.option("--brokers", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--zookeepers", type=click.IntRange(1), default=1, show_default=True)
+@driver
 @offline
-def up(kafka: str, brokers: int, zookeepers: int, offline: bool) -> None:
+def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) -> None:
     """Start a cluster to play with; Ctrl-C ends it."""
     from clusters.spec import ClusterSpec, brokers_of
     from harness.playground import playground
 
     spec = ClusterSpec(brokers=brokers_of(kafka, tuple(range(brokers))), zookeepers=zookeepers)
-    playground(spec, offline=offline, say=_sayer(quiet=False), write=click.echo)
+    playground(spec, driver=driver, offline=offline, say=_sayer(quiet=False), write=click.echo)
 
 
 @cli.command()
@@ -275,9 +289,15 @@ def gc() -> None:
     help="Results file to go on with; default: docs/measurements.jsonl.",
 )
 @runs_directory
+@driver
 @offline
 def measure(
-    names: tuple[str, ...], runs: int | None, results: Path | None, runs_dir: Path, offline: bool
+    names: tuple[str, ...],
+    runs: int | None,
+    results: Path | None,
+    runs_dir: Path,
+    driver: str,
+    offline: bool,
 ) -> int:
     """Play entries many times unattended; go on where it stopped.
 
@@ -286,7 +306,7 @@ def measure(
     from harness.measure import measure as measure_entries
     from harness.runner import RunOptions
 
-    options = RunOptions(runs_directory=runs_dir, offline=offline)
+    options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     return measure_entries(
         names, runs=runs, results=results, options=options, say=_sayer(quiet=False)
     )

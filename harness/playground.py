@@ -3,8 +3,8 @@
 import shutil
 from collections.abc import Callable
 
+from clusters.drivers import make_cluster
 from clusters.leftovers import new_work_directory
-from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec
 from clusters.waiting import await_until
 
@@ -14,6 +14,7 @@ _A_DAY_S = 24 * 3600.0
 def playground(
     spec: ClusterSpec,
     *,
+    driver: str,
     offline: bool,
     say: Callable[[str], None],
     write: Callable[[str], None],
@@ -26,7 +27,7 @@ def playground(
     """
     work = new_work_directory("up")
     try:
-        with LocalCluster(spec, work_directory=work, offline=offline, say=say) as cluster:
+        with make_cluster(driver, spec, work_directory=work, offline=offline, say=say) as cluster:
             zookeepers = ",".join(f"{host}:{port}" for host, port in cluster.zookeeper_addresses)
             write(f"bootstrap servers: {','.join(cluster.bootstrap_servers)}")
             write(f"ZooKeeper: {zookeepers}")

@@ -17,6 +17,7 @@ from typing import Any
 from checkers.model.events import TopicPartition
 from checkers.run_directory import RunDirectory
 from clusters.api import Cluster
+from clusters.drivers import make_cluster
 from clusters.errors import AwaitTimeout, ClusterError
 from clusters.leftovers import new_work_directory
 from clusters.spec import ClusterSpec
@@ -42,7 +43,7 @@ class RunOptions:
     Attributes:
         runs_directory: Where run directories go; a link `latest` names the newest.
         offline: Never fetch anything.
-        driver: "local".
+        driver: One of `clusters.drivers.DRIVERS`.
         command: What the user typed, for the record; the replay command is made from the run.
     """
 
@@ -121,9 +122,7 @@ def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirect
 def _cluster(
     spec: ClusterSpec, work: Path, options: RunOptions, say: Callable[[str], None]
 ) -> contextlib.AbstractContextManager[Cluster]:
-    from clusters.local import LocalCluster
-
-    return LocalCluster(spec, work_directory=work, offline=options.offline, say=say)
+    return make_cluster(options.driver, spec, work_directory=work, offline=options.offline, say=say)
 
 
 def _perform_all(scenario: Scenario, now: Play) -> Exception | None:

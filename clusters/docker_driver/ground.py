@@ -228,10 +228,9 @@ def _address(subnet: ipaddress.IPv4Network, index: int) -> str:
 def _folders(distribution: Distribution) -> list[Path]:
     """Return the folders of the jars, and that of the class archives."""
     cache = cache_directory()
-    folders = [cache / "archives"]
-    for jar in distribution.class_path:
-        folders.append(cache / "maven" if jar.is_relative_to(cache / "maven") else jar.parent)
-    return [folder for folder in folders if folder.is_dir()]
+    maven = cache / "maven"
+    jars = [maven if jar.is_relative_to(maven) else jar.parent for jar in distribution.class_path]
+    return [folder for folder in (cache / "archives", *jars) if folder.is_dir()]
 
 
 def _without_nested(folders: Iterable[Path]) -> list[Path]:
