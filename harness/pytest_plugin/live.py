@@ -67,6 +67,7 @@ class Chaos:
         )
         self._play = begin(self._scenario, cluster, options=options, started=started, say=say)
         self._failure: Exception | None = None
+        self._failed_step = 0
         self._results: Results | None = None
         self._is_over = False
         self._names: dict[str, int] = {}
@@ -95,11 +96,16 @@ class Chaos:
         try:
             perform(self._play, index, step)
         except PLANNED as error:
-            self._failure = self._failure or error
+            self._fail(index, error)
             raise
         except Exception as error:
-            self._failure = self._failure or HarnessError(f"{step}: {error!r}")
+            self._fail(index, HarnessError(f"{step}: {error!r}"))
             raise
+
+    def _fail(self, index: int, error: Exception) -> None:
+        """The first failure makes the run unknown, whatever the test does with the exception."""
+        if self._failure is None:
+            self._failure, self._failed_step = error, index
 
     def create_topic(
         self,
@@ -205,6 +211,8 @@ class Chaos:
             if self._is_over:
                 raise RunUnknown(f"the run {self.path} could not be ended")
             self._is_over = True
+            if self._failure is not None:
+                self._play.step = self._failed_step
             run = finish(self._play, started=self._started, failure=self._failure)
             self._results = judged(run).results
         return self._results
