@@ -92,7 +92,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "moments": _shortened(happened),
         "chapters": [moment for moment in happened if moment.kind == "story"],
         "moments_left_out": max(0, len(happened) - MOST_MOMENTS),
-        "faults": faults,
+        "fault_names": list(dict.fromkeys(fault.name for fault in faults)),
         "writes": writes,
         "zero": loaded.started_at,
         "states": decisions.states,

@@ -297,7 +297,7 @@ def _time(paper: _Paper, loaded: Loaded) -> None:
     if len(told) > MOST_MOMENTS:
         shown = [*told[: MOST_MOMENTS // 2], *told[-MOST_MOMENTS // 2 :]]
         paper.add(f"{len(told) - MOST_MOMENTS} moments in the middle are left out", indent=2)
-    bars = [fault.name for fault in faults[:8]]
+    bars = list(dict.fromkeys(fault.name for fault in faults))[:8]
     for moment in shown:
         _moment(paper, moment, bars, loaded.started_at)
 
