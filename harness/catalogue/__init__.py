@@ -48,6 +48,7 @@ def scenario_of(
     return Scenario(
         entry=entry.name,
         case=case,
+        title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
         cluster=_judged_by(entry.cluster(kafka), protocol),
         steps=entry.steps(case),
