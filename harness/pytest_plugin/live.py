@@ -184,9 +184,16 @@ class Chaos:
         return Acting(self, called, self._play.injections[called])
 
     def heal(self, name: str) -> None:
-        """Heals what acts under that name; does nothing when nothing does, or the run is over."""
-        if not self._is_over and name in self._play.healing:
-            self.perform(Heal(name=name))
+        """Heals what acts under that name; returns when the recovery was observed.
+
+        Raises:
+            ScenarioError: Nothing acts under that name.
+        """
+        self.perform(Heal(name=name))
+
+    def is_acting(self, name: str) -> bool:
+        """Whether a fault acts under that name; none does once the run is over."""
+        return not self._is_over and name in self._play.healing
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -257,8 +264,9 @@ class Acting:
         self.injection = injection
 
     def heal(self) -> None:
-        """Heals; returns when the recovery was observed. Safe to call twice."""
-        self._chaos.heal(self.name)
+        """Heals, unless that is done; returns when the recovery was observed."""
+        if self._chaos.is_acting(self.name):
+            self._chaos.heal(self.name)
 
     def __enter__(self) -> Self:
         return self
