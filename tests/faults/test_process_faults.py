@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clusters.errors import AwaitTimeout
 from clusters.processes import process_start_time
 from clusters.waiting import await_until
 from faults import (
@@ -94,6 +95,15 @@ def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
     assert_reborn(before, observe(1))
     assert not mark.exists()
     assert answers(broker.client_address, timeout_s=5)
+
+
+def test_a_stop_that_takes_too_long_is_told_and_the_broker_is_made_whole(cluster, observe, journal):
+    before = observe(1)
+    with pytest.raises(AwaitTimeout, match=r"waited 0\.01 s for broker 1 \(pid \d+\) to exit"):
+        StopBroker(broker=1, timeout_s=0.01).inject(cluster, journal).__enter__()
+    assert process_start_time(before.pid) is None
+    assert_reborn(before, observe(1))
+    assert answers(cluster.brokers[1].client_address, timeout_s=5)
 
 
 def test_a_paused_broker_stands_still_and_then_answers_again(cluster, observe, journal):
