@@ -138,8 +138,6 @@ def _defaults(master: str) -> Mapping[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        # Names of runs are text, also those that look like numbers or dates.
-        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
     if is_local(master):
         found |= {
