@@ -17,7 +17,9 @@ from typing import Any
 from checkers.model.events import TopicPartition
 from checkers.run_directory import RunDirectory
 from clusters.api import Cluster
+from clusters.distribution import java_of, resolve
 from clusters.errors import AwaitTimeout, ClusterError
+from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import new_work_directory
 from clusters.spec import ClusterSpec
 from faults.errors import FaultError
@@ -63,10 +65,14 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         RunDirectoryError: The run directory cannot be written.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
+    _fetch(scenario.cluster, options)
     started = time.time()
     work = new_work_directory(_slug(scenario))
     try:
-        with _cluster(scenario.cluster, work, options, say) as cluster:
+        with (
+            interrupts_at_gates(),
+            _cluster(scenario.cluster, work, options, say) as cluster,
+        ):
             now = begin(scenario, cluster, options=options, started=started, say=say)
             failure = _perform_all(scenario, now)
             return finish(now, started=started, failure=failure)
@@ -97,7 +103,8 @@ def begin(
 
 
 def perform(now: Play, index: int, step: Step) -> None:
-    """Performs one step; returns when its gate holds."""
+    """Performs one step; returns when its gate holds. A remembered Ctrl-C is raised before it."""
+    check_interrupt()
     now.step = index
     now.observed("step", step=index, name=type(step).__name__)
     step.perform(now)
@@ -116,6 +123,12 @@ def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirect
     now.run.write("outcome.json", outcome | {"seconds": round(time.time() - started, 3)})
     now.run.seal()
     return now.run
+
+
+def _fetch(spec: ClusterSpec, options: RunOptions) -> None:
+    """Brings Java and Kafka into the cache: that may take long, and Ctrl-C must end it at once."""
+    for kafka in dict.fromkeys(broker.kafka for broker in spec.brokers):
+        java_of(resolve(kafka, offline=options.offline), offline=options.offline)
 
 
 def _cluster(
