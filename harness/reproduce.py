@@ -6,8 +6,8 @@ from pathlib import Path
 
 from checkers.judge import Results, judge, write_judgement
 from checkers.run_directory import RunDirectory
-from clusters.distribution import resolve
 from harness.catalogue import Entry, scenario_of
+from harness.fetching import fetch
 from harness.runner import RunOptions, play
 
 
@@ -41,7 +41,7 @@ def reproduce(
     played = []
     for kafka in kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
-        release = resolve(kafka, offline=options.offline).release
+        release = fetch(kafka, offline=options.offline, say=say).release
         for case in cases:
             scenario = scenario_of(entry, case, kafka, release=release, protocol=protocol)
             for number in range(1, runs + 1):

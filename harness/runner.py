@@ -17,7 +17,6 @@ from typing import Any
 from checkers.model.events import TopicPartition
 from checkers.run_directory import RunDirectory
 from clusters.api import Cluster
-from clusters.distribution import java_of, resolve
 from clusters.errors import AwaitTimeout, ClusterError
 from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import new_work_directory
@@ -25,6 +24,7 @@ from clusters.spec import ClusterSpec
 from faults.errors import FaultError
 from harness.collect import collect_brokers, collect_zookeeper, take_snapshot
 from harness.errors import HarnessError
+from harness.fetching import fetch
 from harness.play import Play
 from harness.scenario import Scenario
 from harness.settle import settle
@@ -65,7 +65,8 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         RunDirectoryError: The run directory cannot be written.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
-    _fetch(scenario.cluster, options)
+    for kafka in dict.fromkeys(broker.kafka for broker in scenario.cluster.brokers):
+        fetch(kafka, offline=options.offline, say=say)
     started = time.time()
     work = new_work_directory(_slug(scenario))
     try:
@@ -123,12 +124,6 @@ def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirect
     now.run.write("outcome.json", outcome | {"seconds": round(time.time() - started, 3)})
     now.run.seal()
     return now.run
-
-
-def _fetch(spec: ClusterSpec, options: RunOptions) -> None:
-    """Brings Java and Kafka into the cache: that may take long, and Ctrl-C must end it at once."""
-    for kafka in dict.fromkeys(broker.kafka for broker in spec.brokers):
-        java_of(resolve(kafka, offline=options.offline), offline=options.offline)
 
 
 def _cluster(
