@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from clusters.errors import AwaitTimeout
+from clusters.interrupts import check_interrupt
 
 T = TypeVar("T")
 
@@ -29,11 +30,14 @@ def await_until(
     still is not mistaken for a condition that never held. ``abort`` is called before each look
     and may raise (for instance BrokerExited). ``last_seen`` is only called for the error.
 
+    A remembered Ctrl-C (see ``clusters.interrupts``) is raised here.
+
     Raises AwaitTimeout when the condition did not hold within ``timeout_s`` seconds.
     """
     deadline = time.monotonic() + timeout_s
     pause_s = _FIRST_PAUSE_S
     while True:
+        check_interrupt()
         is_last_look = time.monotonic() >= deadline
         if abort is not None:
             abort()

@@ -69,8 +69,13 @@ class Fault(Protocol):
     def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager["Injection"]:
         """Injects on entering, and returns once its effect was observed; heals on leaving.
 
+        It also heals what it has done so far when entering fails or is interrupted, Ctrl-C
+        included. Healing returns once the recovery was observed, and passes over what somebody
+        else has healed, or a broker that died, meanwhile.
+
         Raises:
-            NotCapable: The cluster's driver cannot do it.
+            NotCapable: The cluster, its driver or its release cannot do it.
+            FaultError: The fault's fields or the cluster's state forbid it; nothing was done.
             NoEffect, AwaitTimeout: It was tried, and the effect was not observed.
         """
 

@@ -1,9 +1,11 @@
 """What can go wrong while a fault is injected or healed.
 
-FaultError
-├── NotCapable        the cluster's driver cannot do what the fault needs
-├── NoEffect          the fault was injected, and observation shows that it had no effect
-└── NotHealed         the fault was lifted, and observation shows that it still acts
+FaultError        also raised itself: the fault's fields, or the cluster's state, forbid it
+├── NotCapable    the cluster, its driver or its release cannot do what the fault needs
+└── NoEffect      there is nothing to act on, or observation shows that nothing came of it
+
+Gates that time out raise AwaitTimeout, and a broker that ends while it is awaited BrokerExited;
+both are in `clusters.errors`. A rule that the links refuse is a RuleRefused of theirs.
 """
 
 
@@ -12,12 +14,8 @@ class FaultError(Exception):
 
 
 class NotCapable(FaultError):
-    """The driver lacks a capability; the message names both."""
+    """The cluster cannot do it; the message names what is missing."""
 
 
 class NoEffect(FaultError):
-    """Injected without the observable effect that the fault promises."""
-
-
-class NotHealed(FaultError):
-    """Lifted without the observable recovery that the fault promises."""
+    """Without the observable effect that the fault promises; what was done is undone."""

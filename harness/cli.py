@@ -314,7 +314,7 @@ def measure(
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the exit code and never raises."""
-    from harness.exits import INTERNAL, INTERRUPTED, USAGE, exit_code_of
+    from harness.exits import INTERNAL, INTERRUPTED, USAGE, exit_code_of, machine_error_in
 
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -332,6 +332,13 @@ def run(arguments: Sequence[str]) -> int:
         if code is None:
             traceback.print_exc()
             return _failed("this is a defect of kchaos: please report the lines above", INTERNAL)
+        refused = machine_error_in(error)
+        if refused is not None:
+            what = f" at {refused.filename}" if refused.filename else ""
+            remedy = (
+                "free some, or choose another --runs-dir or KCHAOS_CACHE; what was collected stays"
+            )
+            return _failed(f"{refused.strerror}{what}: {remedy}", code)
         return _failed(str(error), code)
 
 

@@ -21,6 +21,8 @@ def exit_code_of(error: BaseException) -> int | None:
     from faults.errors import FaultError
     from harness.errors import HarnessError
 
+    if machine_error_in(error) is not None:
+        return MACHINE
     match error:
         case KeyboardInterrupt():
             return INTERRUPTED
@@ -28,9 +30,16 @@ def exit_code_of(error: BaseException) -> int | None:
             return USAGE
         case MachineError():
             return MACHINE
-        case OSError() if error.errno in _MACHINE_ERRNOS:
-            return MACHINE
         case ClusterError() | FaultError() | CheckError():
             return UNKNOWN
         case _:
             return None
+
+
+def machine_error_in(error: BaseException | None) -> OSError | None:
+    """The disk's or the system's refusal that is, or caused, this error; None if there is none."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
+            return error
+        error = error.__cause__ or error.__context__
+    return None

@@ -7,6 +7,7 @@ from typing import Any
 from checkers.model.events import TopicPartition
 from checkers.segments.directory import PartitionContents, read_partition
 from clusters.client import Produced
+from clusters.interrupts import check_interrupt
 from clusters.links import ApiKey, LinkRecord
 from clusters.waiting import await_until
 from faults.api import links_of
@@ -163,6 +164,7 @@ def await_delivered(
         waiting_for=f"broker {broker} to answer the LeaderAndIsr with leader {wanted[0]} and "
         f"leader epoch {wanted[1]} of {about.topic}-{about.partition}",
         since=play.links_started.get(broker, 0),
+        abort=check_interrupt,
     )
     play.observed("delivered", broker=broker, state=dict(state))
 
@@ -170,9 +172,10 @@ def await_delivered(
 def await_fetching(
     play: Play, about: TopicPartition, follower: int, leader: int, *, timeout_s: float
 ) -> None:
-    """Returns once the follower's present process has asked the leader for records.
+    """Returns once the follower's present process has asked this leader for records.
 
-    Then it is done with truncating. Without links nothing is awaited.
+    Then it is done with truncating: its questions for leader epochs come before. A fetch from
+    before the leader's present term does not count. Without links nothing is awaited.
     """
     if play.cluster.links is None:
         return
@@ -185,8 +188,29 @@ def await_fetching(
         ),
         timeout_s=timeout_s,
         waiting_for=f"broker {follower} to fetch {about.topic}-{about.partition} from {leader}",
-        since=max(play.links_started.get(broker, 0) for broker in (follower, leader)),
+        since=_led_since(play, about, follower, leader),
+        abort=check_interrupt,
     )
+
+
+def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) -> int:
+    """Sequence number of the request with which the follower's process first heard of the leader.
+
+    Of the leader's present term, that is: requests that name the same leader again, with a later
+    epoch, do not restart a fetcher up to 2.0.
+    """
+    started = max(play.links_started.get(broker, 0) for broker in (follower, leader))
+    since = started
+    before: int | None = None
+    for record in links_of(play.cluster).log(started):
+        if (record.api_key, record.target) != (ApiKey.LEADER_AND_ISR, follower):
+            continue
+        named = record.partition(*about) if record.direction == "request" else None
+        if named is not None:
+            if named["leader"] == leader and before != leader:
+                since = record.sequence
+            before = named["leader"]
+    return since
 
 
 def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:

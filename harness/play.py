@@ -156,6 +156,7 @@ class Play:
             "injected",
             name=name,
             fault=injection.fault,
+            lasting=fault.lasting,
             before=injection.before,
             effect=injection.effect,
         )

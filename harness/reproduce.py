@@ -7,6 +7,7 @@ from pathlib import Path
 from checkers.judge import Results, judge, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.catalogue import Entry, scenario_of
+from harness.fetching import fetch
 from harness.runner import RunOptions, play
 
 
@@ -32,14 +33,17 @@ def reproduce(
     """Plays every case on every Kafka, so many times each, and judges each run at once.
 
     Args:
-        kafkas: Releases or paths to distributions.
+        kafkas: Releases or paths to distributions; what is known of a release is also expected
+            of a distribution of that release.
         protocol: The release whose generation a patched build is judged by, or None.
         done: Called with each run once it is judged.
     """
     played = []
     for kafka in kafkas:
+        # A broken or unknown Kafka is refused before the first cluster starts.
+        release = fetch(kafka, offline=options.offline, say=say).release
         for case in cases:
-            scenario = scenario_of(entry, case, kafka, protocol=protocol)
+            scenario = scenario_of(entry, case, kafka, release=release, protocol=protocol)
             for number in range(1, runs + 1):
                 count = f", run {number} of {runs}" if runs > 1 else ""
                 title = entry.cases[case]

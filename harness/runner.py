@@ -19,11 +19,13 @@ from checkers.run_directory import RunDirectory
 from clusters.api import Cluster
 from clusters.drivers import make_cluster
 from clusters.errors import AwaitTimeout, ClusterError
+from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import new_work_directory
 from clusters.spec import ClusterSpec
 from faults.errors import FaultError
 from harness.collect import collect_brokers, collect_zookeeper, take_snapshot
 from harness.errors import HarnessError
+from harness.fetching import fetch
 from harness.play import Play
 from harness.scenario import Scenario
 from harness.settle import settle
@@ -64,10 +66,15 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         RunDirectoryError: The run directory cannot be written.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
+    for kafka in dict.fromkeys(broker.kafka for broker in scenario.cluster.brokers):
+        fetch(kafka, offline=options.offline, say=say)
     started = time.time()
     work = new_work_directory(_slug(scenario))
     try:
-        with _cluster(scenario.cluster, work, options, say) as cluster:
+        with (
+            interrupts_at_gates(),
+            _cluster(scenario.cluster, work, options, say) as cluster,
+        ):
             now = begin(scenario, cluster, options=options, started=started, say=say)
             failure = _perform_all(scenario, now)
             return finish(now, started=started, failure=failure)
@@ -98,7 +105,8 @@ def begin(
 
 
 def perform(now: Play, index: int, step: Step) -> None:
-    """Performs one step; returns when its gate holds."""
+    """Performs one step; returns when its gate holds. A remembered Ctrl-C is raised before it."""
+    check_interrupt()
     now.step = index
     now.observed("step", step=index, name=type(step).__name__)
     step.perform(now)

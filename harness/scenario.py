@@ -19,6 +19,7 @@ class Scenario:
     Attributes:
         entry: The catalogue's name for it, or a name of the caller's.
         case: Which case of the entry.
+        title: One line for people.
         release: The Kafka that was asked for: a release, or a path.
         steps: Performed in order; whatever fault still acts at the end is healed, then settled.
         seed: Recorded; whoever generated the steps from it can do so again.
@@ -32,12 +33,14 @@ class Scenario:
     cluster: ClusterSpec
     steps: tuple[Step, ...]
     seed: int = 0
+    title: str = ""
     expectation: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The scenario as plain JSON values."""
         return {
             "entry": self.entry,
+            "title": self.title,
             "case": self.case,
             "release": self.release,
             "seed": self.seed,
@@ -56,6 +59,7 @@ class Scenario:
         try:
             return cls(
                 entry=data["entry"],
+                title=data.get("title", ""),
                 case=data["case"],
                 release=data["release"],
                 seed=data["seed"],

@@ -90,6 +90,7 @@ def _settle_partition(play: Play, about: TopicPartition, settled: Settled) -> No
     in_sync, failed = seen["isr"], seen["failed"]
     end = -1
     if seen["leader"] >= 0:
+        _await_followers(play, about, seen, settled.bound_s)
         end = _probe(play, about, seen["leader"], settled)
     if end >= 0:
         _await_probe_replicated(play, about, in_sync, end, settled)
@@ -104,6 +105,23 @@ def _settle_partition(play: Play, about: TopicPartition, settled: Settled) -> No
         settled.last_seen[name]["different"] = different
     if not failed and different is None and settled.state == "converged":
         _await_high_watermarks(play, about, in_sync, end)
+
+
+def _await_followers(
+    play: Play, about: TopicPartition, seen: dict[str, Any], timeout_s: float
+) -> None:
+    """Lets every in-sync follower truncate before the probe moves the leader's log end.
+
+    The ISR alone does not tell: a broker that was back before the controller removed it is in it
+    from its start. One that does not fetch shows itself by the probe.
+    """
+    for broker in seen["isr"]:
+        if broker == seen["leader"] or broker not in seen["live"]:
+            continue
+        try:
+            gates.await_fetching(play, about, broker, seen["leader"], timeout_s=timeout_s)
+        except AwaitTimeout as error:
+            play.observed("not-fetching", broker=broker, detail=str(error))
 
 
 def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str, Any]:

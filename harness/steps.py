@@ -133,7 +133,7 @@ class Produce:
         operation: Names the operation; must be new in the scenario.
         records: How many.
         acks: 1, or -1 for all in-sync replicas.
-        broker: Whom to send it to, or None for the leader that the state znode names.
+        broker: Whom to send it to, or None for the registered leader that the state znode names.
         await_answer: Whether the gate is the answer; else `AwaitAnswer` comes later.
         accept_error: Whether an answer with an error passes the gate too.
         one_record_batches: Send as many requests with one record each, one after another.
@@ -173,12 +173,27 @@ class Produce:
                 _require_answer(play, operation, self.accept_error, self.timeout_s + 5)
 
     def _target(self, play: Play) -> int:
+        """A leader whose registration is gone is none: the controller is about to replace it."""
         if self.broker is not None:
             return self.broker
-        state = play.state(self.topic, self.partition)
-        if state is None or state["leader"] < 0:
-            raise ScenarioError(f"{self.topic}-{self.partition} has no leader: {state}")
-        return int(state["leader"])
+        states = [play.state(self.topic, self.partition)]
+        if states[0] is None:
+            raise ScenarioError(f"{self.topic}-{self.partition} has no leader: it does not exist")
+
+        def has_registered_leader() -> bool:
+            states[0] = play.state(self.topic, self.partition)
+            leader = -1 if states[0] is None else states[0]["leader"]
+            registration = f"/brokers/ids/{leader}"
+            return leader >= 0 and play.cluster.zookeeper().exists(registration) is not None
+
+        await_until(
+            has_registered_leader,
+            timeout_s=self.timeout_s,
+            waiting_for=f"a registered broker to lead {self.topic}-{self.partition}",
+            last_seen=lambda: states[0],
+            remedy="name the broker to send it to one that is not registered",
+        )
+        return int(states[0]["leader"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,20 @@
-"""What all tests share: real clusters that are started once for each release."""
+"""What all tests share: real clusters that are started once for each release.
+
+The clusters come from kchaos's own pytest plugin; see `harness.pytest_plugin`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
+if TYPE_CHECKING:
+    from clusters.local import LocalCluster
+    from harness.pytest_plugin.shared import ClusterPool
 
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "cluster: starts real ZooKeeper and brokers")
+ReleaseCluster = Callable[[str], "LocalCluster"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,39 +31,15 @@ def _release_of_item(item: pytest.Item) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("."))
 
 
-class ReleaseClusters:
-    """Calls give the running cluster of a release; the one before is stopped first.
+@pytest.fixture(scope="session")
+def release_cluster(kafka_cluster_pool: ClusterPool) -> ReleaseCluster:
+    """The running cluster of a release: ``release_cluster("1.1.1")``; the one before is stopped.
 
     It has two linked brokers, 0 and 1, and 0 is the controller. Tests that change something
     (topics aside) leave the cluster as they found it.
     """
+    from clusters.spec import ClusterSpec, brokers_of
 
-    def __init__(self, above: Path) -> None:
-        self._above = above
-        self._release: str | None = None
-        self._cluster: LocalCluster | None = None
-
-    def __call__(self, release: str) -> LocalCluster:
-        if self._release != release:
-            self.stop()
-            spec = ClusterSpec(brokers=brokers_of(release, (0, 1)), first_broker=0)
-            cluster = LocalCluster(spec, work_directory=self._above / release)
-            cluster.start()
-            self._release, self._cluster = release, cluster
-        assert self._cluster is not None
-        return self._cluster
-
-    def stop(self) -> None:
-        cluster, self._cluster, self._release = self._cluster, None, None
-        if cluster is not None:
-            cluster.stop()
-
-
-@pytest.fixture(scope="session")
-def release_cluster(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[[str], LocalCluster]]:
-    """The factory of release clusters: ``release_cluster("1.1.1")``."""
-    clusters = ReleaseClusters(tmp_path_factory.mktemp("releases"))
-    yield clusters
-    clusters.stop()
+    return lambda release: kafka_cluster_pool(
+        ClusterSpec(brokers=brokers_of(release, (0, 1)), first_broker=0)
+    )

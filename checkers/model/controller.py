@@ -48,6 +48,7 @@ def partition_state(cluster: Cluster, event: PartitionState) -> None:
         for removed in set(replica.isr) - set(event.isr):
             if removed in replica.views:
                 replica.views[removed].is_caught_up = False
+                replica.views[removed].asks_to_join = False
         replica.isr = event.isr
         leader.increment_high_watermark(cluster, broker, partition)
 

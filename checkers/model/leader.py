@@ -16,6 +16,7 @@ from checkers.model.state import (
     FetchAnswer,
     FollowerView,
     PendingProduce,
+    Promise,
     Replica,
     Role,
 )
@@ -45,7 +46,7 @@ def become_leader(
         if follower != broker.broker:
             view = replica.views.setdefault(follower, FollowerView())
             view.is_caught_up = follower in state.isr
-            view.may_join_isr = False
+            view.may_join_isr = view.asks_to_join = False
             view.last_leader_end_offset = log_end_offset
     increment_high_watermark(cluster, broker, partition)
 
@@ -106,7 +107,7 @@ def produce(cluster: Cluster, broker: Broker, request: Produce) -> None:
             )
         )
     increment_high_watermark(cluster, broker, partition)
-    complete_produces(cluster, broker, replica)
+    complete_produces(cluster, broker, partition)
 
 
 def answer_epoch(broker: Broker, partition: TopicPartition, asked: Asked) -> EpochAnswer:
@@ -166,11 +167,11 @@ def increment_high_watermark(cluster: Cluster, broker: Broker, partition: TopicP
     if min(offsets) <= replica.high_watermark:
         return False
     replica.set_high_watermark(min(offsets))
-    complete_produces(cluster, broker, replica)
+    complete_produces(cluster, broker, partition)
     return True
 
 
-def note_isr_candidate(broker: Broker, replica: Replica, view: FollowerView) -> None:
+def _note_isr_candidate(broker: Broker, replica: Replica, view: FollowerView) -> None:
     """Remember whether a follower was ever far enough to join the ISR (Partition.maybeExpandIsr).
 
     Up to 2.0.0 its log end offset had to reach the high watermark; since KAFKA-7128 the start of
@@ -179,15 +180,23 @@ def note_isr_candidate(broker: Broker, replica: Replica, view: FollowerView) -> 
     needed = replica.high_watermark
     if broker.generation.isr_needs_epoch_start:
         needed = max(needed, replica.epoch_start_offset)
-    view.may_join_isr = view.may_join_isr or view.log_end_offset >= needed
+    if view.log_end_offset >= needed:
+        view.may_join_isr = view.asks_to_join = True
 
 
-def complete_produces(cluster: Cluster, broker: Broker, replica: Replica) -> None:
+def complete_produces(cluster: Cluster, broker: Broker, partition: TopicPartition) -> None:
     """Complete produces with acks=all that the high watermark has reached."""
+    replica = broker.replicas[partition]
     enough = len(replica.isr) >= broker.configuration.min_insync_replicas
     for pending in list(replica.pending):
         if replica.high_watermark >= pending.required_offset:
             replica.pending.remove(pending)
+            if enough:
+                cluster.promises += [
+                    Promise(partition, batch.base_offset, batch.payload)
+                    for batch in replica.log.batches
+                    if pending.base_offset <= batch.base_offset < pending.required_offset
+                ]
             _outcome(
                 cluster,
                 pending.operation,
@@ -246,7 +255,7 @@ def _update_view(
     view.log_end_offset = offset
     view.last_leader_end_offset = end_offset
     moved = increment_high_watermark(cluster, broker, partition)
-    note_isr_candidate(broker, replica, view)
+    _note_isr_candidate(broker, replica, view)
     return moved or before != (view.log_end_offset, view.is_caught_up)
 
 

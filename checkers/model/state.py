@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from checkers.model.epoch_cache import UNDEFINED, Entries, EpochEnd
 from checkers.model.events import (
@@ -50,12 +51,14 @@ class FollowerView:
             `replica.lag.time.max.ms` such a follower counts although it is outside the ISR.
         last_leader_end_offset: The leader's log end offset at the fetch before.
         may_join_isr: Whether at any time in this leader epoch it was far enough for the ISR.
+        asks_to_join: The same, since it was last taken out of the ISR.
     """
 
     log_end_offset: int = -1
     is_caught_up: bool = False
     last_leader_end_offset: int = 0
     may_join_isr: bool = False
+    asks_to_join: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -207,6 +210,14 @@ class Outbox:
     held_by: set[str] = field(default_factory=set)
 
 
+class Promise(NamedTuple):
+    """One batch that was acknowledged with acks=all."""
+
+    partition: TopicPartition
+    base_offset: int
+    payload: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Cluster:
     """Everything.
@@ -215,6 +226,7 @@ class Cluster:
         registered: Broker id to the czxid of its znode.
         seen: The same as the controller last saw it.
         partition_states: What ZooKeeper holds.
+        promises: What was acknowledged with acks=all, in that order.
     """
 
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -227,6 +239,7 @@ class Cluster:
     cuts: list[CutLink] = field(default_factory=list)
     holds: dict[str, Hold] = field(default_factory=dict)
     produces: dict[str, PredictedProduce] = field(default_factory=dict)
+    promises: list[Promise] = field(default_factory=list)
     rounds: list[EpochRound] = field(default_factory=list)
     truncations: list[Truncation] = field(default_factory=list)
     disallowed: list[DisallowedDecision] = field(default_factory=list)

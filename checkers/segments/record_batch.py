@@ -33,30 +33,18 @@ def read_record_batch(
 
     Raises `CorruptEntryError` if the CRC does not match: then not even the header is true.
     """
-    (
-        base_offset,
-        _,
-        leader_epoch,
-        magic,
-        crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        record_count,
-    ) = HEADER.unpack_from(view, position)
+    fields = HEADER.unpack_from(view, position)
+    base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta = fields[:7]
+    base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence = fields[7:12]
+    record_count = fields[12]
     found = crc32c(view[position + _CRC_COVERED_FROM : position + size_bytes])
     if found != crc:
         raise CorruptEntryError(f"its CRC-32C is {crc:#010x} and that of its bytes {found:#010x}")
     codec_number = attributes & _CODEC_MASK
     is_control = bool(attributes & _CONTROL_FLAG)
-    records: tuple[Record, ...] = ()
+    records: tuple[Record, ...] | None = None
     problem = _header_problem(codec_number, base_offset, last_offset_delta, record_count)
-    decoded = (decode or is_control) and not problem
-    if decoded:
+    if (decode or is_control) and not problem:
         try:
             records = _records(
                 view[position + HEADER.size : position + size_bytes],
@@ -69,7 +57,8 @@ def read_record_batch(
                 is_control=is_control,
             )
         except (UndecodableError, MalformedRecordsError) as error:
-            problem, decoded = str(error), False
+            problem = str(error)
+    control = records[0] if is_control and records else None
     batch = Batch(
         base_offset=base_offset,
         last_offset=base_offset + last_offset_delta,
@@ -86,9 +75,9 @@ def read_record_batch(
         max_timestamp=max_timestamp,
         position=position,
         size_bytes=size_bytes,
-        payload=payload_digest(records) if decode and decoded else None,
-        control_type=records[0].control_type if is_control and records else None,
-        coordinator_epoch=coordinator_epoch(records[0]) if is_control and records else -1,
+        payload=payload_digest(records) if decode and records is not None else None,
+        control_type=control.control_type if control else None,
+        coordinator_epoch=coordinator_epoch(control) if control else -1,
         file=file,
     )
     return batch, problem

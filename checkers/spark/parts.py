@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from checkers.errors import CheckError
 from checkers.evidence import BATCH_COLUMNS, OBSERVED
 from checkers.findings import Finding
 from checkers.run_directory import RunDirectory
@@ -30,7 +29,7 @@ from checkers.segments.directory import (
     topic_partition,
 )
 from checkers.segments.reader import SegmentSlice, read_segment, split_segment
-from checkers.spark.rows import SNAPSHOT_AFTER, error_row
+from checkers.spark.rows import SNAPSHOT_AFTER, error_row, told_error
 from checkers.timeline import is_ignored
 
 PART_BYTES = 32 * 1024 * 1024
@@ -51,6 +50,7 @@ class Part:
         size_bytes: About how much there is to read.
         file: Name of the segment; None for the whole directory.
         slice: Which part of the segment; None for the checkpoint, which is then `file`.
+        error: Why the run could not be planned, as `told_error` gives it; then nothing is read.
     """
 
     run: str
@@ -63,13 +63,11 @@ class Part:
     size_bytes: int
     file: str | None = None
     slice: SegmentSlice | None = None
+    error: str | None = None
 
 
 def plan(runs: Iterable[Path], *, part_bytes: int = PART_BYTES) -> list[list[Part]]:
-    """Parts of all runs, packed in their order so that each pack has about `part_bytes`.
-
-    A run that cannot be planned has no parts: whoever judges it meets the same error and says so.
-    """
+    """Parts of all runs, packed in their order so that each pack has about `part_bytes`."""
     packs: list[list[Part]] = []
     filled = part_bytes
     for run in runs:
@@ -83,7 +81,7 @@ def plan(runs: Iterable[Path], *, part_bytes: int = PART_BYTES) -> list[list[Par
 
 
 def parts_of_run(path: Path, *, part_bytes: int = PART_BYTES) -> list[Part]:
-    """The parts of one run; none if it cannot be read as a run."""
+    """The parts of one run; one part that says why, if the run cannot be planned."""
     try:
         run = RunDirectory.open(path)
         labels = run.snapshots()
@@ -95,9 +93,19 @@ def parts_of_run(path: Path, *, part_bytes: int = PART_BYTES) -> list[Part]:
             if not is_ignored(replica.topic, probes)
             for part in _cut(replica, part_bytes)
         ]
-    except (CheckError, OSError, KeyError, TypeError):
-        # Not lost: `checkers.spark.tasks.run_rows` reads the same files and reports the error.
-        return []
+    except Exception as error:  # noqa: BLE001 - this run becomes unknown, and the others go on
+        nothing = Part(
+            run=path.name,
+            snapshot="",
+            snapshot_after=None,
+            broker=-1,
+            topic="",
+            partition=-1,
+            directory=str(path),
+            size_bytes=0,
+            error=told_error(error),
+        )
+        return [nothing]
 
 
 def rows_of_part(part: Part) -> Iterator[dict[str, Any]]:
@@ -111,10 +119,13 @@ def rows_of_part(part: Part) -> Iterator[dict[str, Any]]:
         "side": OBSERVED,
         "broker": part.broker,
     }
+    if part.error is not None:
+        yield error_row(part.run, part.error)
+        return
     try:
         batches, findings = _read(part)
-    except (CheckError, OSError) as error:
-        yield error_row(part.run, error)
+    except Exception as error:  # noqa: BLE001 - this run becomes unknown, and the others go on
+        yield error_row(part.run, told_error(error))
         return
     for batch in batches:
         seen = batch_evidence(batch)

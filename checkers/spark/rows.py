@@ -129,16 +129,21 @@ def finding_of_row(row: Mapping[str, Any]) -> Finding:
     )
 
 
-def error_row(run: str, error: Exception) -> dict[str, Any]:
-    """A row of `BATCH_TABLE` that says what could not be read."""
-    told = {"error": repr(error), "traceback": "".join(traceback.format_exception(error))}
+def told_error(error: Exception) -> str:
+    """An exception as JSON, for `error_row`."""
+    trace = "".join(traceback.format_exception(error))
+    return json.dumps({"error": repr(error), "traceback": trace})
+
+
+def error_row(run: str, told: str) -> dict[str, Any]:
+    """A row of `BATCH_TABLE` that says what could not be read; see `told_error`."""
     return {
         "run": run,
         "topic": "",
         "partition": -1,
         "snapshot": "",
         "side": ERROR,
-        "context": json.dumps(told),
+        "context": told,
     }
 
 

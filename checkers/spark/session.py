@@ -98,15 +98,17 @@ def _start(master: str | None, java_home: Path | None, log_file: Path) -> SparkS
 def _gateway(master: str | None, java_home: Path | None, log_file: Path) -> Any:
     if _GATEWAY_PORT in os.environ:
         return launch_gateway()  # type: ignore[no-untyped-call]
-    options = {"spark.driver.extraJavaOptions": _LOCAL_JAVA_OPTIONS}
-    if master is not None:
-        options["spark.master"] = master
+    options = {} if master is None else {"spark.master": master}
+    if master is None or is_local(master):
+        # Not extraJavaOptions, which are the user's: these come before them.
+        options["spark.driver.defaultJavaOptions"] = _LOCAL_JAVA_OPTIONS
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
     changes = {"SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     if java_home is not None:
         changes["JAVA_HOME"] = str(java_home)
-    if master is None or is_local(master):
+    if master is not None and is_local(master):
         changes["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+    if master is None or is_local(master):
         # Workers inherit it from the JVM: they import the same package as this process.
         here = str(Path(checkers.__file__).resolve().parent.parent)
         paths = [here, os.environ.get("PYTHONPATH", "")]
@@ -128,7 +130,6 @@ def _session(master: str | None) -> SparkSession:
     for name, value in _defaults(str(conf.get("spark.master"))).items():
         conf.setIfMissing(name, value)
     context = SparkContext(conf=conf)
-    context.setLogLevel("WARN")
     return SparkSession(context)
 
 
@@ -138,8 +139,6 @@ def _defaults(master: str) -> Mapping[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        # Names of runs are text, also those that look like numbers or dates.
-        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
     if is_local(master):
         found |= {

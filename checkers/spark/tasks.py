@@ -32,6 +32,7 @@ from checkers.spark.rows import (
     finding_of_row,
     finding_row,
     record_batch,
+    told_error,
 )
 
 
@@ -78,7 +79,7 @@ def run_rows(path: Path) -> Iterator[dict[str, Any]]:
                 if row["side"] == PREDICTED:
                     yield row | {SNAPSHOT_AFTER: after.get(evidence.snapshot)}
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
-        yield error_row(run.name, error)
+        yield error_row(run.name, told_error(error))
 
 
 def judge_group(key: tuple[Any, ...], table: Any) -> Any:
@@ -119,9 +120,9 @@ def _rules_from(
     """What stands in for the rules when they have been applied already, group by group."""
 
     def rules(facts: RunFacts, prediction: Prediction | None) -> Judged:
-        for row in said:
-            if row["role"] == ERROR:
-                raise PartError(row["message"])
+        errors = sorted(row["message"] for row in said if row["role"] == ERROR)
+        if errors:
+            raise PartError(errors[0])
         parts = Judged(
             findings=tuple(finding_of_row(row) for row in said if row["role"] == FOUND),
             predicted_findings=tuple(

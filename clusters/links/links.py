@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -151,17 +152,15 @@ class Links:
         """Hold every message that matches until released; RuleRefused for unknown brokers."""
         self._check_brokers(match.source, match.target)
         hold = Hold(board=self._board, match=match)
-        self._board.install(hold)
-        self._await_senders()
-        return hold
+        with self._installing(hold):
+            return hold
 
     def delay(self, match: Match, delay_ms: int) -> Delay:
         """Delay every message that matches by so many milliseconds until the rule is removed."""
         self._check_brokers(match.source, match.target)
         delay = Delay(board=self._board, match=match, delay_ms=delay_ms)
-        self._board.install(delay)
-        self._await_senders()
-        return delay
+        with self._installing(delay):
+            return delay
 
     # --- records
 
@@ -221,25 +220,41 @@ class Links:
                 )
 
     def _install_cut(self, cut: Cut) -> Cut:
-        self._board.install(cut)
-        self._await_senders()
-        if cut.style == "reset":
-            with self._lock:
-                connections = list(self._connections)
-            doomed = [
-                connection
-                for connection in connections
-                if any(
-                    cut.covers(connection.source, connection.port.target, lane.direction)
-                    for lane in connection.lanes
-                )
-            ]
-            for connection in doomed:
-                connection.reset()
-            deadline = time.monotonic() + _BARRIER_S
-            for connection in doomed:
-                connection.join(max(0.0, deadline - time.monotonic()))
-        return cut
+        with self._installing(cut):
+            if cut.style == "reset":
+                self._reset_covered(cut)
+            return cut
+
+    def _reset_covered(self, cut: Cut) -> None:
+        with self._lock:
+            connections = list(self._connections)
+        doomed = [
+            connection
+            for connection in connections
+            if any(
+                cut.covers(connection.source, connection.port.target, lane.direction)
+                for lane in connection.lanes
+            )
+        ]
+        for connection in doomed:
+            connection.reset()
+        deadline = time.monotonic() + _BARRIER_S
+        for connection in doomed:
+            connection.join(max(0.0, deadline - time.monotonic()))
+
+    @contextlib.contextmanager
+    def _installing(self, rule: Cut | Hold | Delay) -> Iterator[None]:
+        """The rule, in force for the block and after it; gone if the block is left by an error.
+
+        Ctrl-C may come before the caller has the rule in hand: then nobody else could remove it.
+        """
+        self._board.install(rule)
+        try:
+            self._await_senders()
+            yield
+        except BaseException:
+            self._board.remove(rule)
+            raise
 
     def _await_senders(self) -> None:
         # A pump decides and sends under its lane's lock. Having had each lock once, every message

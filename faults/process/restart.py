@@ -1,5 +1,6 @@
 """Starting a broker again: how every fault that ends a process heals."""
 
+import contextlib
 from collections.abc import Mapping
 
 from clusters.api import Broker, Cluster
@@ -53,6 +54,9 @@ def undo_unfinished(
     if broker.is_running:
         with journal.acting("kill-broker", broker=broker.id):
             broker.kill()
+    # If the session cannot be ended it still expires, which the new start waits for.
+    with contextlib.suppress(NoEffect):
+        end_left_session(cluster, journal, observe_broker(cluster, broker.id))
     start_again(cluster, journal, broker, above_czxid=above_czxid)
 
 

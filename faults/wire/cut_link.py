@@ -32,10 +32,11 @@ class CutLink:
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Cuts old and new connections; heals on leaving.
 
-        What passed between the two before and during the cut is counted at the links; the
-        observation "link-healed" has both, and they are equal.
+        The links count what passes between the two. The observation "link-healed" has the
+        counts from the beginning of the cut and from its end: equal, as nothing passed.
 
         Raises:
+            FaultError: Both ends are the same broker.
             RuleRefused: No such style, or a broker has no link.
         """
         if self.source == self.target:

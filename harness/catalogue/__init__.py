@@ -29,10 +29,13 @@ def entry_named(name: str) -> Entry:
     raise UsageError(f"no bug named {name!r} in the catalogue; known: {', '.join(CATALOGUE)}")
 
 
-def scenario_of(entry: Entry, case: str, kafka: str, *, protocol: str | None = None) -> Scenario:
+def scenario_of(
+    entry: Entry, case: str, kafka: str, *, release: str = "", protocol: str | None = None
+) -> Scenario:
     """One case of an entry, on a release or a path to a distribution.
 
     Args:
+        release: The release of the distribution at the path `kafka`; "" if `kafka` is a release.
         protocol: The release whose generation the brokers are judged by, None for their own.
 
     Raises:
@@ -41,10 +44,11 @@ def scenario_of(entry: Entry, case: str, kafka: str, *, protocol: str | None = N
     if case not in entry.cases:
         known = ", ".join(entry.cases)
         raise UsageError(f"{entry.name} has no case {case!r}; known: {known}")
-    expectation = entry.expectations.get((case, protocol or kafka))
+    expectation = entry.expectations.get((case, protocol or release or kafka))
     return Scenario(
         entry=entry.name,
         case=case,
+        title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
         cluster=_judged_by(entry.cluster(kafka), protocol),
         steps=entry.steps(case),

@@ -3,6 +3,7 @@
 Imported in every pytest run of the environment: what is heavy is imported inside the fixtures.
 """
 
+import contextlib
 import shutil
 import time
 from collections.abc import Iterator
@@ -68,6 +69,17 @@ def _shape_key(item: pytest.Item) -> str:
     return f"{release} {shape_of(item)}"
 
 
+@contextlib.contextmanager
+def _clear_refusals() -> Iterator[None]:
+    """An unknown release or a machine that cannot: the message says it all, no traceback does."""
+    from clusters.errors import MachineError, ReleaseError
+
+    try:
+        yield
+    except (MachineError, ReleaseError) as error:
+        pytest.fail(f"kchaos: {error}", pytrace=False)
+
+
 @pytest.fixture
 def kafka_release(request: pytest.FixtureRequest) -> str:
     """The release, or path to a distribution, that this test's cluster runs."""
@@ -83,15 +95,17 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterat
         from clusters.local import LocalCluster
 
     settings = settings_of(request.config)
-    spec = spec_for(request.node, kafka_release)
     request.node.stash[_STARTED] = time.time()
-    work = new_work_directory("pytest")
-    try:
-        with LocalCluster(spec, work_directory=work, offline=settings.offline, say=say) as cluster:
-            request.node.stash[CLUSTER] = cluster
-            yield cluster
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with contextlib.ExitStack() as ending:
+        with _clear_refusals():
+            spec = spec_for(request.node, kafka_release)
+            work = new_work_directory("pytest")
+            ending.callback(shutil.rmtree, work, ignore_errors=True)
+            cluster = ending.enter_context(
+                LocalCluster(spec, work_directory=work, offline=settings.offline, say=say)
+            )
+        request.node.stash[CLUSTER] = cluster
+        yield cluster
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +130,8 @@ def shared_kafka_cluster(
     """
     from harness.pytest_plugin.shared import SharedCluster
 
-    cluster = kafka_cluster_pool(spec_for(request.node, kafka_release))
+    with _clear_refusals():
+        cluster = kafka_cluster_pool(spec_for(request.node, kafka_release))
     request.node.stash[CLUSTER] = cluster
     return SharedCluster(cluster=cluster)
 

@@ -67,6 +67,7 @@ class Chaos:
         )
         self._play = begin(self._scenario, cluster, options=options, started=started, say=say)
         self._failure: Exception | None = None
+        self._failed_step = 0
         self._results: Results | None = None
         self._is_over = False
         self._names: dict[str, int] = {}
@@ -95,11 +96,16 @@ class Chaos:
         try:
             perform(self._play, index, step)
         except PLANNED as error:
-            self._failure = self._failure or error
+            self._fail(index, error)
             raise
         except Exception as error:
-            self._failure = self._failure or HarnessError(f"{step}: {error!r}")
+            self._fail(index, HarnessError(f"{step}: {error!r}"))
             raise
+
+    def _fail(self, index: int, error: Exception) -> None:
+        """The first failure makes the run unknown, whatever the test does with the exception."""
+        if self._failure is None:
+            self._failure, self._failed_step = error, index
 
     def create_topic(
         self,
@@ -178,9 +184,16 @@ class Chaos:
         return Acting(self, called, self._play.injections[called])
 
     def heal(self, name: str) -> None:
-        """Heals what acts under that name; does nothing when nothing does, or the run is over."""
-        if not self._is_over and name in self._play.healing:
-            self.perform(Heal(name=name))
+        """Heals what acts under that name; returns when the recovery was observed.
+
+        Raises:
+            ScenarioError: Nothing acts under that name.
+        """
+        self.perform(Heal(name=name))
+
+    def is_acting(self, name: str) -> bool:
+        """Whether a fault acts under that name; none does once the run is over."""
+        return not self._is_over and name in self._play.healing
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -205,6 +218,8 @@ class Chaos:
             if self._is_over:
                 raise RunUnknown(f"the run {self.path} could not be ended")
             self._is_over = True
+            if self._failure is not None:
+                self._play.step = self._failed_step
             run = finish(self._play, started=self._started, failure=self._failure)
             self._results = judged(run).results
         return self._results
@@ -249,8 +264,9 @@ class Acting:
         self.injection = injection
 
     def heal(self) -> None:
-        """Heals; returns when the recovery was observed. Safe to call twice."""
-        self._chaos.heal(self.name)
+        """Heals, unless that is done; returns when the recovery was observed."""
+        if self._chaos.is_acting(self.name):
+            self._chaos.heal(self.name)
 
     def __enter__(self) -> Self:
         return self

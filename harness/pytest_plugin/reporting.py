@@ -25,6 +25,7 @@ _ERROR_LINES = 10
 _ERROR = re.compile(rb"\b(ERROR|FATAL)\b")
 _ANSWERS = {True: "true", False: "false", None: "unknown"}
 _KEPT = "kchaos_kept"
+_RUN = "kchaos_run"
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
@@ -62,6 +63,9 @@ def pytest_runtest_makereport(
     if live is not None and call.when == "call":
         item.user_properties.extend(_properties(live))
     if live is not None and call.when == "teardown":
+        if not any(name == _RUN for name, _ in item.user_properties):
+            # Another fixture failed, and the test was never called.
+            item.user_properties.extend(_properties(live))
         item.user_properties.append((_KEPT, _keep_or_remove(item, live)))
     report = yield
     if report.failed:
@@ -76,7 +80,7 @@ def _properties(live: "Chaos") -> list[tuple[str, object]]:
         ("kchaos_seed", live.seed),
         ("kchaos_release", live.run.read("run.json")["release"]),
         ("kchaos_verdict", f"conforms={_ANSWERS[answers[0]]} safe={_ANSWERS[answers[1]]}"),
-        ("kchaos_run", str(live.path)),
+        (_RUN, str(live.path)),
     ]
 
 

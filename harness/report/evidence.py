@@ -108,9 +108,14 @@ def _view(finding: Mapping[str, Any], sides: tuple[Side, ...]) -> FindingView:
 
 
 def _compact(value: Any, indent: int = 0) -> str:
-    """The value as JSON; what fits into one line is not broken into many."""
+    """The value as JSON; what fits into one line, or holds only plain values, stays in one."""
     line = json.dumps(value, ensure_ascii=False)
-    if len(line) + indent <= _EVIDENCE_WIDTH or not isinstance(value, dict | list) or not value:
+    inner = value.values() if isinstance(value, dict) else value
+    if (
+        len(line) + indent <= _EVIDENCE_WIDTH
+        or not isinstance(value, dict | list)
+        or not any(isinstance(each, dict | list) for each in inner)
+    ):
         return line
     pad = "  " * (indent // 2 + 1)
     if isinstance(value, dict):

@@ -57,13 +57,14 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     decisions = decisions_of(loaded.directory)
     faults, writes = faults_of(loaded), writes_of(loaded)
     happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
+    caches = [_cache(view) for view in views[:MOST_PARTITIONS]]
     return {
         "name": loaded.directory.name,
         "judgement": loaded.judgement,
         "title": verdict.title_of(loaded),
         "headline": verdict.headline(loaded),
         "summary": verdict.summary(loaded),
-        "story": story_of(loaded),
+        "story": [_sentence(line) for line in story_of(loaded)],
         "verdicts": verdict.verdicts(loaded),
         "warnings": verdict.warnings(loaded),
         "unknown_reasons": verdict.unknown_reasons(loaded),
@@ -74,7 +75,12 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "findings_left_out": max(0, len(loaded.findings) - MOST_FINDINGS),
         "partitions": [draw_partition(view, loaded.findings) for view in views[:MOST_PARTITIONS]],
         "partitions_left_out": max(0, len(views) - MOST_PARTITIONS),
-        "caches": [_cache(view) for view in views[:MOST_PARTITIONS]],
+        "caches": caches,
+        "has_caches": any(
+            replica["is_found"] or replica["rows"]
+            for each in caches
+            for replica in each["replicas"]
+        ),
         "time": draw_time(
             moments=happened,
             faults=faults,
@@ -86,7 +92,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "moments": _shortened(happened),
         "chapters": [moment for moment in happened if moment.kind == "story"],
         "moments_left_out": max(0, len(happened) - MOST_MOMENTS),
-        "faults": faults,
+        "fault_names": list(dict.fromkeys(fault.name for fault in faults)),
         "writes": writes,
         "zero": loaded.started_at,
         "states": decisions.states,
@@ -101,6 +107,13 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "command": str(loaded.run.get("command") or ""),
         "replay": str(loaded.run.get("replay") or f"kchaos replay {loaded.directory.name}"),
     }
+
+
+def _sentence(line: str) -> str:
+    """The line as a sentence; a name that begins it, such as that of an operation, is kept."""
+    word = line.split(" ", 1)[0]
+    begun = line[:1].upper() + line[1:] if word.isalpha() and len(word) > 2 else line
+    return begun if line[-1:] in (".", "!", "?") else f"{begun}."
 
 
 def _shortened(happened: Sequence[Moment]) -> Sequence[Moment]:

@@ -1,14 +1,15 @@
 """The report as text for a terminal: the same content, condensed, no line wider than asked."""
 
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from checkers.run_directory import RunDirectory
 from harness.report import verdict
-from harness.report.evidence import in_order, offsets_text, partition_text
+from harness.report.evidence import in_order, offsets_text, partition_text, question_of
 from harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
-from harness.report.lanes import Span, join_equal
+from harness.report.lanes import Lane, Span, join_equal
 from harness.report.leadership import Incarnation, decisions_of, incarnations
 from harness.report.loading import Loaded, load
 from harness.report.replicas import PartitionView, ReplicaView, partition_views
@@ -20,6 +21,7 @@ MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS = 30, 24, 80, 12
 
 _RESET = "\x1b[0m"
 _CODES = {"yes": "34;1", "no": "33;1", "unknown": "35;1", "none": "2", "bold": "1", "quiet": "2"}
+_STYLES = {"safety": "no", "conformance": "unknown", "neither": "quiet"}
 _SIGNS = {"story": "--", "fault": "!!", "healed": "ok", "decision": "=>", "produce": "->"}
 
 
@@ -58,8 +60,15 @@ class _Paper:
 
 
 def _printable(text: str) -> str:
-    """The text without control characters: what a file says must not drive the terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text.expandtabs(4))
+    """The text in characters of one column that do not drive the terminal."""
+    return "".join(_one_column(letter) for letter in text.expandtabs(4))
+
+
+def _one_column(letter: str) -> str:
+    if not letter.isprintable():
+        return "?"
+    is_wide = unicodedata.east_asian_width(letter) in ("W", "F")
+    return f"\\u{ord(letter):04x}" if is_wide else letter
 
 
 def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str:
@@ -131,7 +140,8 @@ def _findings(paper: _Paper, loaded: Loaded) -> None:
             f"offsets {offsets}" if offsets else "",
             f"in {finding['snapshot']}" if finding.get("snapshot") else "",
         )
-        paper.add(f"* {'  '.join(part for part in about if part)}", style="no", hang=2)
+        style = _STYLES[question_of(finding)]
+        paper.add(f"* {'  '.join(part for part in about if part)}", style=style, hang=2)
         paper.add(str(finding.get("message", "")), indent=4)
     left = len(loaded.findings) - MOST_FINDINGS
     if left > 0:
@@ -160,22 +170,37 @@ def _replicas(paper: _Paper, loaded: Loaded, views: Sequence[PartitionView]) -> 
 
 def _replica(paper: _Paper, loaded: Loaded, view: PartitionView, replica: ReplicaView) -> None:
     lanes = lanes_of(replica)
-    equal = len(lanes) == 2 and not any(s.differs for _, lane in lanes for s in lane.spans)
-    if equal and note_of(replica, "predicted") == note_of(replica, "on disk"):
+    alike = _is_alike(replica, lanes)
+    if alike:
         lanes = [("as predicted", lanes[1][1])]
     role = f" ({replica.role})" if replica.role else ""
     paper.add(f"broker {replica.broker}{role}", indent=2)
     for side, lane in lanes:
         spans = join_equal(lane.spans)
         shown = " | ".join(_shown(spans)) or "empty"
-        note = note_of(replica, "on disk" if side == "as predicted" else side)
+        note = note_of(replica, "on disk" if alike else side)
+        if alike and replica.foreseen is not None and len(replica.foreseen.high_watermarks) > 1:
+            note += f" (predicted: {note_of(replica, 'predicted').partition('HW ')[2]})"
         style = "no" if any(span.differs or span.is_hole for span in spans) else ""
         paper.add(f"{side + ':':<14}{shown}", indent=4, hang=14, style=style)
         paper.add(f"{'':<14}{note}", indent=4, hang=14, style="quiet")
     for mark in marks_on(view, replica.broker, loaded.findings)[:10]:
-        paper.add(f"{'':<14}^ {mark['kind']} {offsets_text(mark)}", indent=4, style="no")
+        text = f"{'':<14}^ {mark['kind']} {offsets_text(mark)}"
+        paper.add(text, indent=4, style=_STYLES[question_of(mark)])
     for problem in replica.found.problems if replica.found else ():
         paper.add(problem, indent=4, style="unknown")
+
+
+def _is_alike(replica: ReplicaView, lanes: Sequence[tuple[str, Lane]]) -> bool:
+    """Whether both sides can be told in one line: the log, its end, and the high watermark."""
+    found, foreseen = replica.found, replica.foreseen
+    return (
+        found is not None
+        and foreseen is not None
+        and not any(span.differs for _, lane in lanes for span in lane.spans)
+        and found.log_end_offset == foreseen.log_end_offset
+        and found.high_watermark in foreseen.high_watermarks
+    )
 
 
 def _shown(spans: Sequence[Span]) -> Iterator[str]:
@@ -272,7 +297,7 @@ def _time(paper: _Paper, loaded: Loaded) -> None:
     if len(told) > MOST_MOMENTS:
         shown = [*told[: MOST_MOMENTS // 2], *told[-MOST_MOMENTS // 2 :]]
         paper.add(f"{len(told) - MOST_MOMENTS} moments in the middle are left out", indent=2)
-    bars = [fault.name for fault in faults[:8]]
+    bars = list(dict.fromkeys(fault.name for fault in faults))[:8]
     for moment in shown:
         _moment(paper, moment, bars, loaded.started_at)
 

@@ -105,10 +105,11 @@ def _leader_tracks(decisions: Decisions, axis: TimeAxis, ended_at: float) -> lis
         for (time, state), end in zip(states, ends, strict=True):
             x, isr = axis.place(time), ",".join(map(str, state.isr))
             width = axis.place(end) - x
-            label = f"leader {state.leader} e{state.leader_epoch} ISR {isr}"
+            leads = f"leader {state.leader}" if state.leader >= 0 else "no leader"
+            label = f"{leads} e{state.leader_epoch} ISR {isr}"
             shorter = (
                 label,
-                f"leader {state.leader} e{state.leader_epoch}",
+                f"{leads} e{state.leader_epoch}",
                 f"e{state.leader_epoch}",
             )
             boxes.append(

@@ -10,7 +10,7 @@ import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from clusters.api import Collectable
-from faults import KillBroker, LoseTail, StopBroker
+from faults import KillBroker, LoseTail
 from faults.api import MemoryJournal
 from faults.errors import FaultError, NotCapable
 
@@ -134,41 +134,22 @@ def test_what_cannot_lose_its_tail_is_refused(folder):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("magic", "codec", "configuration"),
-    [(2, "none", {}), (1, "gzip", {"message.format.version": "0.10.2"})],
-)
-def test_a_tail_that_a_killed_broker_lost_is_fetched_again(
-    cluster, journal, topic, magic, codec, configuration
-):
-    replicas = topic(0, 1, **configuration)
-    for _ in range(3):
-        answer = replicas.produce(0, b"one", b"two", acks=-1, magic=magic, codec=codec)
-        assert answer.error_code == 0
-    replicas.await_log_ends(6)
-    fault = LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=2)
-    with (
-        KillBroker(broker=1).inject(cluster, journal),
-        fault.inject(cluster, journal) as injection,
-    ):
-        assert injection.effect["size_bytes"] < injection.before["size_bytes"]
-        assert (replicas.batches(1), replicas.log_end(1)) == (1, 2)
-        assert (replicas.batches(0), replicas.log_end(0)) == (3, 6)
-    replicas.await_log_ends(6)
-    assert replicas.batches(1) == 3
-    replicas.await_state(leader=0, isr=[0, 1])
-
-
-@pytest.mark.cluster
-def test_a_real_broker_that_runs_or_was_stopped_cleanly_keeps_its_tail(cluster, journal, topic):
-    replicas = topic(0, 1)
-    assert replicas.produce(0, acks=-1).base_offset == 0
-    fault = LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=0)
-    with pytest.raises(FaultError, match="broker 1 runs"):
-        fault.inject(cluster, journal).__enter__()
-    with (
-        StopBroker(broker=1).inject(cluster, journal),
-        pytest.raises(FaultError, match="stopped cleanly"),
-    ):
-        fault.inject(cluster, journal).__enter__()
-    replicas.await_log_ends(1)
+def test_tails_that_a_killed_broker_lost_are_fetched_again(cluster, journal, topic):
+    old = {"message.format.version": "0.10.2"}
+    topics = [(topic(0, 1), 2, "none"), (topic(0, 1, **old), 1, "gzip")]
+    for replicas, magic, codec in topics:
+        for _ in range(3):
+            answer = replicas.produce(0, b"one", b"two", acks=-1, magic=magic, codec=codec)
+            assert answer.error_code == 0
+        replicas.await_log_ends(6)
+    with KillBroker(broker=1).inject(cluster, journal):
+        for replicas, _, _ in topics:
+            fault = LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=2)
+            with fault.inject(cluster, journal) as injection:
+                assert injection.effect["size_bytes"] < injection.before["size_bytes"]
+            assert (replicas.batches(1), replicas.log_end(1)) == (1, 2)
+            assert (replicas.batches(0), replicas.log_end(0)) == (3, 6)
+    for replicas, _, _ in topics:
+        replicas.await_log_ends(6)
+        assert replicas.batches(1) == 3
+        replicas.await_state(leader=0, isr=[0, 1])

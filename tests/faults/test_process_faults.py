@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clusters.errors import AwaitTimeout
 from clusters.processes import process_start_time
 from clusters.waiting import await_until
 from faults import (
@@ -20,10 +21,11 @@ from faults import (
     FastBounce,
     HoldRequests,
     KillBroker,
+    LoseTail,
     PauseBroker,
     StopBroker,
 )
-from faults.errors import NoEffect
+from faults.errors import FaultError, NoEffect
 from faults.observation import BrokerObservation
 from faults.process.pause_broker import answers
 from faults.process.restart import start_again
@@ -70,26 +72,14 @@ def test_a_killed_broker_is_gone_and_comes_back_as_another_process(cluster, obse
     ]
 
 
-def test_a_killed_broker_whose_session_is_left_alone_is_healed_after_an_exception(
-    cluster, observe, journal
+def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
+    cluster, observe, journal, topic
 ):
-    before = observe(1)
-    fault = KillBroker(broker=1, end_session=False)
-    seen = []
-
-    def fail_inside():
-        with fault.inject(cluster, journal):
-            seen.append((process_start_time(before.pid), observe(1)))
-            raise LookupError("inside")
-
-    with pytest.raises(LookupError, match="inside"):
-        fail_inside()
-    assert seen == [(None, ABSENT)]
-    assert_reborn(before, observe(1))
-    assert "expire-session" not in acts(journal)
-
-
-def test_a_stopped_broker_ends_cleanly_and_comes_back(cluster, observe, journal):
+    replicas = topic(0, 1)
+    assert replicas.produce(0, acks=-1).base_offset == 0
+    power_loss = LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=0)
+    with pytest.raises(FaultError, match="broker 1 runs: kill it"):
+        power_loss.inject(cluster, journal).__enter__()
     before, broker = observe(1), cluster.brokers[1]
     mark = broker.log_directory / ".kafka_cleanshutdown"
     with StopBroker(broker=1).inject(cluster, journal) as injection:
@@ -100,9 +90,20 @@ def test_a_stopped_broker_ends_cleanly_and_comes_back(cluster, observe, journal)
         assert injection.effect["exit_code"] in (0, 128 + signal.SIGTERM)
         # It has closed its session itself, which nobody had to wait for.
         assert f"Session: {before.session_id:#x} closed" in broker.server_log.read_text()
+        with pytest.raises(FaultError, match="broker 1 was stopped cleanly"):
+            power_loss.inject(cluster, journal).__enter__()
     assert_reborn(before, observe(1))
     assert not mark.exists()
     assert answers(broker.client_address, timeout_s=5)
+
+
+def test_a_stop_that_takes_too_long_is_told_and_the_broker_is_made_whole(cluster, observe, journal):
+    before = observe(1)
+    with pytest.raises(AwaitTimeout, match=r"waited 0\.01 s for broker 1 \(pid \d+\) to exit"):
+        StopBroker(broker=1, timeout_s=0.01).inject(cluster, journal).__enter__()
+    assert process_start_time(before.pid) is None
+    assert_reborn(before, observe(1))
+    assert answers(cluster.brokers[1].client_address, timeout_s=5)
 
 
 def test_a_paused_broker_stands_still_and_then_answers_again(cluster, observe, journal):
@@ -203,7 +204,7 @@ import json, sys
 from pathlib import Path
 from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
-from faults import CutLink, CutZooKeeper, HoldRequests, KillBroker
+from faults import CutZooKeeper, HoldRequests, KillBroker
 from faults.api import MemoryJournal
 from faults.errors import NotCapable
 from faults.observation import observe_broker
@@ -211,23 +212,26 @@ from faults.observation import observe_broker
 def say(**what):
     print(json.dumps(what), flush=True)
 
-spec = ClusterSpec(brokers=brokers_of("2.8.2", (0, 1)), first_broker=0, linked=False)
+spec = ClusterSpec(
+    brokers=brokers_of("2.8.2", (1,)),
+    linked=False,
+    properties={"zookeeper.session.timeout.ms": "1500"},
+)
 with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:
     journal = MemoryJournal()
-    for fault in (
-        CutLink(source=0, target=1), CutZooKeeper(broker=1), HoldRequests(name="h", api="Fetch")
-    ):
+    for fault in (CutZooKeeper(broker=1), HoldRequests(name="h", api="Fetch")):
         try:
             fault.inject(cluster, journal).__enter__()
         except NotCapable as error:
             say(refused=str(error))
     say(before=observe_broker(cluster, 1).to_json())
     try:
-        with KillBroker(broker=1).inject(cluster, journal):
+        with KillBroker(broker=1, end_session=False).inject(cluster, journal):
             say(inside=observe_broker(cluster, 1).to_json())
             sys.stdin.read()
     except KeyboardInterrupt:
-        say(after=observe_broker(cluster, 1).to_json())
+        acts = [act for act, _ in journal.entries]
+        say(after=observe_broker(cluster, 1).to_json(), acts=acts)
 """
 
 
@@ -248,10 +252,12 @@ def test_ctrl_c_heals_and_a_cluster_without_links_refuses_faults_that_need_them(
         if "inside" in what:
             os.kill(harness.pid, signal.SIGINT)
     assert harness.wait() == 0
-    assert refusals == ["the cluster runs without links: start it with linked=True"] * 3
+    assert refusals == ["the cluster runs without links: start it with linked=True"] * 2
     assert (said["inside"]["pid"], said["inside"]["czxid"]) == (None, None)
     assert said["after"]["pid"] not in (None, said["before"]["pid"])
     assert said["after"]["czxid"] > said["before"]["czxid"]
+    # The session was left alone, so the registration went when its time was up.
+    assert said["acts"] == ["kill-broker", "broker-gone", "start-broker", "broker-started"]
     await_until(
         lambda: process_start_time(said["after"]["pid"]) is None,
         timeout_s=30,

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import json
-
 import pytest
-from replicated_topic import RELEASE, Topic
+from elections import check_election
+from replicated_topic import RELEASE
 
 from clusters.links import RuleRefused
 from clusters.local import LocalCluster
@@ -11,7 +10,7 @@ from clusters.spec import ClusterSpec, brokers_of
 from clusters.waiting import await_until
 from faults import CutZooKeeper, ExpireSession, KillBroker, MoveController, PreferredElection
 from faults.api import MemoryJournal
-from faults.errors import FaultError, NoEffect, NotCapable
+from faults.errors import FaultError, NoEffect
 from faults.observation import controller, observe_broker
 from faults.zookeeper.activity import packets_received
 
@@ -20,20 +19,6 @@ pytestmark = pytest.mark.cluster
 
 def controller_epoch(cluster):
     return int(cluster.zookeeper().get("/controller_epoch")[0])
-
-
-def prefer(topic, *replicas):
-    """Make another replica the preferred one; the leader stays."""
-    client = topic.cluster.zookeeper()
-    wanted = {"topic": topic.name, "partition": 0, "replicas": list(replicas)}
-    data = json.dumps({"version": 1, "partitions": [wanted]}).encode()
-    client.create("/admin/reassign_partitions", data)
-    await_until(
-        lambda: client.exists("/admin/reassign_partitions") is None,
-        timeout_s=60,
-        waiting_for=f"the replicas of {topic.name} to be {replicas}",
-        last_seen=topic.state,
-    )
 
 
 @pytest.mark.parametrize("style", ["silent", "reset"])
@@ -95,10 +80,7 @@ def test_a_broker_that_is_cut_off_and_expired_serves_on_as_a_zombie_until_it_is_
     replicas.await_state(leader=0, isr=[0, 1])
 
 
-@pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
-def test_faults_of_zookeeper_heal_after_an_exception_and_after_ctrl_c(
-    cluster, observe, journal, error
-):
+def test_faults_of_zookeeper_heal_after_an_exception_and_after_ctrl_c(cluster, observe, journal):
     before = observe(1)
     cuts = []
 
@@ -107,15 +89,15 @@ def test_faults_of_zookeeper_heal_after_an_exception_and_after_ctrl_c(
             cuts.append(cut.handle)
             with ExpireSession(broker=1, await_return=False).inject(cluster, journal):
                 assert observe(1).czxid is None
-                raise error
+                raise KeyboardInterrupt
 
-    with pytest.raises(error):
+    with pytest.raises(KeyboardInterrupt):
         fail_inside()
     assert cuts[0].is_healed
     registered = observe(1)
     assert registered.czxid > before.czxid
-    with pytest.raises(error), ExpireSession(broker=1).inject(cluster, journal):
-        raise error
+    with pytest.raises(LookupError), ExpireSession(broker=1).inject(cluster, journal):
+        raise LookupError
     assert observe(1).czxid > registered.czxid
 
 
@@ -124,46 +106,11 @@ def test_an_unknown_style_of_cut_is_refused(cluster, journal):
         CutZooKeeper(broker=1, style="loud").inject(cluster, journal).__enter__()
 
 
-@pytest.mark.parametrize(
-    ("release", "by", "done_by"),
-    [
-        ("0.10.2.2", "", "znode"),
-        ("2.2.2", "api", "api"),
-        (RELEASE, "", "api"),
-        (RELEASE, "znode", "znode"),
-        ("3.9.1", "znode", "znode"),
-        ("3.9.1", "api", "api"),
-    ],
-)
-def test_the_preferred_replica_becomes_the_leader_of_a_new_epoch(cluster, journal, by, done_by):
-    replicas = Topic(cluster, f"preferred-{by}", [0, 1])
-    prefer(replicas, 1, 0)
-    before = replicas.state()
-    assert before["leader"] == 0
-    fault = PreferredElection(topic=replicas.name, partition=0, by=by)
-    with fault.inject(cluster, journal) as injection:
-        after = replicas.state()
-        assert after["leader"] == 1
-        assert after["leader_epoch"] == before["leader_epoch"] + 1
-        assert after["isr"] == [0, 1]
-        assert injection.before["leader_epoch"] == before["leader_epoch"]
-        assert injection.effect["leader_epoch"] == after["leader_epoch"]
-        assert injection.effect["by"] == done_by
-    assert replicas.state() == after
-    assert replicas.produce(1, acks=-1).error_code == 0
-    with pytest.raises(NoEffect, match=r"broker 1, the preferred replica .* leads already"):
-        fault.inject(cluster, journal).__enter__()
-
-
-@pytest.mark.parametrize("release", ["0.10.2.2"])
-def test_an_election_by_request_is_refused_where_no_release_has_it(cluster, journal):
-    replicas = Topic(cluster, "no-api", [0, 1])
-    prefer(replicas, 1, 0)
-    with pytest.raises(NotCapable, match=r"controller 0 runs 0\.10\.2\.2, .* use by='znode'"):
-        PreferredElection(topic="no-api", partition=0, by="api").inject(
-            cluster, journal
-        ).__enter__()
-    assert replicas.state()["leader"] == 0
+@pytest.mark.parametrize(("by", "done_by"), [("", "api"), ("znode", "znode")])
+def test_the_preferred_replica_becomes_the_leader_of_a_new_epoch(
+    cluster, journal, topic, by, done_by
+):
+    check_election(topic(0, 1), journal, by, done_by)
 
 
 def test_a_preferred_replica_that_is_dead_is_not_elected_and_that_is_said(cluster, journal, topic):

@@ -143,6 +143,28 @@ def test_ctrl_c_leaves_an_unsealed_run_and_no_process(tmp_path: Path) -> None:
     assert left == []
 
 
+@pytest.mark.cluster
+def test_a_full_disk_is_the_machines_fault_and_loses_nothing(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    command = f"mount -t tmpfs -o size=48k tmpfs {small} && exec "
+    command += " ".join([*KCHAOS, "reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1"])
+    script = f"{command} --runs-dir {small}/runs"
+    check = f"({script}); code=$?; ls {small}/runs/latest/; exit $code"
+    done = subprocess.run(
+        ["unshare", "--mount", "--map-root-user", "sh", "-c", check],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unshare failed" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"this machine lets us mount nothing: {done.stderr.strip()}")
+    assert done.returncode == 69, done.stderr
+    assert "No space left on device" in done.stderr
+    assert "--runs-dir" in done.stderr
+    assert "history.jsonl" in done.stdout
+
+
 def _marked(mark: str) -> list[int]:
     """Processes that inherited the mark in their environment."""
     found = []

@@ -1,4 +1,4 @@
-"""Message formats that flap: KAFKA-7601 and KAFKA-7897, beside what was measured on real brokers."""
+"""Message formats that flap: KAFKA-7601 and KAFKA-7897, as they were measured on real brokers."""
 
 import pytest
 from model_timelines import (

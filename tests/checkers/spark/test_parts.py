@@ -58,15 +58,23 @@ def test_a_segment_that_cannot_be_one_gives_an_error_row_and_no_exception(tmp_pa
     assert "copy-of-a-segment.log" in error
 
 
-def test_what_is_no_run_and_probe_topics_are_not_read(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
+def test_probe_topics_and_kafkas_own_are_not_read(tmp_path: Path) -> None:
     run = planted_runs.clean(tmp_path / "run").seal().path
     (run / "snapshots/final/broker-0/probe-0").mkdir()
     (run / "snapshots/final/broker-0/__consumer_offsets-0").mkdir()
 
-    packs = plan([tmp_path / "empty", tmp_path / "absent", run])
+    assert {part.topic for pack in plan([run]) for part in pack} == {"t"}
 
-    assert {part.topic for pack in packs for part in pack} == {"t"}
+
+def test_a_run_that_cannot_be_planned_says_why_and_the_others_are_planned(tmp_path: Path) -> None:
+    run = planted_runs.clean(tmp_path / "run").seal().path
+
+    (pack,) = plan([tmp_path / "absent", run])
+
+    (why,) = rows([[pack[0]]])
+    assert "absent/run.json is missing" in why
+    assert '"side": "error"' in why
+    assert {part.run for part in pack[1:]} == {"run"}
 
 
 @pytest.mark.spark

@@ -55,7 +55,7 @@ def both(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
 def parquet(folder: Path) -> list[dict[str, Any]]:
     from pyarrow import dataset
 
-    rows: list[dict[str, Any]] = dataset.dataset(folder, partitioning="hive").to_table().to_pylist()
+    rows: list[dict[str, Any]] = dataset.dataset(folder).to_table().to_pylist()
     return rows
 
 

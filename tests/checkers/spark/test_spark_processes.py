@@ -14,7 +14,6 @@ import pytest
 from kafka_6361_runs import kafka_6361
 from planted_runs import torn_segment_before_the_last, unsealed
 
-from checkers.errors import SparkError
 from checkers.judge import judge, results_to_json
 from checkers.run_directory import RunDirectory
 from clusters.java import spark_java_home
@@ -224,7 +223,6 @@ def test_a_java_that_spark_cannot_use_is_told_with_the_end_of_the_log(tmp_path: 
         check=True,
     )
 
-    assert SparkError.__doc__
     assert "Spark did not start" in done.stdout
     assert "bin/java: No such file or directory" in done.stdout
     assert list(tmp_path.glob("judgements-spark/*")) == []

@@ -269,6 +269,24 @@ def test_a_line_about_kchaos_is_printed_only_when_a_test_uses_it(pytester: pytes
     unused.stdout.no_fnmatch_line("kchaos:*tests use Kafka*")
 
 
+def test_an_unknown_release_is_refused_without_a_traceback(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_own(chaos):
+            pass
+
+        def test_shared(shared_kafka_cluster):
+            pass
+        """
+    )
+    result = pytester.runpytest("--kafka-release=9.9.9")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        ["kchaos: '9.9.9' is no known Kafka release; *", "kchaos: '9.9.9' is no known *"]
+    )
+    result.stdout.no_fnmatch_line("*ReleaseError*")
+
+
 _UNRELATED = """
 import sys
 

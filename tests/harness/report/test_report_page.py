@@ -223,6 +223,16 @@ def test_a_fault_is_shaded_from_injection_to_healing(tmp_path: Path) -> None:
     assert "healed A-B" in page.text
 
 
+def test_a_fault_that_comes_back_under_its_name_keeps_its_column(tmp_path: Path) -> None:
+    build = diverged(tmp_path / "run")
+    observe(build, "injected", name="A-B", fault="CutLink", before={}, effect={})
+    observe(build, "healed", name="A-B")
+    page = Page(render(judge_as(build.seal())))
+
+    assert len(page.with_class("fault-column")) == 1
+    assert len(page.with_class("bar", "fault")) == 2
+
+
 def test_a_fault_that_was_never_healed_stays_open(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run")
     observe(build, "injected", name="forgotten", fault="PauseBroker", before={}, effect={})

@@ -45,6 +45,16 @@ def test_what_differs_from_the_prediction_has_a_star(tmp_path: Path) -> None:
     assert "  t-0 broker 1 final: 1@0 2@2 3@4  * predicted 1@0 3@4" in lines
 
 
+def test_a_high_watermark_that_may_be_several_is_told_in_one_line(tmp_path: Path) -> None:
+    run = diverged(tmp_path / "run").seal()
+    prediction = prediction_of(run)
+    prediction["snapshots"]["final"][1]["high_watermarks"] = [5, 4, 2]
+    lines = text_report(judge_as(run, prediction=prediction)).splitlines()
+
+    assert "                  LEO 5, HW 5" in lines
+    assert "                  LEO 5, HW 4 (predicted: 2 or 4 or 5)" in lines
+
+
 def test_colour_is_only_there_when_asked_for_and_changes_no_word(tmp_path: Path) -> None:
     run = judged(tmp_path / "run")
     plain, coloured = text_report(run), text_report(run, colour=True)
@@ -55,10 +65,10 @@ def test_colour_is_only_there_when_asked_for_and_changes_no_word(tmp_path: Path)
 
 
 def test_evidence_cannot_drive_the_terminal(tmp_path: Path) -> None:
-    finding = DIVERGENCE | {"message": "\x1b[2Jgone\x07"}
+    finding = DIVERGENCE | {"message": "\x1b[2Jgone\x07 日"}
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[finding])
 
-    assert "    ?[2Jgone?" in text_report(run).splitlines()
+    assert "    ?[2Jgone? \\u65e5" in text_report(run).splitlines()
 
 
 def test_a_run_that_was_not_judged_or_not_sealed_says_so(tmp_path: Path) -> None:

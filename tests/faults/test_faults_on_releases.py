@@ -1,13 +1,18 @@
-"""ExpireSession on every release. The times are printed and recorded, and nothing is asserted."""
+"""What has to work on every release, or works in another way on some.
+
+Times are printed and recorded; nothing is asserted of them.
+"""
 
 from __future__ import annotations
 
 import time
 
 import pytest
+from elections import check_election, prefer
 
 from clusters.releases import KNOWN_RELEASES
-from faults import ExpireSession
+from faults import ExpireSession, PreferredElection
+from faults.errors import NotCapable
 
 pytestmark = pytest.mark.cluster
 
@@ -37,3 +42,30 @@ def test_the_session_of_a_live_broker_ends_within_the_injection_and_it_registers
     record_property("back_ms", round(back_ms, 1))
     with capsys.disabled():
         print(f" {release}: ended after {ended_ms:.1f} ms, back after {back_ms:.0f} ms", end=" ")
+
+
+@pytest.mark.parametrize(
+    ("release", "by", "done_by"),
+    [
+        ("0.10.2.2", "", "znode"),
+        ("1.1.1", "", "znode"),
+        ("2.2.2", "api", "api"),
+        ("2.3.1", "", "znode"),
+        ("3.9.1", "znode", "znode"),
+        ("3.9.1", "", "api"),
+    ],
+)
+def test_the_preferred_replica_is_elected_as_the_release_can(cluster, journal, topic, by, done_by):
+    check_election(topic(0, 1), journal, by, done_by)
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2"])
+def test_an_election_by_request_is_refused_where_the_release_does_not_know_it(
+    cluster, journal, topic
+):
+    replicas = topic(0, 1)
+    prefer(replicas, 1, 0)
+    fault = PreferredElection(topic=replicas.name, partition=0, by="api")
+    with pytest.raises(NotCapable, match=r"controller 0 runs 0\.10\.2\.2, .* use by='znode'"):
+        fault.inject(cluster, journal).__enter__()
+    assert replicas.state()["leader"] == 0

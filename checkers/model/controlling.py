@@ -1,0 +1,160 @@
+"""The decisions that the explorer takes in place of a real controller and real leaders.
+
+The rules are those of kafka.controller.PartitionStateMachine and ReplicaStateMachine (1.1.1): the
+first assigned replica that is registered and in the ISR leads; a broker that leaves is taken from
+the ISR in a new epoch; without a live member the partition has no leader, or an unclean one. A
+leader takes a follower into the ISR as soon as its release allows (kafka.cluster.Partition).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    Event,
+    PartitionState,
+    StartBroker,
+    TopicCreated,
+    TopicPartition,
+)
+from checkers.model.generation import Generation
+from checkers.model.state import Broker, Cluster, Replica, Role
+
+PARTITION = TopicPartition("t", 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Controlling:
+    """One controller and its leaders over a modelled cluster.
+
+    Attributes:
+        cluster: The model's state, which `add` changes.
+        add: Takes an event into the timeline and lets it happen.
+        replicas: The brokers of the partition, preferred one first.
+    """
+
+    cluster: Cluster
+    add: Callable[[Event], None]
+    replicas: tuple[int, ...]
+    is_unclean: bool = False
+    min_insync_replicas: int = 1
+    czxid: int = 0
+    version: int = 0
+
+    @property
+    def controller(self) -> int:
+        """Return the id of the broker that is the controller and has no replica."""
+        return max(self.replicas) + 1
+
+    def next_czxid(self) -> int:
+        """Return a greater czxid than ever before."""
+        self.czxid += 1
+        return self.czxid
+
+    def begin(self, generations: Mapping[int, Generation]) -> None:
+        """Start controller and brokers and create the partition."""
+        for broker in (self.controller, *self.replicas):
+            generation = generations.get(broker, generations[self.replicas[0]])
+            release = ".".join(str(part) for part in generation.versions.release)
+            self.add(
+                StartBroker(
+                    broker=broker,
+                    release=release,
+                    unclean_leader_election=self.is_unclean,
+                    min_insync_replicas=self.min_insync_replicas,
+                )
+            )
+            self.add(BrokerRegistered(broker=broker, czxid=self.next_czxid()))
+            if broker == self.controller:
+                self.add(ControllerElected(broker=broker))
+        self.add(TopicCreated(topic=PARTITION.topic, assignment=(self.replicas,)))
+        self.add(self._state(self.replicas[0], 0, self.replicas))
+        self._expand()
+
+    def follow(self, event: Event) -> None:
+        """Let an event happen, and then everything that is decided because of it."""
+        self.add(event)
+        match event:
+            case BrokerUnregistered():
+                self._broker_left(event.broker)
+            case BrokerRegistered() if self._known().leader == -1:
+                self._elect()
+        self._expand()
+
+    def shrink(self, follower: int) -> Iterator[Event]:
+        """Yield the leader's removal of a follower from the ISR that is behind."""
+        state, replica = self._known(), self._true_leader()
+        if replica is None or follower not in state.isr or follower == state.leader:
+            return
+        if replica.views[follower].log_end_offset < replica.log.log_end_offset:
+            isr = [member for member in state.isr if member != follower]
+            yield self._state(state.leader, state.leader_epoch, isr)
+
+    def prefer(self) -> Iterator[Event]:
+        """Yield the election of the preferred replica, if it is live, in sync and not leading."""
+        state, preferred = self._known(), self.replicas[0]
+        if (
+            state.leader not in (-1, preferred)
+            and preferred in state.isr
+            and preferred in self.cluster.registered
+        ):
+            yield self._state(preferred, state.leader_epoch + 1, state.isr)
+
+    def _broker_left(self, broker: int) -> None:
+        state = self._known()
+        if state.leader == broker:
+            self._elect()
+        elif broker in state.isr and len(state.isr) > 1:
+            isr = [member for member in state.isr if member != broker]
+            self.add(self._state(state.leader, state.leader_epoch + 1, isr))
+
+    def _elect(self) -> None:
+        state, live = self._known(), self.cluster.registered
+        candidates = [each for each in self.replicas if each in live and each in state.isr]
+        unclean = [each for each in self.replicas if each in live] if self.is_unclean else []
+        epoch = state.leader_epoch + 1
+        if candidates:
+            isr = [member for member in state.isr if member in live]
+            self.add(self._state(candidates[0], epoch, isr))
+        elif unclean:
+            self.add(self._state(unclean[0], epoch, unclean[:1]))
+        elif state.leader != -1:
+            self.add(self._state(-1, epoch, state.isr))
+
+    def _expand(self) -> None:
+        for follower in self.replicas:
+            state, replica = self._known(), self._true_leader()
+            if replica is None or follower in state.isr:
+                continue
+            view = replica.views[follower]
+            if view.asks_to_join and view.log_end_offset >= replica.high_watermark:
+                self.add(self._state(state.leader, state.leader_epoch, (*state.isr, follower)))
+
+    def _true_leader(self) -> Replica | None:
+        """Return the leader's replica if its broker can write to ZooKeeper and knows its state."""
+        state = self._known()
+        broker: Broker | None = self.cluster.brokers.get(state.leader)
+        if broker is None or not broker.is_running or broker.is_paused:
+            return None
+        if broker.broker not in self.cluster.registered:
+            return None
+        replica = broker.replicas[PARTITION]
+        is_true = replica.role is Role.LEADER and replica.leader_epoch == state.leader_epoch
+        return replica if is_true else None
+
+    def _known(self) -> PartitionState:
+        return self.cluster.partition_states[PARTITION]
+
+    def _state(self, leader: int, epoch: int, isr: Iterable[int]) -> PartitionState:
+        self.version += 1
+        return PartitionState(
+            topic=PARTITION.topic,
+            partition=PARTITION.partition,
+            leader=leader,
+            leader_epoch=epoch,
+            isr=tuple(isr),
+            controller_epoch=1,
+            version=self.version,
+        )

@@ -1,0 +1,50 @@
+"""Ctrl-C that is taken where everything is in order: at gates and between steps.
+
+Python raises KeyboardInterrupt between any two instructions of the main thread, also while a
+client library holds a lock, and then the healing that follows may hang or fail. While a scenario is
+played the signal is therefore only remembered, and raised at the next look of a gate; gates look
+at least every 50 ms.
+"""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_remembered = threading.Event()
+
+
+@contextlib.contextmanager
+def interrupts_at_gates() -> Iterator[None]:
+    """Remembers SIGINT and SIGTERM in the block; `check_interrupt` raises what was remembered.
+
+    One that came too late for any gate is raised at the end of the block. Outside the main thread,
+    where Python handles no signals, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _remember) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    check_interrupt()
+
+
+def check_interrupt() -> None:
+    """Raises KeyboardInterrupt once for each interrupt that was remembered since the last call.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C or SIGTERM came.
+    """
+    if _remembered.is_set() and threading.current_thread() is threading.main_thread():
+        _remembered.clear()
+        raise KeyboardInterrupt
+
+
+def _remember(_signal: int, _frame: FrameType | None) -> None:
+    _remembered.set()

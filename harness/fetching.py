@@ -1,0 +1,28 @@
+"""Java and Kafka for a scenario, before anything starts: that may take long, so it is told."""
+
+from collections.abc import Callable
+
+from clusters.distribution import Distribution, java_of, resolve
+from clusters.errors import ClusterError
+
+
+def fetch(kafka: str, *, offline: bool, say: Callable[[str], None]) -> Distribution:
+    """The distribution of a release or path, with its Java in the cache as well.
+
+    Raises:
+        ReleaseError: There is no such Kafka, or it is broken.
+        MachineError: It cannot be fetched.
+    """
+    try:
+        return _ready(kafka, offline=True)
+    except ClusterError:
+        if offline:
+            raise
+    say(f"fetching Kafka {kafka} and a Java for it; this is done once")
+    return _ready(kafka, offline=False)
+
+
+def _ready(kafka: str, *, offline: bool) -> Distribution:
+    distribution = resolve(kafka, offline=offline)
+    java_of(distribution, offline=offline)
+    return distribution

@@ -1,0 +1,48 @@
+"""How an election of the preferred replica shows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from replicated_topic import Topic
+
+from clusters.waiting import await_until
+from faults import PreferredElection
+from faults.api import MemoryJournal
+from faults.errors import NoEffect
+
+
+def prefer(topic: Topic, *replicas: int) -> None:
+    """Make another replica the preferred one; the leader stays."""
+    client = topic.cluster.zookeeper()
+    wanted = {"topic": topic.name, "partition": 0, "replicas": list(replicas)}
+    data = json.dumps({"version": 1, "partitions": [wanted]}).encode()
+    client.create("/admin/reassign_partitions", data)
+    await_until(
+        lambda: client.exists("/admin/reassign_partitions") is None,
+        timeout_s=60,
+        waiting_for=f"the replicas of {topic.name} to be {replicas}",
+        last_seen=topic.state,
+    )
+
+
+def check_election(replicas: Topic, journal: MemoryJournal, by: str, done_by: str) -> None:
+    """Broker 0 leads; then broker 1 is preferred, and elected."""
+    cluster = replicas.cluster
+    prefer(replicas, 1, 0)
+    before = replicas.state()
+    assert before["leader"] == 0
+    fault = PreferredElection(topic=replicas.name, partition=0, by=by)  # type: ignore[arg-type]
+    with fault.inject(cluster, journal) as injection:
+        after = replicas.state()
+        assert after["leader"] == 1
+        assert after["leader_epoch"] == before["leader_epoch"] + 1
+        assert after["isr"] == [0, 1]
+        assert injection.before["leader_epoch"] == before["leader_epoch"]
+        assert injection.effect["leader_epoch"] == after["leader_epoch"]
+        assert injection.effect["by"] == done_by
+    assert replicas.state() == after
+    assert replicas.produce(1, acks=-1).error_code == 0
+    with pytest.raises(NoEffect, match=r"broker 1, the preferred replica .* leads already"):
+        fault.inject(cluster, journal).__enter__()
