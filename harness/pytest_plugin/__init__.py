@@ -13,7 +13,7 @@
 
 Fixtures:
     chaos                 a live run: its calls are steps, recorded, replayable and judged
-    kafka_cluster         a running `LocalCluster` of the test's own
+    kafka_cluster         a running cluster of the test's own, see `clusters.api.Cluster`
     shared_kafka_cluster  one that tests of the same shape share; `.cluster`, `.topic("t")`
     kafka_cluster_pool    for fixtures of a wider scope: calls give the cluster of a `ClusterSpec`
     zookeeper             a started kazoo client of the cluster that the test uses
@@ -23,7 +23,7 @@ Markers: `kafka_cluster(release=, brokers=, zookeepers=, properties=, linked=)`,
 A marker comes before every option. Options: command line before environment before ini file.
 
     --kafka-release    KCHAOS_KAFKA_RELEASE  kafka_release    repeated: each test on each release
-    --kafka-driver     KCHAOS_KAFKA_DRIVER   kafka_driver     local
+    --kafka-driver     KCHAOS_DRIVER         kafka_driver     local (the default), docker
     --kchaos-runs-dir  KCHAOS_RUNS_DIR       kchaos_runs_dir  kchaos-runs
     --kchaos-keep      KCHAOS_KEEP           kchaos_keep      never, failed (the default), always
     --kchaos-seed      KCHAOS_SEED           kchaos_seed      a new one for each test

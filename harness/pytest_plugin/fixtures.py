@@ -24,11 +24,11 @@ from harness.pytest_plugin.shapes import (
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from clusters.local import LocalCluster
+    from clusters.jvm_cluster import JvmCluster
     from harness.pytest_plugin.live import Chaos
     from harness.pytest_plugin.shared import ClusterPool, SharedCluster
 
-CLUSTER: "pytest.StashKey[LocalCluster]" = pytest.StashKey()
+CLUSTER: "pytest.StashKey[JvmCluster]" = pytest.StashKey()
 CHAOS: "pytest.StashKey[Chaos]" = pytest.StashKey()
 _STARTED = pytest.StashKey[float]()
 _RELEASE = "kafka_release"
@@ -88,11 +88,11 @@ def kafka_release(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterator[LocalCluster]":
+def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterator[JvmCluster]":
     """A running cluster of this test's own, as `@pytest.mark.kafka_cluster(...)` asks for it."""
     with quiet_imports():
+        from clusters.drivers import make_cluster
         from clusters.leftovers import new_work_directory
-        from clusters.local import LocalCluster
 
     settings = settings_of(request.config)
     request.node.stash[_STARTED] = time.time()
@@ -102,7 +102,9 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterat
             work = new_work_directory("pytest")
             ending.callback(shutil.rmtree, work, ignore_errors=True)
             cluster = ending.enter_context(
-                LocalCluster(spec, work_directory=work, offline=settings.offline, say=say)
+                make_cluster(
+                    settings.driver, spec, work_directory=work, offline=settings.offline, say=say
+                )
             )
         request.node.stash[CLUSTER] = cluster
         yield cluster
@@ -114,7 +116,8 @@ def kafka_cluster_pool(request: pytest.FixtureRequest) -> "Iterator[ClusterPool]
     with quiet_imports():
         from harness.pytest_plugin.shared import ClusterPool
 
-    pool = ClusterPool(offline=settings_of(request.config).offline, say=say)
+    settings = settings_of(request.config)
+    pool = ClusterPool(driver=settings.driver, offline=settings.offline, say=say)
     yield pool
     pool.stop()
 
@@ -146,7 +149,7 @@ def zookeeper(request: pytest.FixtureRequest, kafka_release: str) -> "KazooClien
 
 @pytest.fixture
 def chaos(
-    request: pytest.FixtureRequest, kafka_cluster: "LocalCluster", kafka_release: str
+    request: pytest.FixtureRequest, kafka_cluster: "JvmCluster", kafka_release: str
 ) -> "Iterator[Chaos]":
     """A live run on `kafka_cluster`: what is done through it is recorded, replayed and judged."""
     with quiet_imports():

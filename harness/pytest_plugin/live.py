@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from checkers.judge import Results
 from checkers.run_directory import RunDirectory
-from clusters.local import LocalCluster
+from clusters.jvm_cluster import JvmCluster
 from faults.api import Fault, Injection
 from harness.errors import HarnessError, RunUnknown, ScenarioError
 from harness.pytest_plugin.options import Settings
@@ -38,7 +38,7 @@ class Chaos:
 
     def __init__(
         self,
-        cluster: LocalCluster,
+        cluster: JvmCluster,
         *,
         node_id: str,
         release: str,

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import pytest
 
 KEEP = ("never", "failed", "always")
-DRIVERS = ("local",)
+# As in clusters.drivers, which is not imported before a test needs it.
+DRIVERS = ("local", "docker")
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
 _MARKERS = (
@@ -30,7 +31,7 @@ class Settings:
 
     Attributes:
         releases: Releases or paths to distributions; empty for the newest known release.
-        driver: "local".
+        driver: "local" or "docker".
         runs_directory: Absolute; where run directories go.
         keep: Which run directories stay: "never", "failed" (those of failed tests, and every run
             that is unknown or not as predicted) or "always".
@@ -73,8 +74,9 @@ _OPTIONS = (
     ),
     _Option(
         flag="--kafka-driver",
-        environment="KCHAOS_KAFKA_DRIVER",
-        help="how clusters are started. Default: local",
+        environment="KCHAOS_DRIVER",
+        help="how clusters are started: as processes (local) or as containers (docker). Default: "
+        "local",
         flag_arguments={"choices": DRIVERS},
     ),
     _Option(

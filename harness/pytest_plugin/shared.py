@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusters.drivers import make_cluster
+from clusters.jvm_cluster import JvmCluster
 from clusters.leftovers import new_work_directory
-from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec
 
 
@@ -19,7 +20,7 @@ class SharedCluster:
         cluster: The running cluster.
     """
 
-    cluster: LocalCluster
+    cluster: JvmCluster
 
     def topic(self, name: str = "t") -> str:
         """A topic name that no other test has; the topic is not made."""
@@ -33,14 +34,15 @@ class ClusterPool:
     other. A cluster of which a broker has died is replaced.
     """
 
-    def __init__(self, *, offline: bool, say: Callable[[str], None]) -> None:
+    def __init__(self, *, driver: str, offline: bool, say: Callable[[str], None]) -> None:
+        self._driver = driver
         self._offline = offline
         self._say = say
         self._spec: ClusterSpec | None = None
-        self._cluster: LocalCluster | None = None
+        self._cluster: JvmCluster | None = None
         self._work: Path | None = None
 
-    def __call__(self, spec: ClusterSpec) -> LocalCluster:
+    def __call__(self, spec: ClusterSpec) -> JvmCluster:
         """The running cluster.
 
         Raises:
@@ -50,8 +52,8 @@ class ClusterPool:
             return self._cluster
         self.stop()
         self._work = new_work_directory("pytest-shared")
-        cluster = LocalCluster(
-            spec, work_directory=self._work, offline=self._offline, say=self._say
+        cluster = make_cluster(
+            self._driver, spec, work_directory=self._work, offline=self._offline, say=self._say
         )
         cluster.start()
         self._spec, self._cluster = spec, cluster
@@ -69,5 +71,5 @@ class ClusterPool:
                 shutil.rmtree(work, ignore_errors=True)
 
 
-def _is_whole(cluster: LocalCluster) -> bool:
+def _is_whole(cluster: JvmCluster) -> bool:
     return all(broker.is_running for broker in cluster.brokers.values())

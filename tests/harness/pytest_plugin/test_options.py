@@ -10,7 +10,7 @@ pytest_plugins = ("pytester",)
 
 _ENVIRONMENT = (
     "KCHAOS_KAFKA_RELEASE",
-    "KCHAOS_KAFKA_DRIVER",
+    "KCHAOS_DRIVER",
     "KCHAOS_RUNS_DIR",
     "KCHAOS_KEEP",
     "KCHAOS_SEED",
@@ -117,7 +117,10 @@ def test_a_typed_folder_is_beside_the_caller_and_one_from_the_ini_file_beside_it
     [
         ("kchaos_keep = sometimes", "*kchaos_keep in *tox.ini is 'sometimes'; it must be never*"),
         ("kchaos_seed = many", "*kchaos_seed in *tox.ini is 'many'; it must be a whole number*"),
-        ("kafka_driver = cloud", "*kafka_driver in *tox.ini is 'cloud'; it must be local*"),
+        (
+            "kafka_driver = cloud",
+            "*kafka_driver in *tox.ini is 'cloud'; it must be local or docker*",
+        ),
     ],
 )
 def test_a_bad_value_is_refused_with_its_place(
