@@ -25,6 +25,7 @@ _PUBLIC = {
     "ClusterSpec": "clusters.spec",
     "CutLink": "faults",
     "CutZooKeeper": "faults",
+    "DisconnectNetwork": "faults",
     "ExpireSession": "faults",
     "FastBounce": "faults",
     "HoldRequests": "faults",

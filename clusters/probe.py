@@ -16,6 +16,11 @@ def answers(port: int) -> bool:
     return _ask(port, _API_VERSIONS_V0) is not None
 
 
+def answers_at(address: str) -> bool:
+    """Return whether a broker answers an ApiVersions request at ``127.0.0.1:port``."""
+    return answers(int(address.rpartition(":")[2]))
+
+
 def known_brokers(port: int) -> int:
     """Return how many live brokers the broker at this port of 127.0.0.1 knows; 0 if it is away.
 

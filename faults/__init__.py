@@ -9,6 +9,7 @@ from faults.process.kill_broker import KillBroker
 from faults.process.pause_broker import PauseBroker
 from faults.process.stop_broker import StopBroker
 from faults.wire.cut_link import CutLink
+from faults.wire.disconnect_network import DisconnectNetwork
 from faults.wire.hold_requests import HoldRequests
 from faults.zookeeper.cut_zookeeper import CutZooKeeper
 from faults.zookeeper.expire_session import ExpireSession
@@ -20,6 +21,7 @@ FAULTS: Mapping[str, type[Any]] = {
     for fault in (
         CutLink,
         CutZooKeeper,
+        DisconnectNetwork,
         ExpireSession,
         FastBounce,
         HoldRequests,
@@ -36,6 +38,7 @@ __all__ = [
     "FAULTS",
     "CutLink",
     "CutZooKeeper",
+    "DisconnectNetwork",
     "ExpireSession",
     "FastBounce",
     "HoldRequests",

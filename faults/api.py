@@ -39,6 +39,8 @@ ACTS: Mapping[str, tuple[str, ...]] = {
     "heal-link": ("source", "target"),
     "cut-zookeeper": ("broker",),
     "heal-zookeeper": ("broker",),
+    "disconnect-network": ("broker",),
+    "reconnect-network": ("broker",),
     "hold": (
         "name",
         "api",

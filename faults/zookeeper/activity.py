@@ -2,8 +2,11 @@
 
 import re
 import socket
+from collections.abc import Mapping
 
 from clusters.api import Cluster
+from clusters.waiting import await_until
+from faults.observation import BrokerObservation, check_process, observe_broker
 
 _CONNECTION = re.compile(r"(\S+:\d+)\[.*?recved=(\d+),.*?sid=0x([0-9a-f]+)")
 _ID_BITS = 64
@@ -31,6 +34,47 @@ def packets_received(
         for client, received, session in _CONNECTION.findall(_ask(address, "cons", timeout_s))
         if int(session, 16) == wanted
     }
+
+
+def packets_of(cluster: Cluster, before: BrokerObservation) -> dict[str, int]:
+    """`packets_received` of the session that the broker was registered by; none if it was not."""
+    return {} if before.session_id is None else packets_received(cluster, before.session_id)
+
+
+def await_heard(
+    cluster: Cluster, before: BrokerObservation, heard: Mapping[str, int]
+) -> BrokerObservation:
+    """Waits for a new registration, or for a sign of life in the session of the old one.
+
+    The old registration alone says nothing: its session may be about to end.
+
+    Args:
+        before: The broker as it was before it was cut off.
+        heard: `packets_of` that observation while it was cut off.
+
+    Raises:
+        BrokerExited: Its process ended.
+        AwaitTimeout: ZooKeeper did not hear of it.
+    """
+    broker = cluster.brokers[before.broker]
+    seen = [before]
+
+    def returned() -> bool:
+        seen[0] = now = observe_broker(cluster, before.broker)
+        if now.czxid is None or now.session_id != before.session_id:
+            return now.czxid is not None
+        packets = packets_of(cluster, before)
+        return any(count > heard.get(connection, 0) for connection, count in packets.items())
+
+    await_until(
+        returned,
+        timeout_s=60,
+        waiting_for=f"ZooKeeper to hear of broker {before.broker} again",
+        last_seen=lambda: f"{seen[0].to_json()}, {packets_of(cluster, before)}, was {heard}",
+        remedy=f"see {broker.server_log}",
+        abort=lambda: check_process(broker),
+    )
+    return seen[0]
 
 
 def _ask(address: tuple[str, int], word: str, timeout_s: float) -> str:

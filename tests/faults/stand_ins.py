@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from clusters.api import Collectable, Killable, Pausable, Restartable
+from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
 
 
 class Stat(NamedTuple):
@@ -80,10 +80,16 @@ class StandInBroker:
     is_paused: bool = False
     exit_code: int | None = None
     starts: int = 0
-    capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
-    client_address: str = "127.0.0.1:1"
+    is_connected: bool = True
+    capabilities: frozenset[type] = frozenset(
+        {Killable, Pausable, Restartable, Collectable, Disconnectable}
+    )
     server_log: str = "server.log"
     release: str = "2.8.2"
+
+    @property
+    def client_address(self) -> str:
+        return f"127.0.0.1:{self.id}"
 
     @property
     def pid(self) -> int | None:
@@ -125,6 +131,16 @@ class StandInBroker:
     def resume(self) -> None:
         with self.cluster.moments.around():
             self.is_paused = False
+
+    def disconnect(self) -> None:
+        with self.cluster.moments.around():
+            self.is_connected = False
+
+    def reconnect(self) -> None:
+        if self.is_connected:
+            return
+        with self.cluster.moments.around():
+            self.is_connected = True
 
 
 @dataclass
@@ -220,6 +236,8 @@ class StandInCluster:
                 problems.append(f"broker {broker.id} is down")
             if broker.is_paused:
                 problems.append(f"broker {broker.id} is paused")
+            if not broker.is_connected:
+                problems.append(f"broker {broker.id} is disconnected")
             if f"/brokers/ids/{broker.id}" not in self.client.nodes:
                 problems.append(f"broker {broker.id} is not registered")
         return problems

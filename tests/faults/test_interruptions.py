@@ -11,12 +11,14 @@ from stand_ins import StandInCluster, StandInJournal
 
 import faults.process.pause_broker as pause_broker
 import faults.process.restart as restart
-import faults.zookeeper.cut_zookeeper as cut_zookeeper
+import faults.wire.disconnect_network as disconnect_network
+import faults.zookeeper.activity as activity
 import faults.zookeeper.expire_session as expire_session
 from faults import (
     FAULTS,
     CutLink,
     CutZooKeeper,
+    DisconnectNetwork,
     ExpireSession,
     FastBounce,
     HoldRequests,
@@ -36,6 +38,7 @@ LASTING_OR_RISKY = [
     PauseBroker(broker=1),
     CutLink(source=0, target=1),
     CutZooKeeper(broker=1),
+    DisconnectNetwork(broker=1),
     HoldRequests(name="h", api="Fetch", source=1, target=0),
     ExpireSession(broker=1),
 ]
@@ -51,6 +54,10 @@ def _stand_in_for_the_kernel_and_for_sockets(monkeypatch: pytest.MonkeyPatch) ->
         original(self, **arguments)
         newest[:] = [self]
 
+    def answers_at(address: str) -> bool:
+        (asked,) = (b for b in newest[0].brokers.values() if b.client_address == address)
+        return asked.is_connected
+
     def end_session_of(cluster: Any, session_id: int) -> None:
         with cluster.moments.around():
             cluster.end_session(session_id)
@@ -58,9 +65,10 @@ def _stand_in_for_the_kernel_and_for_sockets(monkeypatch: pytest.MonkeyPatch) ->
     packets = iter(range(10**9))
     monkeypatch.setattr(StandInCluster, "__init__", init)
     monkeypatch.setattr(pause_broker, "answers", lambda _address, timeout_s: True)
+    monkeypatch.setattr(disconnect_network, "answers_at", answers_at)
     monkeypatch.setattr(expire_session, "end_session_of", end_session_of)
     monkeypatch.setattr(restart, "end_session_of", end_session_of)
-    monkeypatch.setattr(cut_zookeeper, "packets_received", lambda *_: {"any": next(packets)})
+    monkeypatch.setattr(activity, "packets_received", lambda *_: {"any": next(packets)})
 
 
 def injected(fault: Any, interrupt_at: int | None, inside: Callable[[], None]) -> StandInCluster:
@@ -150,6 +158,7 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         (StopBroker(broker=1), "Killable"),
         (FastBounce(broker=1), "Killable"),
         (PauseBroker(broker=1), "Pausable"),
+        (DisconnectNetwork(broker=1), "Disconnectable"),
     ],
     ids=repr,
 )
