@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from clusters.cache import cache_directory
-from clusters.errors import ClusterError
+from clusters.errors import ClusterError, MachineError
 from clusters.java import java_home, spark_java_home
 from clusters.leftovers import find_leftovers
 from clusters.memory import available_mib
@@ -116,9 +116,26 @@ def _pyspark() -> Examined:
 
 
 def _docker() -> Examined:
-    ok = shutil.which("docker") is not None or None
-    remedy = "needed for the Docker driver only"
-    return Examined("Docker", ok, "found" if ok else "not found", remedy)
+    from clusters.docker_driver.engine import connect
+    from clusters.docker_driver.image import MAKE_IT, has_image
+    from clusters.docker_driver.leftovers import dead_runs
+    from clusters.docker_driver.options import options_from
+
+    only_for = "needed for --driver docker only"
+    image = options_from().image
+    try:
+        api = connect(timeout_s=10)
+        found = api.version()
+        has_it, left = has_image(api, image), len(dead_runs(api))
+        api.close()
+    except MachineError as error:
+        return Examined("Docker", None, str(error), only_for)
+    detail = f"engine {found['Version']}, API {found['ApiVersion']}"
+    if left:
+        detail += f", containers of {left} dead runs (kchaos gc removes them)"
+    if not has_it:
+        return Examined("Docker", None, f"{detail}, no image {image}", f"{MAKE_IT} makes it")
+    return Examined("Docker", True, f"{detail}, image {image}", "")
 
 
 def _left() -> Examined:

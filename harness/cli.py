@@ -267,8 +267,13 @@ def doctor() -> int:
 @cli.command()
 def gc() -> None:
     """Remove what dead runs of kchaos left behind, and only that."""
+    from clusters.docker_driver.leftovers import collect as collect_containers
     from clusters.leftovers import gc as collect
 
+    # First, since containers write into the work directories.
+    lines = collect_containers()
+    for line in lines:
+        click.echo(line)
     removed = collect()
     for leftover in removed:
         processes = len(leftover.processes)
@@ -276,7 +281,7 @@ def gc() -> None:
             f"removed {leftover.directory} of process {leftover.owner_pid}, "
             f"{processes} processes ended"
         )
-    if not removed:
+    if not removed and not lines:
         click.echo("nothing is left behind")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -18,6 +20,8 @@ _SOCKET = "unix:///var/run/docker.sock"
 _HERE = ("127.0.0.1", "::1", "localhost")
 # What the engine says, or the system below it, and what to do about it. The first that matches.
 _REMEDIES = (
+    ("filenotfounderror", "start the engine: systemctl start docker, or dockerd by hand"),
+    ("permissionerror", "join the group docker, or run as root"),
     ("no space left", "the disk is full: free some space where the engine keeps its data"),
     ("quota exceeded", "the disk quota is used up: free some space"),
     ("already in use", "remove what has that name, or run kchaos gc"),
@@ -25,12 +29,10 @@ _REMEDIES = (
     ("port is already allocated", "stop what listens there, or start the cluster anew"),
     ("address already in use", "stop what listens there, or start the cluster anew"),
     ("no such image", "see kchaos doctor"),
-    ("permission denied", "join the group docker, or run as root"),
     ("client version", "set DOCKER_API_VERSION to one that the engine speaks, or unset it"),
     ("api version", "use an engine that is newer (Docker 17.03 or later)"),
     ("timed out", "the engine hangs: look at its log, or restart it"),
     ("connection refused", "start the engine: systemctl start docker, or dockerd by hand"),
-    ("filenotfounderror", "start the engine: systemctl start docker, or dockerd by hand"),
     ("connection aborted", "the engine went away: start it again, then run kchaos gc"),
 )
 
@@ -61,7 +63,7 @@ def connect(timeout_s: float = CALL_TIMEOUT_S) -> APIClient:
             "one's folders nor publish ports on its 127.0.0.1; unset DOCKER_HOST to use the "
             "engine here"
         )
-    with speaking(f"no Docker engine answers at {where}"):
+    with speaking(f"the Docker engine at {where} cannot be used"):
         client = docker.APIClient(
             base_url=where,
             version=os.environ.get("DOCKER_API_VERSION") or "auto",
@@ -87,3 +89,11 @@ def speaking(what: str) -> Iterator[None]:
             "see the engine's log",
         )
         raise MachineError(f"{what}: {said}; {remedy}") from error
+
+
+def may_be_here() -> bool:
+    """Return whether there is an SDK, and a socket or an address, that an engine may be behind."""
+    if importlib.util.find_spec("docker") is None:
+        return False
+    where = address()
+    return not where.startswith("unix://") or Path(where.removeprefix("unix://")).exists()

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from clusters.docker_driver.engine import speaking
+from clusters.docker_driver.engine import connect, may_be_here, speaking
 from clusters.docker_driver.owner import RUN, is_dead, owner_pid
+from clusters.errors import MachineError
 
 if TYPE_CHECKING:
     from docker import APIClient
 
 _AT_ONCE = 8
+_COLLECT_TIMEOUT_S = 20
 
 
 def remove_run(api: APIClient, run: str) -> None:
@@ -62,3 +64,19 @@ def _all(ids: Iterable[str], remove: Callable[[str], object]) -> None:
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         for _ in pool.map(one, ids):
             pass
+
+
+def collect() -> list[str]:
+    """Remove what dead owners left on this machine's engine; return what was done, in words.
+
+    Without an engine there is nothing to remove: an engine that is not there keeps no containers
+    alive. One that does not let us in is named, since it may hold some.
+    """
+    try:
+        api = connect(timeout_s=_COLLECT_TIMEOUT_S)
+    except MachineError as error:
+        return [f"containers were not looked for: {error}"] if may_be_here() else []
+    try:
+        return remove_dead(api)
+    finally:
+        api.close()
