@@ -6,7 +6,7 @@ The clusters come from kchaos's own pytest plugin; see `harness.pytest_plugin`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,12 +17,49 @@ if TYPE_CHECKING:
 ReleaseCluster = Callable[[str], "LocalCluster"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests that share a release's cluster one after another, so it starts once."""
+_WHY_NO_DOCKER = pytest.StashKey[str]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip Docker's tests without an engine, and say so at the end.
+
+    Run the tests that share a release's cluster one after another, so it starts once.
+    """
+    docker = [item for item in items if item.get_closest_marker("docker") is not None]
+    if docker:
+        why = config.stash[_WHY_NO_DOCKER] = why_no_docker()
+        for item in docker:
+            if why:
+                item.add_marker(pytest.mark.skip(reason=why))
     shared = [item for item in items if "release_cluster" in getattr(item, "fixturenames", ())]
     if shared:
         rest = [item for item in items if item not in shared]
         items[:] = rest + sorted(shared, key=_release_of_item)
+
+
+def why_no_docker() -> str:
+    """Why no test can use Docker; empty when an engine answers."""
+    from clusters.docker_driver.engine import connect
+    from clusters.errors import MachineError
+
+    try:
+        connect(timeout_s=10).close()
+    except MachineError as error:
+        return str(error)
+    return ""
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """A test run without Docker is a smaller one, which nobody shall overlook."""
+    why = config.stash.get(_WHY_NO_DOCKER, "")
+    if why:
+        terminalreporter.section("DOCKER'S TESTS WERE SKIPPED", sep="!", red=True, bold=True)
+        terminalreporter.write_line(f"No test of the Docker driver was run: {why}.")
+        terminalreporter.write_line(
+            "On Debian, as root, .ci/run gets an engine by itself; by hand: apt-get install "
+            "docker.io mmdebstrap, then dockerd --storage-driver=overlay2."
+        )
 
 
 def _release_of_item(item: pytest.Item) -> tuple[int, ...]:

@@ -68,7 +68,7 @@ class DockerGround:
         if len(brokers) > _MOST_BROKERS:
             raise MachineError(f"a network holds {_MOST_BROKERS} brokers, not {len(brokers)}")
         api = self._api = connect()
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
         ensure_image(api, self._options.image, offline=self._offline, say=self._say)
         for line in remove_dead(api):
             self._say(line)
@@ -187,13 +187,19 @@ class DockerGround:
 
     def close(self) -> None:
         """Remove the containers and the network."""
+        self._close(side_by_side=True)
+
+    def _close_at_exit(self) -> None:
+        self._close(side_by_side=False)
+
+    def _close(self, *, side_by_side: bool) -> None:
         api, self._api = self._api, None
         if api is None:
             return
         self.why_unlinked = "the cluster is stopped"
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
         try:
-            remove_run(api, self.run)
+            remove_run(api, self.run, side_by_side=side_by_side)
         finally:
             api.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clusters.docker_driver.engine import connect, may_be_here, speaking
@@ -17,15 +18,18 @@ _AT_ONCE = 8
 _COLLECT_TIMEOUT_S = 20
 
 
-def remove_run(api: APIClient, run: str) -> None:
-    """Remove a run's containers and network, running or not; raise MachineError if it cannot."""
+def remove_run(api: APIClient, run: str, *, side_by_side: bool = True) -> None:
+    """Remove a run's containers and network, running or not; raise MachineError if it cannot.
+
+    An interpreter that is shutting down starts no threads: then it goes one after another.
+    """
     label = {"label": f"{RUN}={run}"}
     with speaking(f"the containers of {run} cannot be removed"):
         containers = [each["Id"] for each in api.containers(all=True, filters=label)]
-        _all(containers, lambda each: api.remove_container(each, v=True, force=True))
+        _all(containers, partial(api.remove_container, v=True, force=True), side_by_side)
     with speaking(f"the network of {run} cannot be removed"):
         networks = [each["Id"] for each in api.networks(filters=label)]
-        _all(networks, api.remove_network)
+        _all(networks, api.remove_network, side_by_side)
 
 
 def dead_runs(api: APIClient) -> dict[str, int]:
@@ -48,8 +52,8 @@ def remove_dead(api: APIClient) -> list[str]:
     return lines
 
 
-def _all(ids: Iterable[str], remove: Callable[[str], object]) -> None:
-    """Remove all of them side by side; what has gone meanwhile needs no removing."""
+def _all(ids: Iterable[str], remove: Callable[[str], object], side_by_side: bool) -> None:
+    """Remove all of them; what has gone meanwhile needs no removing."""
     from docker.errors import APIError, NotFound
 
     def one(each: str) -> None:
@@ -61,6 +65,10 @@ def _all(ids: Iterable[str], remove: Callable[[str], object]) -> None:
             if "already in progress" not in str(error):
                 raise
 
+    if not side_by_side:
+        for each in ids:
+            one(each)
+        return
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         for _ in pool.map(one, ids):
             pass

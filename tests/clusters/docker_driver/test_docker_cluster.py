@@ -1,0 +1,345 @@
+"""Clusters of containers: the same promises as local ones, and what only containers have."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusters.api import Broker, Cluster, Disconnectable, Killable, Pausable
+from clusters.docker_driver import ground
+from clusters.docker_driver.cluster import DockerCluster
+from clusters.docker_driver.leftovers import dead_runs, remove_dead
+from clusters.docker_driver.network import why_unbindable
+from clusters.docker_driver.options import DockerOptions, options_from
+from clusters.docker_driver.owner import RUN
+from clusters.errors import BrokerExited, MachineError
+from clusters.probe import answers_at
+from clusters.spec import ClusterSpec, brokers_of
+from clusters.waiting import await_until
+from faults import CutLink, CutZooKeeper, DisconnectNetwork, ExpireSession
+from faults.api import MemoryJournal
+from faults.errors import NotCapable
+from faults.observation import observe_broker
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
+
+RELEASE = "2.0.1"
+LIMITS = DockerOptions(image=options_from().image, memory_mib=700, cpus=1.5)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, engine: APIClient) -> Iterator[DockerCluster]:
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0, 1)), first_broker=0)
+    work = tmp_path_factory.mktemp("docker") / "one"
+    with DockerCluster(spec, work_directory=work, docker=LIMITS) as started:
+        yield started
+
+
+def made_by(engine: APIClient, run: str) -> list[str]:
+    """The names of the containers and networks with the run's label."""
+    label = {"label": f"{RUN}={run}"}
+    containers = [each["Names"][0] for each in engine.containers(all=True, filters=label)]
+    return containers + [each["Name"] for each in engine.networks(filters=label)]
+
+
+def inspected(engine: APIClient, cluster: DockerCluster, broker_id: int) -> dict:
+    return engine.inspect_container(f"{run_of(cluster)}-broker-{broker_id}")
+
+
+def run_of(cluster: DockerCluster) -> str:
+    return cluster._ground.run  # type: ignore[attr-defined]
+
+
+def test_the_driver_offers_what_the_protocols_promise(cluster: DockerCluster) -> None:
+    assert isinstance(cluster, Cluster)
+    assert isinstance(cluster.brokers[0], Broker)
+    assert {Killable, Pausable, Disconnectable} <= cluster.brokers[0].capabilities
+
+
+def test_records_written_from_this_machine_are_read_again(
+    cluster: DockerCluster, round_trip: Callable[..., list[bytes]]
+) -> None:
+    assert round_trip(cluster, [b"a", b"b", b"c"]) == [b"a", b"b", b"c"]
+
+
+def test_brokers_write_their_files_here_as_this_user(cluster: DockerCluster) -> None:
+    broker = cluster.brokers[0]
+    checkpoint = broker.log_directory / "meta.properties"
+    assert checkpoint.stat().st_uid == os.getuid()
+    assert "started (kafka.server.KafkaServer)" in broker.server_log.read_text()
+
+
+def test_a_container_has_no_more_rights_than_it_needs(
+    cluster: DockerCluster, engine: APIClient
+) -> None:
+    for name in ("broker-0", "broker-1", "zookeeper-1"):
+        host = engine.inspect_container(f"{run_of(cluster)}-{name}")["HostConfig"]
+        assert host["ReadonlyRootfs"] is True
+        assert host["Privileged"] is False
+        assert host["CapDrop"] == ["ALL"]
+        assert host["CapAdd"] in (None, [])
+        assert host["SecurityOpt"] == ["no-new-privileges"]
+        published = [binding for each in host["PortBindings"].values() for binding in each]
+        assert [binding["HostIp"] for binding in published] == ["127.0.0.1"]
+        writable = [mount["Source"] for mount in host["Mounts"] if not mount.get("ReadOnly")]
+        assert writable == [str(cluster.work_directory / name)]
+
+
+def test_limits_hold_for_brokers(cluster: DockerCluster, engine: APIClient) -> None:
+    host = inspected(engine, cluster, 1)["HostConfig"]
+    assert (host["Memory"], host["MemorySwap"]) == (700 << 20, 700 << 20)
+    assert host["NanoCpus"] == 1_500_000_000
+
+
+def test_every_cluster_has_one_network_and_every_broker_an_address(
+    cluster: DockerCluster, engine: APIClient
+) -> None:
+    seen = [inspected(engine, cluster, broker_id) for broker_id in (0, 1)]
+    assert [each["Config"]["Hostname"] for each in seen] == ["broker-0", "broker-1"]
+    networks = [each["NetworkSettings"]["Networks"] for each in seen]
+    assert [list(each) for each in networks] == [[run_of(cluster)]] * 2
+    first, second = (each[run_of(cluster)] for each in networks)
+    assert first["IPAddress"] != second["IPAddress"]
+    assert first["Gateway"] == second["Gateway"]
+
+
+def test_brokers_reach_each_other_and_zookeeper_through_links_only(
+    cluster: DockerCluster, engine: APIClient
+) -> None:
+    gateway = inspected(engine, cluster, 1)["NetworkSettings"]["Networks"][run_of(cluster)][
+        "Gateway"
+    ]
+    properties = cluster.brokers[1].properties
+    assert properties["zookeeper.connect"].startswith(f"{gateway}:")
+    assert f"INTERNAL://{gateway}:" in properties["advertised.listeners"]
+    assert "CLIENT://127.0.0.1:" in properties["advertised.listeners"]
+
+
+def test_an_expired_session_comes_back(cluster: DockerCluster) -> None:
+    before = observe_broker(cluster, 1)
+    with ExpireSession(broker=1).inject(cluster, MemoryJournal()):
+        pass
+    after = observe_broker(cluster, 1)
+    assert after.session_id != before.session_id
+    assert after.pid == before.pid
+
+
+def test_a_disconnected_broker_comes_back_at_the_same_address_and_ports(
+    cluster: DockerCluster, engine: APIClient
+) -> None:
+    broker = cluster.brokers[1]
+    before = inspected(engine, cluster, 1)["NetworkSettings"]
+    pid, address = broker.pid, broker.client_address
+    with DisconnectNetwork(broker=1).inject(cluster, MemoryJournal()) as injection:
+        assert injection.effect == {"is_connected": False, "clients_answered": False}
+        assert broker.is_running
+        assert not answers_at(address)
+    after = inspected(engine, cluster, 1)["NetworkSettings"]
+    assert after["Ports"] == before["Ports"]
+    there = run_of(cluster)
+    assert after["Networks"][there]["IPAddress"] == before["Networks"][there]["IPAddress"]
+    assert (broker.pid, broker.client_address) == (pid, address)
+    assert answers_at(address)
+
+
+def test_a_fault_that_ends_twice_heals_once(cluster: DockerCluster) -> None:
+    broker = cluster.brokers[1]
+    broker.pause()
+    broker.pause()
+    assert broker.is_paused
+    broker.resume()
+    broker.resume()
+    assert not broker.is_paused
+    broker.disconnect()
+    broker.disconnect()
+    assert not broker.is_connected
+    broker.reconnect()
+    broker.reconnect()
+    assert broker.is_connected
+
+
+def test_a_killed_broker_starts_again_with_another_release_and_configuration(
+    cluster: DockerCluster, round_trip: Callable[..., list[bytes]]
+) -> None:
+    broker = cluster.brokers[1]
+    before = observe_broker(cluster, 1)
+    broker.stop()
+    assert (broker.is_running, broker.exit_code, broker.pid) == (False, 143, None)
+    broker.start("1.1.1", {"inter.broker.protocol.version": "1.1", "num.io.threads": "3"})
+    broker.await_ready()
+    assert (broker.release, broker.properties["num.io.threads"]) == ("1.1.1", "3")
+    assert (observe_broker(cluster, 1).czxid or 0) > (before.czxid or 0)
+    broker.kill()
+    assert broker.exit_code == -signal.SIGKILL
+    broker.kill()
+    await_until(
+        lambda: observe_broker(cluster, 1).czxid is None,
+        timeout_s=30,
+        waiting_for="the session of broker 1 to expire",
+        last_seen=lambda: observe_broker(cluster, 1),
+    )
+    broker.start(RELEASE)
+    broker.await_ready()
+    assert round_trip(cluster, [b"d"]) == [b"d"]
+
+
+def test_a_container_that_somebody_removed_counts_as_dead(
+    cluster: DockerCluster, engine: APIClient
+) -> None:
+    broker = cluster.brokers[1]
+    engine.remove_container(f"{run_of(cluster)}-broker-1", force=True)
+    assert (broker.is_running, broker.exit_code) == (False, -signal.SIGKILL)
+    with pytest.raises(BrokerExited, match="its container was removed by somebody else"):
+        broker.check_running()
+
+
+def test_a_broker_that_is_killed_for_memory_is_reported_as_such(tmp_path: Path) -> None:
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
+    options = DockerOptions(image=options_from().image, memory_mib=32)
+    with pytest.raises(BrokerExited) as caught:
+        DockerCluster(spec, work_directory=tmp_path / "work", docker=options).start()
+    assert caught.value.cause == (
+        "killed for memory: the container needed more than its limit of 32 MiB"
+    )
+    assert caught.value.exit_code == -signal.SIGKILL
+
+
+def test_without_a_gateway_to_listen_at_what_needs_links_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, round_trip: Callable[..., list[bytes]]
+) -> None:
+    # As with a rootless engine, whose bridges are in a network namespace of its own; the
+    # address is one that is reserved for documents, so that no machine has it.
+    monkeypatch.setattr(ground, "why_unbindable", lambda _host: why_unbindable("192.0.2.1"))
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0, 1)))
+    with DockerCluster(spec, work_directory=tmp_path / "work") as unlinked:
+        for fault in (CutLink(source=0, target=1), CutZooKeeper(broker=1)):
+            with (
+                pytest.raises(NotCapable, match=r"192\.0\.2\.1 is no address of this machine"),
+                fault.inject(unlinked, MemoryJournal()),
+            ):
+                pass
+        assert round_trip(unlinked, [b"direct"]) == [b"direct"]
+        with ExpireSession(broker=1).inject(unlinked, MemoryJournal()):
+            pass
+
+
+def test_an_ensemble_of_three_elects_a_leader(tmp_path: Path) -> None:
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)), zookeepers=3)
+    with DockerCluster(spec, work_directory=tmp_path / "work") as ensemble:
+        modes = [member.ask("srvr") for member in ensemble.zookeeper_members]
+    assert sum("Mode: leader" in mode for mode in modes) == 1
+    assert sum("Mode: follower" in mode for mode in modes) == 2
+
+
+def test_a_failed_start_leaves_nothing(tmp_path: Path, engine: APIClient) -> None:
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)), properties={"log.roll.ms": "never"})
+    broken = DockerCluster(spec, work_directory=tmp_path / "work")
+    with pytest.raises(BrokerExited, match="exited with code 1"):
+        broken.start()
+    assert made_by(engine, run_of(broken)) == []
+
+
+def test_a_name_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClient) -> None:
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
+    refused = DockerCluster(spec, work_directory=tmp_path / "work")
+    somebodys = engine.create_container(
+        options_from().image, command=["true"], name=f"{run_of(refused)}-zookeeper-1"
+    )
+    try:
+        with pytest.raises(MachineError, match=r"already in use .*remove what has that name"):
+            refused.start()
+        assert made_by(engine, run_of(refused)) == []
+        assert engine.inspect_container(somebodys["Id"])["State"]["Status"] == "created"
+    finally:
+        engine.remove_container(somebodys["Id"])
+
+
+def test_a_network_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClient) -> None:
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
+    refused = DockerCluster(spec, work_directory=tmp_path / "work")
+    somebodys = engine.create_network(run_of(refused))
+    try:
+        with pytest.raises(MachineError, match="already exists; remove what has that name"):
+            refused.start()
+        assert engine.inspect_network(somebodys["Id"])["Name"] == run_of(refused)
+    finally:
+        engine.remove_network(somebodys["Id"])
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from clusters.docker_driver.cluster import DockerCluster
+from clusters.spec import ClusterSpec, brokers_of
+
+spec = ClusterSpec(brokers=brokers_of("2.0.1", (0,)))
+cluster = DockerCluster(spec, work_directory=Path(sys.argv[1]))
+print(cluster._ground.run, flush=True)
+WAY
+print("up", flush=True)
+sys.stdin.read()
+"""
+IN_A_BLOCK = SCRIPT.replace(
+    "WAY", "with cluster:\n    print('up', flush=True)\n    sys.stdin.read()"
+)
+NEVER_STOPPED = SCRIPT.replace("WAY", "cluster.start()")
+
+
+@pytest.fixture
+def harness(
+    tmp_path: Path, engine: APIClient
+) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str]]]:
+    """Starts another harness; gives its process, once its cluster is up, and its run."""
+    started = []
+
+    def start(script: str) -> tuple[subprocess.Popen[str], str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / f"w{len(started)}")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        run = process.stdout.readline().strip()
+        assert process.stdout.readline().strip() == "up"
+        return process, run
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+    remove_dead(engine)
+
+
+@pytest.mark.parametrize("script", [IN_A_BLOCK, NEVER_STOPPED], ids=["block", "never stopped"])
+def test_ctrl_c_leaves_nothing(script: str, harness: Callable, engine: APIClient) -> None:
+    process, run = harness(script)
+    assert len(made_by(engine, run)) == 3
+    process.send_signal(signal.SIGINT)
+    process.wait(60)
+    assert made_by(engine, run) == []
+
+
+def test_what_a_killed_harness_left_is_removed_and_the_living_keep_theirs(
+    harness: Callable, engine: APIClient
+) -> None:
+    (dead, dead_run), (_alive, alive_run) = harness(IN_A_BLOCK), harness(IN_A_BLOCK)
+    dead.kill()
+    dead.wait()
+    assert dead_runs(engine) == {dead_run: dead.pid}
+    lines = remove_dead(engine)
+    assert [line for line in lines if dead_run in line] == lines
+    assert made_by(engine, dead_run) == []
+    assert len(made_by(engine, alive_run)) == 3
