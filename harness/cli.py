@@ -234,6 +234,18 @@ def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) ->
 
 
 @cli.command()
+@click.option("--kafka", required=True, metavar="RELEASE|PATH", help="What the brokers run.")
+@offline
+def compose(kafka: str, offline: bool) -> None:
+    """Prepare docker-compose.yml in this folder: fetch Kafka and Java, write .env."""
+    from clusters.docker_driver.compose import write_environment
+
+    say = _sayer(quiet=False)
+    file = write_environment(kafka, Path.cwd(), offline=offline, say=say)
+    click.echo(f"{file} written; now: docker-compose up -d")
+
+
+@cli.command()
 @click.option("--fetch", is_flag=True, help="Bring all of them into the cache.")
 def versions(fetch: bool) -> None:
     """Show the Kafka releases that kchaos knows, and which are in the cache."""

@@ -20,7 +20,6 @@ ReleaseCluster = Callable[[str], "LocalCluster"]
 _WHY_NO_DOCKER = pytest.StashKey[str]()
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip Docker's tests without an engine, and say so at the end.
 

@@ -1,0 +1,89 @@
+"""What docker-compose.yml needs to be told: folders of jars, a Java, an image."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from clusters.cache import cache_directory, locked, staging
+from clusters.distribution import Distribution, java_of, resolve
+from clusters.docker_driver.engine import connect
+from clusters.docker_driver.image import ensure_image
+from clusters.docker_driver.options import options_from
+from clusters.errors import MachineError
+
+_HEADER = "# Written by `kchaos compose`; docker-compose.yml reads it."
+_LOG4J = """\
+log4j.rootLogger=INFO, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+def write_environment(
+    kafka: str, directory: Path, *, offline: bool = False, say: Callable[[str], None]
+) -> Path:
+    """Fetch what is missing, write ``.env`` beside docker-compose.yml and return its path.
+
+    Raises ReleaseError and MachineError as a start of a cluster does, and MachineError when there
+    is no docker-compose.yml, or a ``.env`` that is somebody else's.
+    """
+    file = directory / ".env"
+    if not (directory / "docker-compose.yml").is_file():
+        raise MachineError(f"{directory} has no docker-compose.yml; go where it is")
+    if file.exists() and not file.read_text(encoding="utf-8").startswith(_HEADER):
+        raise MachineError(f"{file} was not written by kchaos: rename it, or add its lines later")
+    distribution = resolve(kafka, offline=offline)
+    image = options_from().image
+    api = connect()
+    try:
+        ensure_image(api, image, offline=offline, say=say)
+    finally:
+        api.close()
+    jars = _jars_folder(distribution)
+    lines = [
+        _HEADER,
+        f"KAFKA_RELEASE={jars.name}",
+        f"KCHAOS_JARS={jars.parent}",
+        f"KCHAOS_JAVA={java_of(distribution, offline=offline)}",
+        f"KCHAOS_IMAGE={image}",
+        f"KCHAOS_USER={os.getuid()}:{os.getgid()}",
+    ]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def _jars_folder(distribution: Distribution) -> Path:
+    """Return a folder with all jars of a Kafka side by side, and a log4j.properties.
+
+    It is named after the release; a distribution of one's own gets its path's digest besides.
+    """
+    name = distribution.release
+    if distribution.source != "maven":
+        place = str(Path(distribution.source).resolve())
+        name += f"-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+    folder = cache_directory() / "compose" / name
+    with locked("compose"), staging(folder.parent) as unfinished:
+        made = unfinished / name
+        made.mkdir()
+        for jar in distribution.class_path:
+            _link(jar, made / jar.name)
+        (made / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
+        # A folder that containers use already is the same one; a patched build may have changed.
+        if folder.exists() and distribution.source != "maven":
+            shutil.rmtree(folder)
+        if not folder.exists():
+            made.rename(folder)
+    return folder
+
+
+def _link(jar: Path, target: Path) -> None:
+    """Link where the file systems allow it, else copy."""
+    try:
+        os.link(jar, target)
+    except OSError:
+        shutil.copyfile(jar, target)
