@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from clusters.api import Cluster
 from clusters.class_archive import await_archives
 from clusters.client import NoAnswer, NotSent, produce
 from clusters.local import LocalCluster
@@ -48,7 +49,7 @@ def seconds_to_first_write(spec: ClusterSpec, *, is_ours: bool) -> tuple[float, 
         return ready_s, written_s
 
 
-def write(cluster: LocalCluster) -> None:
+def write(cluster: Cluster) -> None:
     """Create a topic on every broker and write one record to it with acks=all."""
     replicas = list(cluster.brokers)
     assignment = json.dumps({"version": 1, "partitions": {"0": replicas}}).encode()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from clusters.docker_driver.engine import speaking
+from clusters.docker_driver.engine import CALL_TIMEOUT_S, speaking
+from clusters.errors import AwaitTimeout
 from clusters.waiting import await_until
 
 if TYPE_CHECKING:
@@ -18,10 +20,20 @@ _OUT_OF_MEMORY_S = 2.0
 
 
 class Container:
-    """A started container; see ``clusters.processes.Process`` for what each name promises."""
+    """A container that starts or has started; see ``clusters.processes.Process``.
+
+    ``started`` is the engine's answer to the start, which takes some tenths of a second that
+    other containers need not wait for. Where it was a refusal, asking for the state raises that.
+    """
 
     def __init__(
-        self, api: APIClient, container_id: str, name: str, memory_mib: int | None
+        self,
+        api: APIClient,
+        container_id: str,
+        *,
+        name: str,
+        memory_mib: int | None,
+        started: Future[None],
     ) -> None:
         self.id = container_id
         self.name = name
@@ -29,12 +41,12 @@ class Container:
         self._memory_mib = memory_mib
         self._end: dict[str, Any] | None = None
         self._was_killed = False
-        self._pid = int(self._state()["Pid"]) or None
+        self._started = started
 
     @property
     def pid(self) -> int | None:
         """The JVM's pid as the engine's machine counts, None when it has ended."""
-        return self._pid if self._end is None else None
+        return None if self._end is not None else int(self._state().get("Pid", 0)) or None
 
     @property
     def exit_code(self) -> int | None:
@@ -66,7 +78,7 @@ class Container:
 
     def kill(self) -> None:
         """End it with SIGKILL and return once it is gone. Safe to call twice."""
-        if self.exit_code is not None:
+        if self._never_started() or self.exit_code is not None:
             return
         self._was_killed = True
         self._signal("SIGKILL")
@@ -74,7 +86,7 @@ class Container:
 
     def stop(self, timeout_s: float) -> None:
         """Let it go on if it was frozen, send SIGTERM and return once it is gone."""
-        if self.exit_code is not None:
+        if self._never_started() or self.exit_code is not None:
             return
         if self.is_paused:
             self.resume()
@@ -92,6 +104,9 @@ class Container:
         if self.is_paused:
             with speaking(f"{self.name} could not be resumed"):
                 self._api.unpause(self.id)
+
+    def _never_started(self) -> bool:
+        return self._started.exception(CALL_TIMEOUT_S) is not None
 
     def _signal(self, name: str) -> None:
         from docker.errors import APIError, NotFound
@@ -118,6 +133,7 @@ class Container:
     def _state(self) -> dict[str, Any]:
         from docker.errors import NotFound
 
+        self._started.result(CALL_TIMEOUT_S)
         with speaking(f"the engine was asked for the state of {self.name}"):
             try:
                 found = self._api.inspect_container(self.id)
@@ -138,8 +154,6 @@ class Container:
         def told() -> bool:
             seen[0] = self._state()
             return bool(seen[0].get("OOMKilled") or seen[0].get("Removed"))
-
-        from clusters.errors import AwaitTimeout
 
         try:
             await_until(told, timeout_s=_OUT_OF_MEMORY_S, waiting_for="a cause", last_seen=str)

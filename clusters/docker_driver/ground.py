@@ -7,6 +7,7 @@ import ipaddress
 import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restar
 from clusters.cache import cache_directory
 from clusters.distribution import Distribution
 from clusters.docker_driver.container import Container
-from clusters.docker_driver.engine import connect, speaking
+from clusters.docker_driver.engine import CALL_TIMEOUT_S, connect, speaking
 from clusters.docker_driver.image import ensure_image
 from clusters.docker_driver.leftovers import remove_dead, remove_run
 from clusters.docker_driver.network import create_network, why_unbindable
@@ -32,6 +33,7 @@ INTERNAL_PORT, CLIENT_PORT = 9091, 9092
 _ZOOKEEPER_PORT, _PEER_PORT, _ELECTION_PORT = 2181, 2888, 3888
 _FIRST_ZOOKEEPER, _FIRST_BROKER = 10, 50
 _MOST_BROKERS = 200
+_STARTS_AT_ONCE = 4
 
 
 class DockerGround:
@@ -62,6 +64,8 @@ class DockerGround:
         self._api: APIClient | None = None
         self._hosts: dict[str, str] = {}
         self._containers: dict[str, str] = {}
+        self._starter = ThreadPoolExecutor(max_workers=_STARTS_AT_ONCE)
+        self._starting: list[Future[None]] = []
 
     def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
         """Make the network; remove what dead owners left, since it may hold what we need."""
@@ -127,8 +131,9 @@ class DockerGround:
                 networking_config=self._networking(api, host_name),
             )
             self._containers[host_name] = made["Id"]
-            api.start(made["Id"])
-        return Container(api, made["Id"], site.name, memory_mib)
+        started = self._starter.submit(_start, api, made["Id"], site.name)
+        self._starting.append(started)
+        return Container(api, made["Id"], name=site.name, memory_mib=memory_mib, started=started)
 
     def _host_config(
         self, site: Site, distribution: Distribution, memory_mib: int | None
@@ -198,6 +203,9 @@ class DockerGround:
             return
         self.why_unlinked = "the cluster is stopped"
         atexit.unregister(self._close_at_exit)
+        # The engine can lose sight of a container that is removed while it starts.
+        wait(self._starting, timeout=CALL_TIMEOUT_S)
+        self._starter.shutdown(wait=False)
         try:
             remove_run(api, self.run, side_by_side=side_by_side)
         finally:
@@ -225,6 +233,11 @@ class _NetworkWire:
 
     def reconnect(self) -> None:
         self._ground.reconnect(self._host_name)
+
+
+def _start(api: APIClient, container_id: str, name: str) -> None:
+    with speaking(f"the container of {name} cannot be started"):
+        api.start(container_id)
 
 
 def _address(subnet: ipaddress.IPv4Network, index: int) -> str:
