@@ -222,7 +222,7 @@ def fail_produces(cluster: Cluster, replica: Replica) -> None:
 def _refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:
     if replica is None:
         return "UNKNOWN_TOPIC_OR_PARTITION"
-    if broker.generation.checks_leader_epoch and asked.leader_epoch >= 0:
+    if broker.generation.checks_leader_epoch and asked.carries_leader_epoch:
         if asked.leader_epoch < replica.leader_epoch:
             return "FENCED_LEADER_EPOCH"
         if asked.leader_epoch > replica.leader_epoch:

@@ -62,8 +62,9 @@ KAFKA_7128 = moves(
     "cut 0 1", "hold-answers 2", "prefer 0", "expire 1", "expire 0",
 )  # fmt: skip
 KAFKA_7164 = moves(
-    "expire 2", "expire 0", "write-all 0", "register 0", "expire 1", "kill 0", "restart 2"
-)
+    "expire 1", "cut 0 2", "write-one 0", "cut 0 1", "expire 0", "heal 0 2", "write-one 2",
+    "register 0", "prefer 0", "register 1",
+)  # fmt: skip
 KAFKA_7415 = moves(
     "cut 2 1", "hold-answers 1", "write-one 0", "expire 0", "expire 1", "write-one 2",
     "write-pair 1",
@@ -118,7 +119,8 @@ CASES = {
         KAFKA_7164,
         alike("2.0.0"),
         alike("2.0.0", also=["KAFKA-7164"]),
-        "agreement: healed, but broker 2 differs from leader 0",
+        "agreement: broker 1 is in the ISR of leader 0 in epoch 3, but differs below high "
+        "watermark 1",
     ),
     "KAFKA-7415 on 2.0.0": (
         KAFKA_7415,
