@@ -193,6 +193,29 @@ def test_the_explorer_decides_only_what_the_rules_allow(name):
     assert predict(timeline, generations=broken.generations).disallowed == ()
 
 
+@pytest.mark.parametrize("release", ["2.6.3", "2.8.2", "3.9.1"])
+@pytest.mark.parametrize(
+    ("found", "rules", "brokers", "checks_agreement"),
+    [
+        (KAFKA_7128, ["KAFKA-7128"], 3, False),
+        (KAFKA_7415, ["KAFKA-7415"], 3, True),
+        (KAFKA_10706, ["KAFKA-10706"], 3, True),
+        (KAFKA_6361, [*KIP_279, "OffsetForLeaderEpoch v2"], 2, True),
+    ],
+)
+def test_a_new_release_without_an_old_fix_would_break_as_the_old_one_did(
+    release, found, rules, brokers, checks_agreement
+):
+    def setup(generation):
+        return Setup(
+            generations=dict.fromkeys(range(brokers), generation),
+            checks_agreement=checks_agreement,
+        )
+
+    assert play(setup(generation_for(release, without=rules)), found).violation
+    assert play(setup(generation_for(release)), found).violation == ""
+
+
 def test_KAFKA_7601_comes_back_after_an_unclean_stop_since_recovery_restores_the_epoch():
     """Predicted from LogSegment.recover, 2.2.2; not seen on real brokers."""
     killed = tuple(Move("kill", 3) if move.kind == "terminate" else move for move in KAFKA_7601)
