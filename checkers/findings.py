@@ -16,7 +16,14 @@ class Question(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One entry of the taxonomy: a stable name, the question it answers, and what it means."""
+    """One entry of the taxonomy.
+
+    Attributes:
+        name: Stable; what findings carry.
+        question: The question that it answers.
+        meaning: One line for people.
+        implies: Kinds that are true as well wherever this one is.
+    """
 
     name: str
     question: Question
@@ -24,56 +31,75 @@ class Kind:
     implies: tuple[str, ...] = ()
 
 
-_SAFETY = (
-    ("divergence", "two replicas hold different records at the same offset", ()),
-    ("hole", "offsets inside a replica's log that another in-sync replica holds are missing", ()),
-    ("missing-tail", "an in-sync replica ends before the leader's high watermark", ()),
-    ("committed-loss", "a promised record is in no in-sync replica at its offset", ()),
-    ("epoch-cache-mismatch", "leader-epoch-checkpoint disagrees with the batches beside it", ()),
-    ("high-watermark-regression", "a high watermark moved backwards within one leader epoch", ()),
-    ("truncated-below-high-watermark", "a follower cut its log below its own high watermark", ()),
-    ("corrupt-batch", "bytes of a segment are not a well-formed batch", ()),
-    ("replication-stopped", "everything is healed, and a replica still does not replicate", ()),
-    ("fetch-loop", "a follower asks for the same offset for ever and gets nothing it can use", ()),
-    ("offline-partition", "a partition has no leader after everything is healed", ()),
-    ("under-min-isr", "fewer in-sync replicas than min.insync.replicas after healing", ()),
-    ("generation-not-initialised", "a registered broker never got its first LeaderAndIsr", ()),
+_S, _C, _N = Question.SAFETY, Question.CONFORMANCE, Question.NEITHER
+_TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
+    (_S, "divergence", "two replicas hold different records at the same offset", ()),
+    (
+        _S,
+        "hole",
+        "offsets inside a replica's log that another in-sync replica holds are missing",
+        ("divergence",),
+    ),
+    (_S, "missing-tail", "an in-sync replica ends before the leader's high watermark", ()),
+    (_S, "committed-loss", "a promised record is in no in-sync replica at its offset", ()),
+    (_S, "epoch-cache-mismatch", "leader-epoch-checkpoint disagrees with the batches", ()),
+    (_S, "high-watermark-regression", "a high watermark went back within a leader epoch", ()),
+    (
+        _S,
+        "truncated-below-high-watermark",
+        "a follower cut its log below its own high watermark",
+        (),
+    ),
+    (_S, "corrupt-batch", "bytes of a segment are not a well-formed batch", ()),
+    (
+        _S,
+        "replication-stopped",
+        "everything is healed, and a replica still does not replicate",
+        (),
+    ),
+    (
+        _S,
+        "fetch-loop",
+        "a follower asks for the same offset for ever and gets nothing it can use",
+        ("replication-stopped",),
+    ),
+    (
+        _S,
+        "offline-partition",
+        "a partition has no leader after everything is healed",
+        ("replication-stopped",),
+    ),
+    (_S, "under-min-isr", "fewer in-sync replicas than min.insync.replicas after healing", ()),
+    (
+        _S,
+        "generation-not-initialised",
+        "a registered broker never got its first LeaderAndIsr",
+        ("replication-stopped",),
+    ),
+    (
+        _N,
+        "permitted-loss",
+        "a record that Kafka does not promise to keep is gone; the reason is given",
+        (),
+    ),
+    (_N, "torn-tail", "the last bytes of the active segment are an unfinished batch", ()),
+    (_N, "zero-tail", "the active segment is preallocated and ends in zeros", ()),
+    (
+        _C,
+        "not-as-predicted",
+        "a replica, an acknowledgement or a request is not as the model says",
+        (),
+    ),
+    (
+        _C,
+        "decision-not-allowed",
+        "the controller or a leader wrote a state that its rules forbid",
+        (),
+    ),
 )
-
-
 KINDS: Mapping[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        *(
-            Kind(name=name, question=Question.SAFETY, meaning=meaning, implies=implies)
-            for name, meaning, implies in _SAFETY
-        ),
-        Kind(
-            name="permitted-loss",
-            question=Question.NEITHER,
-            meaning="a record that Kafka does not promise to keep is gone; the reason is given",
-        ),
-        Kind(
-            name="torn-tail",
-            question=Question.NEITHER,
-            meaning="the last bytes of the active segment are an unfinished batch",
-        ),
-        Kind(
-            name="zero-tail",
-            question=Question.NEITHER,
-            meaning="the active segment is preallocated and ends in zeros",
-        ),
-        Kind(
-            name="not-as-predicted",
-            question=Question.CONFORMANCE,
-            meaning="a replica, an acknowledgement or a request is not as the model says",
-        ),
-        Kind(
-            name="decision-not-allowed",
-            question=Question.CONFORMANCE,
-            meaning="the controller or a leader wrote a state that its rules forbid",
-        ),
-    )
+    name: Kind(name=name, question=question, meaning=meaning, implies=implies)
+    for question, name, meaning, implies in _TABLE
 }
 
 

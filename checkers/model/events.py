@@ -159,6 +159,20 @@ class Produce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermarkObserved:
+    """The `replication-offset-checkpoint` of a running broker held this high watermark.
+
+    A file only moves forward to what memory held later, so the model drops every older value from
+    what the file may still hold, and reports one that it does not allow at that moment.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Every replica's files were copied now; the model predicts what they hold."""
 
@@ -236,6 +250,7 @@ Action = (
     | Hold
     | ReleaseHold
     | Produce
+    | HighWatermarkObserved
     | Snapshot
 )
 Decision = TopicCreated | PartitionState | BrokerRegistered | BrokerUnregistered | ControllerElected

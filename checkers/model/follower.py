@@ -5,6 +5,7 @@ AbstractFetcherManager, 0.10.2.2, 1.1.1, 2.1.1, 2.3.1, 2.8.2 and 3.6.2.
 """
 
 from checkers.model import leader as leading
+from checkers.model import process
 from checkers.model.epoch_cache import (
     UNDEFINED,
     EpochEnd,
@@ -263,7 +264,8 @@ def _reset_offset(
             broker.generation.exits_on_shorter_leader
             and not broker.configuration.unclean_leader_election
         ):
-            broker.is_running = False
+            process.stop(cluster, broker, is_clean=True)
+            broker.has_exited = True
             return True
         truncate(cluster, broker, partition, leader_log.log_end_offset)
         fetch.fetch_offset = leader_log.log_end_offset

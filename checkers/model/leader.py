@@ -7,7 +7,7 @@ Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.Replic
 from checkers.model.epoch_cache import UNDEFINED_OFFSET
 from checkers.model.events import PartitionState, Produce, TopicPartition
 from checkers.model.log import OffsetOutOfRange, batches_of
-from checkers.model.prediction import PredictedProduce
+from checkers.model.prediction import PredictedBatch, PredictedProduce
 from checkers.model.state import (
     Asked,
     Broker,
@@ -57,14 +57,11 @@ def assign_epoch(broker: Broker, replica: Replica, leader_epoch: int, offset: in
         replica.entries = broker.generation.assign_epoch(replica.entries, leader_epoch, offset)
 
 
-def assign_epochs_of(broker: Broker, replica: Replica, batches: tuple[object, ...]) -> None:
+def assign_epochs_of(broker: Broker, replica: Replica, batches: tuple[PredictedBatch, ...]) -> None:
     """Note the epochs of batches that are appended (kafka.log.Log.append)."""
     for batch in batches:
-        magic, epoch, offset = (
-            getattr(batch, name) for name in ("magic", "leader_epoch", "base_offset")
-        )
-        if magic >= 2:
-            assign_epoch(broker, replica, epoch, offset)
+        if batch.magic >= 2:
+            assign_epoch(broker, replica, batch.leader_epoch, batch.base_offset)
         elif broker.generation.clears_cache_on_old_format:
             replica.entries = ()
 
@@ -222,7 +219,7 @@ def fail_produces(cluster: Cluster, replica: Replica) -> None:
 def _refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:
     if replica is None:
         return "UNKNOWN_TOPIC_OR_PARTITION"
-    if broker.generation.checks_leader_epoch and asked.leader_epoch >= 0:
+    if broker.generation.checks_leader_epoch and asked.carries_leader_epoch:
         if asked.leader_epoch < replica.leader_epoch:
             return "FENCED_LEADER_EPOCH"
         if asked.leader_epoch > replica.leader_epoch:

@@ -32,6 +32,9 @@ class PredictedReplica:
         epoch_entries: (leader epoch, start offset), ascending; the leader-epoch-checkpoint.
         log_end_offset: Exclusive; may lie beyond the last batch after a truncation inside a batch.
         high_watermarks: Every value that its high watermark may have; one where a gate pinned it.
+            The first is what memory holds once everything has settled, or what the checkpoint of
+            a stopped broker holds; the others, ascending, are older values since the checkpoint
+            was last known, which the checkpoint file of a live broker may still hold.
         fetcher: "none", "truncating", "fetching", "failed" (KIP-461) or "dead-thread".
         is_running: Whether the process ran.
     """

@@ -62,14 +62,6 @@ def release(cluster: Cluster, name: str) -> None:
                     _resume(cluster, broker, leader_id, thread)
 
 
-def drop_requests(cluster: Cluster, broker_id: int) -> None:
-    """Forget held requests from and to a broker, whose connections are gone."""
-    for broker in cluster.brokers.values():
-        for leader_id, thread in broker.threads.items():
-            if broker_id in (broker.broker, leader_id):
-                thread.in_flight = None
-
-
 def _work(cluster: Cluster, broker: Broker, leader_id: int, thread: FetcherThread) -> bool:
     """Do one round of a fetcher thread's doWork: truncate, then fetch."""
     if thread.is_dead or thread.in_flight is not None:
@@ -114,7 +106,8 @@ def _asked(
     with_epoch = not by_fetch or generation.truncates_on_fetch
     return {
         partition: Asked(
-            leader_epoch=fetch.leader_epoch if carries_epoch else -1,
+            leader_epoch=fetch.leader_epoch,
+            carries_leader_epoch=carries_epoch,
             fetch_offset=fetch.fetch_offset,
             requested_epoch=(
                 latest_epoch(broker.replicas[partition].entries) if with_epoch else UNDEFINED_EPOCH
@@ -152,9 +145,12 @@ def _answer(
         return changed
     request.holds = _holds(cluster, broker.broker, leader_id, request, "response")
     if request.holds:
+        _record_rounds(cluster, broker, leader_id, request, is_new=True)
         thread.in_flight = request
         return True
-    return _handled_by_follower(cluster, broker, leader_id, thread, request) or changed
+    moved = _handled_by_follower(cluster, broker, thread, request)
+    _record_rounds(cluster, broker, leader_id, request, is_new=moved)
+    return moved or changed
 
 
 def _resume(cluster: Cluster, broker: Broker, leader_id: int, thread: FetcherThread) -> None:
@@ -165,7 +161,7 @@ def _resume(cluster: Cluster, broker: Broker, leader_id: int, thread: FetcherThr
         if cluster.passes(broker.broker, leader_id):
             _answer(cluster, broker, leader_id, thread, request)
     elif cluster.passes(leader_id, broker.broker):
-        _handled_by_follower(cluster, broker, leader_id, thread, request)
+        _handled_by_follower(cluster, broker, thread, request)
 
 
 def _handled_by_leader(
@@ -189,50 +185,43 @@ def _handled_by_leader(
 
 
 def _handled_by_follower(
-    cluster: Cluster, broker: Broker, leader_id: int, thread: FetcherThread, request: InFlight
+    cluster: Cluster, broker: Broker, thread: FetcherThread, request: InFlight
 ) -> bool:
     changed = False
     for partition, answer in (request.answers or {}).items():
         asked = request.asked[partition]
-        if thread.is_dead:
+        if thread.is_dead or not broker.is_running:
             break
         if isinstance(answer, FetchAnswer):
             moved = follower.handle_fetch_answer(cluster, broker, thread, partition, asked, answer)
         else:
             moved = follower.handle_epoch_answer(cluster, broker, thread, partition, asked, answer)
-        if moved:
-            _record_round(cluster, broker, leader_id, partition, asked, answer)
         changed = moved or changed
     return changed
 
 
-def _record_round(
-    cluster: Cluster,
-    broker: Broker,
-    leader_id: int,
-    partition: TopicPartition,
-    asked: Asked,
-    answer: Answer,
+def _record_rounds(
+    cluster: Cluster, broker: Broker, leader_id: int, request: InFlight, *, is_new: bool
 ) -> None:
-    if answer.error:
-        return
-    end = answer.end if isinstance(answer, EpochAnswer) else answer.diverging
-    if end is None:
-        return
-    by_fetch = isinstance(answer, FetchAnswer)
-    tells_epoch = by_fetch or _tells_epoch(broker, cluster.brokers[leader_id])
-    cluster.rounds.append(
-        EpochRound(
+    """Record what was answered; a repetition that changes nothing is recorded once."""
+    for partition, answer in (request.answers or {}).items():
+        end = answer.end if isinstance(answer, EpochAnswer) else answer.diverging
+        if answer.error or end is None:
+            continue
+        by_fetch = isinstance(answer, FetchAnswer)
+        tells_epoch = by_fetch or _tells_epoch(broker, cluster.brokers[leader_id])
+        answered = EpochRound(
             follower=broker.broker,
             leader=leader_id,
             topic=partition.topic,
             partition=partition.partition,
-            requested_epoch=asked.requested_epoch,
+            requested_epoch=request.asked[partition].requested_epoch,
             answered_epoch=end.epoch if tells_epoch else None,
             end_offset=end.end_offset,
             by_fetch=by_fetch,
         )
-    )
+        if is_new or answered not in cluster.rounds[-1:]:
+            cluster.rounds.append(answered)
 
 
 def _tells_epoch(asking: Broker, answering: Broker) -> bool:

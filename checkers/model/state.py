@@ -130,9 +130,17 @@ class FetchState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a request says of one partition."""
+    """What a request says of one partition.
+
+    Attributes:
+        leader_epoch: Under which the follower asks; it knows that whatever the request carries.
+        carries_leader_epoch: Whether the request's version has a field for it.
+        requested_epoch: The follower's last epoch, -1 for none or where the request has no such
+            field.
+    """
 
     leader_epoch: int
+    carries_leader_epoch: bool
     fetch_offset: int
     requested_epoch: int
 
@@ -188,7 +196,13 @@ class FetcherThread:
 
 @dataclass(slots=True, kw_only=True)
 class Broker:
-    """One broker: its process and its disk."""
+    """One broker: its process and its disk.
+
+    Attributes:
+        has_exited: The process ended itself (KAFKA-7414).
+        failed: Partitions that fetch no more (KIP-461).
+        delayed_produces: What reached it while it was paused.
+    """
 
     broker: int
     generation: Generation
@@ -196,6 +210,7 @@ class Broker:
     is_running: bool = True
     is_paused: bool = False
     was_stopped_cleanly: bool = True
+    has_exited: bool = False
     replicas: dict[TopicPartition, Replica] = field(default_factory=dict)
     threads: dict[int, FetcherThread] = field(default_factory=dict)
     failed: set[TopicPartition] = field(default_factory=set)

@@ -3,13 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from checkers.errors import ModelError
-from checkers.model import controller, decisions, leader, replication
-from checkers.model.epoch_cache import (
-    Entries,
-    latest_epoch,
-    truncate_from_end,
-    truncate_from_start,
-)
+from checkers.model import controller, decisions, leader, process, replication
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -48,7 +42,8 @@ def predict(
     """Return what every replica must hold after these events, in the order in which they happened.
 
     After each event the followers fetch until nothing changes any more, except where a cut, a hold,
-    a paused or a stopped broker stands in the way.
+    a paused or a stopped broker stands in the way. A timeline begins before the partition exists:
+    brokers start and register, a controller is elected, the topic is created.
 
     Args:
         timeline: Actions and decisions, in the order in which they took effect.
@@ -149,54 +144,18 @@ def _start(cluster: Cluster, event: StartBroker, generation: Generation | None) 
         raise ModelError(f"broker {event.broker} runs already; stop it first")
     broker.generation = generation
     broker.configuration = event
-    broker.is_running = True
-    for replica in broker.replicas.values():
-        _load(broker, replica)
-
-
-def _load(broker: Broker, replica: Replica) -> None:
-    """Load log, epoch cache and high watermark from disk (kafka.log.Log, Partition)."""
-    replica.log.reload()
-    if not broker.generation.keeps_epochs:
-        replica.entries = ()
-    elif not broker.was_stopped_cleanly:
-        _recover_epochs(broker, replica)
-    replica.entries = truncate_from_end(replica.entries, replica.log.log_end_offset)
-    replica.entries = truncate_from_start(replica.entries, replica.log.log_start_offset)
-    replica.high_watermark = min(replica.checkpointed, replica.log.log_end_offset)
-    replica.high_watermarks = {replica.high_watermark}
+    process.load(broker)
 
 
 def _stop(cluster: Cluster, event: StopBroker) -> None:
-    broker = _running(cluster, event.broker)
-    checkpointed = {
-        TopicPartition(topic, partition): offset
-        for topic, partition, offset in event.checkpointed or ()
-    }
-    for partition, replica in broker.replicas.items():
-        if event.checkpointed is not None:
-            replica.checkpointed = checkpointed.get(partition, 0)
-        elif event.clean:
-            replica.checkpointed = replica.high_watermark
-        if event.clean or event.checkpointed is not None:
-            replica.high_watermarks = {replica.checkpointed}
-        replica.forget()
-    broker.is_running = broker.is_paused = False
-    broker.was_stopped_cleanly = event.clean
-    broker.threads = {}
-    broker.failed = set()
-    broker.delayed_produces = []
-    replication.drop_requests(cluster, event.broker)
-
-
-def _recover_epochs(broker: Broker, replica: Replica) -> None:
-    """Assign epochs again from the batches, as recovery after an unclean stop does."""
-    entries: Entries = replica.entries
-    first = 0 if broker.generation.recovers_epoch_zero else 1
-    for batch in replica.log.batches:
-        if batch.magic >= 2 and batch.leader_epoch >= max(first, latest_epoch(entries) + 1):
-            entries = broker.generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
-    replica.entries = entries
+    broker = cluster.brokers.get(event.broker)
+    if broker is None or not (broker.is_running or broker.has_exited):
+        raise ModelError(f"broker {event.broker} does not run; start it first")
+    checkpointed = None
+    if event.checkpointed is not None:
+        checkpointed = {TopicPartition(*each[:2]): each[2] for each in event.checkpointed}
+    process.stop(cluster, broker, is_clean=event.clean, checkpointed=checkpointed)
+    broker.has_exited = False
 
 
 def _resume(cluster: Cluster, event: ResumeBroker) -> None:

@@ -63,7 +63,7 @@ def run_rows(path: Path) -> Iterator[dict[str, Any]]:
     run = RunDirectory(path)
     try:
         facts = run_facts(run)
-    except Exception:  # noqa: BLE001 - `results_of_run` reads the same and reports it
+    except Exception:  # noqa: BLE001 - `results_row` reads the same and reports it
         return
     try:
         prediction = predict(tuple(timed.event for timed in facts.events))

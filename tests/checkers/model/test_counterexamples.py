@@ -62,8 +62,9 @@ KAFKA_7128 = moves(
     "cut 0 1", "hold-answers 2", "prefer 0", "expire 1", "expire 0",
 )  # fmt: skip
 KAFKA_7164 = moves(
-    "expire 2", "expire 0", "write-all 0", "register 0", "expire 1", "kill 0", "restart 2"
-)
+    "expire 1", "cut 0 2", "write-one 0", "cut 0 1", "expire 0", "heal 0 2", "write-one 2",
+    "register 0", "prefer 0", "register 1",
+)  # fmt: skip
 KAFKA_7415 = moves(
     "cut 2 1", "hold-answers 1", "write-one 0", "expire 0", "expire 1", "write-one 2",
     "write-pair 1",
@@ -118,7 +119,8 @@ CASES = {
         KAFKA_7164,
         alike("2.0.0"),
         alike("2.0.0", also=["KAFKA-7164"]),
-        "agreement: healed, but broker 2 differs from leader 0",
+        "agreement: broker 1 is in the ISR of leader 0 in epoch 3, but differs below high "
+        "watermark 1",
     ),
     "KAFKA-7415 on 2.0.0": (
         KAFKA_7415,
@@ -189,6 +191,29 @@ def test_the_explorer_decides_only_what_the_rules_allow(name):
     found, broken, _, _ = CASES[name]
     timeline = play(broken, found).timeline
     assert predict(timeline, generations=broken.generations).disallowed == ()
+
+
+@pytest.mark.parametrize("release", ["2.6.3", "2.8.2", "3.9.1"])
+@pytest.mark.parametrize(
+    ("found", "rules", "brokers", "checks_agreement"),
+    [
+        (KAFKA_7128, ["KAFKA-7128"], 3, False),
+        (KAFKA_7415, ["KAFKA-7415"], 3, True),
+        (KAFKA_10706, ["KAFKA-10706"], 3, True),
+        (KAFKA_6361, [*KIP_279, "OffsetForLeaderEpoch v2"], 2, True),
+    ],
+)
+def test_a_new_release_without_an_old_fix_would_break_as_the_old_one_did(
+    release, found, rules, brokers, checks_agreement
+):
+    def setup(generation):
+        return Setup(
+            generations=dict.fromkeys(range(brokers), generation),
+            checks_agreement=checks_agreement,
+        )
+
+    assert play(setup(generation_for(release, without=rules)), found).violation
+    assert play(setup(generation_for(release)), found).violation == ""
 
 
 def test_KAFKA_7601_comes_back_after_an_unclean_stop_since_recovery_restores_the_epoch():

@@ -169,3 +169,25 @@ def test_three_unclean_elections_converge_with_a_common_epoch(release):
     assert ranges(b) == [(0, 0, 0), (1, 1, 3), (2, 2, 7)]
     assert a.epoch_entries == ((0, 0), (3, 1), (7, 2))
     assert (a.log_end_offset, a.high_watermarks[0]) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "converges"), [("2.0.0", "2.0.1", True), ("2.0.1", "2.0.0", False)]
+)
+def test_in_a_mixed_cluster_the_leaders_release_answers(a, b, converges):
+    generations = {0: generation_for(a), 1: generation_for(b)}
+    prediction = predict(kip_279_3("2.0.0"), generations=generations)
+    same = replica(prediction, 0).batches == replica(prediction, 1).batches
+    assert same == converges
+    assert rounds(prediction)[-1] == ((1, 1, 0) if converges else (1, -1, -1))
+
+
+@pytest.mark.parametrize("n", [15, 20, 25])
+def test_in_a_mixed_cluster_the_followers_protocol_asks(n):
+    generations = {
+        0: generation_for("2.1.1", inter_broker_protocol="1.1"),
+        1: generation_for("2.0.1", inter_broker_protocol="1.1"),
+    }
+    prediction = predict(kip_279_1("2.0.1", n), generations=generations)
+    assert rounds(prediction) == [(2, None, 21)]
+    assert replica(prediction, 1).batches != replica(prediction, 0).batches

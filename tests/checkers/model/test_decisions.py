@@ -1,0 +1,101 @@
+"""Decisions that Kafka cannot have taken are reported, and everything that it does is allowed."""
+
+import pytest
+from model_timelines import cluster, kill, state, write
+
+from checkers.model import predict
+from checkers.model.events import CutLink, Hold, PartitionState
+
+BASE = [*cluster("2.0.1", controller=3, replicas=(0, 1, 2)), state(0, 0, (0, 1, 2), version=0)]
+
+
+def reasons(*events, base=BASE):
+    return [found.reason for found in predict([*base, *events]).disallowed]
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        state(1, 1, (0, 1, 2)),
+        state(1, 1, (1, 2)),
+        state(0, 1, (0, 2)),
+        state(0, 0, (0, 1)),
+        state(-1, 1, (0,)),
+        state(-1, 1, ()),
+    ],
+)
+def test_elections_and_shrinks_within_the_isr_are_allowed(decision):
+    assert reasons(decision) == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason"),
+    [
+        (state(0, 0, (0, 1, 9)), "outside the assignment"),
+        (state(0, 1, (1, 2)), "leader 0 is not in its own ISR"),
+        (state(1, 0, (0, 1, 2)), "within epoch 0"),
+        (state(1, 2, (1, 2)), "leader epoch went from 0 to 2"),
+    ],
+)
+def test_impossible_states_are_reported(decision, reason):
+    (found,) = reasons(decision)
+    assert reason in found
+
+
+def test_the_place_and_the_decision_are_told():
+    (found,) = predict([*BASE, state(1, 5, (1,))]).disallowed
+    assert found.index == len(BASE)
+    assert found.decision["event"] == PartitionState.__name__
+    assert found.decision["leader_epoch"] == 5
+
+
+def test_a_leader_from_outside_the_isr_needs_unclean_elections():
+    shrunk = [state(0, 0, (0, 1)), *kill(0), *kill(1)]
+    (found,) = reasons(*shrunk, state(2, 1, (2,)))
+    assert "elected from outside the ISR" in found
+    unclean = [
+        *cluster("2.0.1", controller=3, replicas=(0, 1, 2), unclean_leader_election=True),
+        state(0, 0, (0, 1, 2)),
+    ]
+    assert reasons(*shrunk, state(2, 1, (2,)), base=unclean) == []
+    (found,) = reasons(*shrunk, state(2, 1, (2, 1)), base=unclean)
+    assert "did not begin with itself" in found
+
+
+def test_a_broker_does_not_join_the_isr_in_an_election():
+    (found,) = reasons(state(0, 0, (0, 1)), state(1, 1, (1, 2)))
+    assert "brokers [2] joined the ISR in an election" in found
+
+
+def test_a_follower_that_never_reached_the_high_watermark_cannot_join():
+    behind = [CutLink(source=2, target=0), state(0, 1, (0, 1)), write("far", 0, acks=-1)]
+    (found,) = reasons(*behind, state(0, 1, (0, 1, 2)))
+    assert "broker 2 joined the ISR at offset 0, although" in found
+
+
+def test_a_follower_that_reached_the_high_watermark_once_may_be_written_later():
+    late = [state(0, 0, (0, 1)), write("more", 0), CutLink(source=2, target=0), write("far", 0)]
+    assert reasons(*late, state(0, 0, (0, 1, 2))) == []
+
+
+def joins_before_the_epoch(release):
+    """Broker 2 fetches at the high watermark of a leader whose epoch starts one record later."""
+    return [
+        *cluster(release, controller=3, replicas=(0, 1, 2)),
+        state(1, 0, (1, 0, 2)),
+        CutLink(source=1, target=2),
+        state(1, 0, (1, 0)),
+        Hold(name="hw", api="Fetch", source=0, direction="response", fetch_offset_at_least=1),
+        write("m", 1, acks=-1),
+        CutLink(source=0, target=1),
+        Hold(name="data", api="Fetch", source=2, direction="response"),
+        state(0, 1, (1, 0)),
+        state(0, 1, (1, 0, 2)),
+    ]
+
+
+def test_KAFKA_7128_forbids_joining_below_the_start_of_the_leaders_epoch():
+    assert predict(joins_before_the_epoch("2.0.0")).disallowed == ()
+    (found,) = predict(joins_before_the_epoch("2.0.1")).disallowed
+    assert "joined the ISR at offset 0" in found.reason
+    assert "its epoch starts at 1" in found.reason

@@ -1,0 +1,137 @@
+"""The log of one replica and its epoch cache, without a cluster."""
+
+import pytest
+
+from checkers.model.epoch_cache import (
+    UNDEFINED,
+    EpochEnd,
+    EpochEntry,
+    truncate_from_end,
+    truncate_from_start,
+)
+from checkers.model.log import Log, OffsetOutOfRange, UnexpectedAppendOffset, batches_of
+from checkers.model.rules import kafka_7415, kip_101
+from checkers.segments.batch import Record, payload_digest
+
+
+def two_batches():
+    log = Log()
+    log.append(batch(0, 11, epoch=1))
+    log.append(batch(11, 15, epoch=2))
+    return log
+
+
+def batch(base_offset, count, *, epoch=1, magic=2, codec="none"):
+    return batches_of(
+        [f"record {index}" for index in range(count)],
+        base_offset=base_offset,
+        leader_epoch=epoch,
+        magic=magic,
+        codec=codec,
+    )
+
+
+def test_a_truncation_inside_a_batch_removes_it_but_the_log_ends_at_the_target():
+    log = two_batches()
+    assert log.truncate_to(21)
+    assert [each.last_offset for each in log.batches] == [10]
+    assert log.log_end_offset == 21
+    log.append(batch(21, 10, epoch=3))
+    assert [each.base_offset for each in log.batches] == [0, 21]
+
+
+def test_a_restart_ends_the_log_at_its_last_batch():
+    log = two_batches()
+    log.truncate_to(21)
+    log.reload()
+    assert log.log_end_offset == 11
+
+
+def test_a_truncation_to_the_end_or_beyond_does_nothing():
+    log = two_batches()
+    assert not log.truncate_to(26)
+    assert not log.truncate_to(30)
+    assert log.log_end_offset == 26
+
+
+def test_a_read_returns_whole_batches_so_the_first_may_begin_earlier():
+    assert [each.base_offset for each in two_batches().read(16)] == [11]
+    assert two_batches().read(26) == ()
+    with pytest.raises(OffsetOutOfRange, match="offset 27 is not within 0 to 26"):
+        two_batches().read(27)
+
+
+def test_a_batch_that_begins_before_the_end_is_refused():
+    log = two_batches()
+    with pytest.raises(UnexpectedAppendOffset, match="first offset 11 is less than"):
+        log.append(batch(11, 20))
+
+
+def test_a_compressed_wrapper_of_magic_1_is_compared_by_its_last_offset():
+    log = two_batches()
+    log.append(batch(20, 10, magic=1, codec="gzip"))
+    assert log.log_end_offset == 30
+
+
+def test_magic_1_uncompressed_is_one_entry_a_record():
+    entries = batch(5, 3, magic=1)
+    assert [(each.base_offset, each.last_offset, each.leader_epoch) for each in entries] == [
+        (5, 5, -1),
+        (6, 6, -1),
+        (7, 7, -1),
+    ]
+    assert len(batch(5, 3, magic=1, codec="lz4")) == 1
+
+
+def test_the_payload_is_the_segment_readers_digest():
+    (only,) = batches_of(["a", "b"], base_offset=3, leader_epoch=0, magic=2, codec="none")
+    records = [
+        Record(offset=3 + n, timestamp=7, key=None, value=v) for n, v in enumerate([b"a", b"b"])
+    ]
+    assert only.payload == payload_digest(records)
+
+
+ENTRIES = (EpochEntry(1, 0), EpochEntry(3, 21))
+
+
+@pytest.mark.parametrize(
+    ("requested", "old", "new"),
+    [
+        (-1, UNDEFINED, UNDEFINED),
+        (0, UNDEFINED, EpochEnd(0, 0)),
+        (1, EpochEnd(1, 21), EpochEnd(1, 21)),
+        (2, EpochEnd(1, 21), EpochEnd(1, 21)),
+        (3, EpochEnd(3, 31), EpochEnd(3, 31)),
+        (4, UNDEFINED, UNDEFINED),
+    ],
+)
+def test_only_the_answer_below_the_first_epoch_changed_with_KAFKA_7415(requested, old, new):
+    assert kip_101.answer_epoch(ENTRIES, requested, 31) == old
+    assert kafka_7415.answer_epoch(ENTRIES, requested, 31) == new
+
+
+@pytest.mark.parametrize(
+    ("epoch", "offset", "old", "new"),
+    [
+        (3, 25, ENTRIES, ENTRIES),
+        (4, 31, (*ENTRIES, EpochEntry(4, 31)), (*ENTRIES, EpochEntry(4, 31))),
+        (4, 21, (*ENTRIES, EpochEntry(4, 21)), (EpochEntry(1, 0), EpochEntry(4, 21))),
+        (2, 30, ENTRIES, (EpochEntry(1, 0), EpochEntry(2, 30))),
+        (4, 10, ENTRIES, (EpochEntry(1, 0), EpochEntry(4, 10))),
+    ],
+)
+def test_KAFKA_7415_replaces_entries_that_contradict_the_newest(epoch, offset, old, new):
+    assert kip_101.assign_epoch(ENTRIES, epoch, offset) == old
+    assert kafka_7415.assign_epoch(ENTRIES, epoch, offset) == new
+
+
+def test_truncating_the_cache_keeps_what_starts_before_the_end():
+    assert truncate_from_end(ENTRIES, 21) == (EpochEntry(1, 0),)
+    assert truncate_from_end(ENTRIES, 22) == ENTRIES
+    assert truncate_from_end((), 5) == ()
+
+
+def test_truncating_the_cache_from_the_start_rewrites_the_entry_that_covers_it():
+    assert truncate_from_start(ENTRIES, 10) == (EpochEntry(1, 10), EpochEntry(3, 21))
+    assert truncate_from_start(ENTRIES, 30) == (EpochEntry(3, 30),)
+    assert truncate_from_start((), 5) == ()

@@ -1,0 +1,280 @@
+"""Holds, pauses, restarts and produces: what stands in replication's way, and what does not."""
+
+import pytest
+from model_timelines import (
+    cluster,
+    kill,
+    kip_279_1,
+    ranges,
+    replica,
+    start,
+    state,
+    terminate,
+    write,
+)
+
+from checkers.errors import ModelError
+from checkers.model import RELEASES, generation_for, predict
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    CutLink,
+    HealLink,
+    Hold,
+    LoseTail,
+    PauseBroker,
+    Produce,
+    ReleaseHold,
+    ResumeBroker,
+    Snapshot,
+    StartBroker,
+    StopBroker,
+)
+from checkers.model.prediction import PredictedProduce
+
+AFTER = Snapshot(label="after")
+
+
+def pair(release, *, leader=0, **configuration):
+    return [
+        *cluster(release, controller=2, replicas=(0, 1), **configuration),
+        state(leader, 0, (0, 1)),
+    ]
+
+
+def outcome(prediction, operation):
+    (found,) = [each for each in prediction.produces if each.operation == operation]
+    return found.acknowledged, found.base_offset, found.error
+
+
+def test_a_held_response_keeps_the_followers_high_watermark_one_fetch_behind():
+    held = Hold(name="h", api="Fetch", target=0, direction="response", fetch_offset_at_least=1)
+    prediction = predict(
+        [
+            *pair("1.1.1"),
+            held,
+            write("m", 0, acks=-1),
+            Snapshot(label="held"),
+            ReleaseHold(name="h"),
+            AFTER,
+        ]
+    )
+    follower = replica(prediction, 1, "held")
+    assert (follower.log_end_offset, follower.high_watermarks) == (1, (0,))
+    assert replica(prediction, 0, "held").high_watermarks == (1, 0)
+    assert outcome(prediction, "m") == (True, 0, "")
+    assert replica(prediction, 1).high_watermarks == (1, 0)
+
+
+def test_a_held_request_keeps_the_leader_from_knowing():
+    held = Hold(name="h", api="Fetch", source=1, target=0, fetch_offset_at_least=1)
+    events = [*pair("1.1.1"), held, write("m", 0, acks=-1)]
+    assert outcome(predict(events), "m") == (None, 0, "")
+    assert outcome(predict([*events, ReleaseHold(name="h")]), "m") == (True, 0, "")
+
+
+def test_a_hold_of_one_partition_or_pair_lets_the_others_pass():
+    other = Hold(name="h", api="Fetch", topic="u", partition=0)
+    another = Hold(name="i", api="Fetch", source=7)
+    prediction = predict([*pair("2.8.2"), other, another, write("m", 0, acks=-1)])
+    assert outcome(prediction, "m") == (True, 0, "")
+
+
+def test_LeaderAndIsr_waits_for_a_hold_a_cut_and_a_pause_in_order():
+    held = Hold(name="h", api="LeaderAndIsr", target=1)
+    events = [*pair("2.8.2"), held, state(1, 1, (0, 1)), Snapshot(label="held")]
+    assert replica(predict(events), 1, "held").leader_epoch == 0
+    released = predict([*events, ReleaseHold(name="h"), AFTER])
+    assert replica(released, 1).leader_epoch == 1
+    paused = predict(
+        [
+            *pair("2.8.2"),
+            PauseBroker(broker=1),
+            state(1, 1, (0, 1)),
+            state(0, 2, (0, 1)),
+            Snapshot(label="paused"),
+            ResumeBroker(broker=1),
+            AFTER,
+        ]
+    )
+    assert replica(paused, 1, "paused").leader_epoch == 0
+    assert replica(paused, 1).leader_epoch == 2
+    assert replica(paused, 1).epoch_entries == ((1, 0),)
+
+
+def test_a_broker_that_left_is_told_only_the_present_state_when_it_is_back():
+    prediction = predict(
+        [
+            *pair("2.0.1"),
+            CutLink(source=2, target=1),
+            state(1, 1, (0, 1)),
+            BrokerUnregistered(broker=1),
+            state(0, 2, (0,)),
+            HealLink(source=1, target=2),
+            Snapshot(label="healed"),
+            BrokerRegistered(broker=1, czxid=201),
+            AFTER,
+        ]
+    )
+    assert replica(prediction, 1, "healed").leader_epoch == 0
+    back = replica(prediction, 1)
+    assert (back.leader_epoch, back.epoch_entries) == (2, ())
+
+
+def test_one_way_cuts_let_requests_pass_but_no_answers():
+    prediction = predict(
+        [*pair("1.1.1"), CutLink(source=0, target=1, one_way=True), write("m", 0), AFTER]
+    )
+    assert replica(prediction, 1).log_end_offset == 0
+    assert replica(prediction, 0).high_watermarks[0] == 0
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_produces_are_answered_as_their_leader_must(release):
+    prediction = predict(
+        [
+            *pair(release, min_insync_replicas=2),
+            write("fine", 0, acks=-1),
+            write("to follower", 1),
+            CutLink(source=0, target=1),
+            write("waits", 0, acks=-1),
+            state(0, 0, (0,)),
+            write("alone", 0, acks=-1),
+            write("zombie", 0),
+            *kill(1),
+            write("to nobody", 1),
+        ]
+    )
+    assert prediction.produces == (
+        PredictedProduce(operation="fine", acknowledged=True, base_offset=0),
+        PredictedProduce(
+            operation="to follower",
+            acknowledged=False,
+            base_offset=-1,
+            error="NOT_LEADER_FOR_PARTITION",
+        ),
+        PredictedProduce(
+            operation="waits",
+            acknowledged=False,
+            base_offset=1,
+            error="NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        ),
+        PredictedProduce(
+            operation="alone", acknowledged=False, base_offset=-1, error="NOT_ENOUGH_REPLICAS"
+        ),
+        PredictedProduce(operation="zombie", acknowledged=True, base_offset=2),
+        PredictedProduce(
+            operation="to nobody", acknowledged=False, base_offset=-1, error="BROKER_NOT_AVAILABLE"
+        ),
+    )
+
+
+def test_a_leader_that_steps_down_refuses_what_still_waits():
+    prediction = predict(
+        [*pair("2.8.2"), CutLink(source=0, target=1), write("m", 0, acks=-1), state(1, 1, (0, 1))]
+    )
+    assert outcome(prediction, "m") == (False, 0, "NOT_LEADER_FOR_PARTITION")
+
+
+def test_a_paused_leader_handles_produces_when_it_is_resumed():
+    events = [*pair("2.8.2"), PauseBroker(broker=0), write("m", 0)]
+    assert outcome(predict(events), "m") == (None, -1, "")
+    assert outcome(predict([*events, ResumeBroker(broker=0)]), "m") == (True, 0, "")
+
+
+def test_a_zombie_leader_takes_acks_1_until_it_hears_of_its_successor():
+    prediction = predict(
+        [
+            *pair("2.8.2"),
+            CutLink(source=0, target=1),
+            BrokerUnregistered(broker=0),
+            state(1, 1, (1,)),
+            write("lost", 0),
+            write("kept", 1),
+            Snapshot(label="zombie"),
+            HealLink(source=0, target=1),
+            BrokerRegistered(broker=0, czxid=200),
+            write("late", 0),
+            AFTER,
+        ]
+    )
+    assert outcome(prediction, "lost") == (True, 0, "")
+    assert outcome(prediction, "late") == (False, -1, "NOT_LEADER_FOR_PARTITION")
+    assert ranges(replica(prediction, 0, "zombie")) == [(0, 0, 0)]
+    assert ranges(replica(prediction, 0)) == ranges(replica(prediction, 1)) == [(0, 0, 1)]
+
+
+def test_a_dead_thread_is_used_again_until_it_has_no_partition():
+    again = [*kip_279_1("1.1.1", 15), state(0, 4, (0,)), Snapshot(label="same leader")]
+    assert replica(predict(again), 1, "same leader").fetcher == "dead-thread"
+    restarted = [
+        *again,
+        *kill(1, high_watermark=11),
+        *start(1, "1.1.1", czxid=301),
+        Snapshot(label="restarted"),
+    ]
+    # The restarted broker asks again for the end of epoch 2, is told 21, and fails again.
+    assert replica(predict(restarted), 1, "restarted").fetcher == "dead-thread"
+
+
+def test_stopped_replicas_hold_what_is_on_disk_and_in_the_checkpoint():
+    events = [*pair("1.1.1"), write("m", 0, count=3, acks=-1)]
+    clean = replica(predict([*events, *terminate(1), AFTER]), 1)
+    assert (clean.is_running, clean.high_watermarks, clean.log_end_offset) == (False, (3,), 3)
+    read = replica(predict([*events, *kill(1, high_watermark=0), AFTER]), 1)
+    assert read.high_watermarks == (0,)
+    unread = replica(predict([*events, *kill(1), AFTER]), 1)
+    assert unread.high_watermarks == (0, 3)
+
+
+def test_a_lost_tail_must_be_at_a_batch_edge_of_a_stopped_broker():
+    events = [*pair("1.1.1"), write("m", 0, count=3, acks=-1)]
+    lost = LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
+    with pytest.raises(ModelError, match="event 10, LoseTail: broker 1 must be stopped"):
+        predict([*events, lost])
+    with pytest.raises(ModelError, match="offset 1 is inside a batch"):
+        predict([*events, *kill(1), lost])
+    whole = LoseTail(broker=1, topic="t", partition=0, log_end_offset=0)
+    assert replica(predict([*events, *kill(1), whole, AFTER]), 1).batches == ()
+
+
+def test_impossible_actions_name_the_event():
+    running = StartBroker(broker=0, release="1.1.1")
+    with pytest.raises(ModelError, match="event 1, StartBroker: broker 0 runs already"):
+        predict([running, running])
+    with pytest.raises(ModelError, match="event 0, StopBroker: broker 4 does not run"):
+        predict([StopBroker(broker=4, clean=True)])
+    twice = write("m", 0)
+    with pytest.raises(ModelError, match="operation 'm' was used before"):
+        predict([*pair("1.1.1"), twice, twice])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"release": "one"}, "'one' is not a Kafka release"),
+        ({"release": "1.1.1", "inter_broker_protocol": "2.0-IVx"}, "not a protocol version"),
+        ({"release": "1.1.1", "without": ["KIP-1"]}, "no rule is named KIP-1; known: "),
+    ],
+)
+def test_a_generation_that_cannot_be_composed_says_why(arguments, message):
+    with pytest.raises(ModelError, match=message):
+        generation_for(**arguments)
+
+
+def test_every_release_names_its_generation():
+    assert {generation_for(release).name for release in RELEASES} == set(RELEASES)
+    mixed = generation_for("2.8.2", inter_broker_protocol="2.7-IV0", message_format="0.10.2")
+    assert mixed.name == "2.8.2 protocol 2.7-IV0 format 0.10.2"
+    assert not mixed.truncates_on_fetch
+    assert generation_for("2.8.2", inter_broker_protocol="2.7-IV1").truncates_on_fetch
+    assert not generation_for("2.7.2").truncates_on_fetch
+
+
+def test_a_produce_with_a_codec_is_one_wrapper_in_old_formats():
+    gzip = Produce(
+        operation="z", broker=0, topic="t", partition=0, records=("a", "b"), acks=1, codec="gzip"
+    )
+    prediction = predict([*pair("0.10.2.2"), gzip, write("plain", 0, count=2), AFTER])
+    for broker in (0, 1):
+        assert ranges(replica(prediction, broker)) == [(0, 1, -1), (2, 2, -1), (3, 3, -1)]

@@ -1,0 +1,414 @@
+"""Every rule: what happens without it, and what with it."""
+
+import pytest
+from model_timelines import (
+    cluster,
+    kill,
+    replica,
+    start,
+    state,
+    terminate,
+    write,
+)
+
+from checkers.model import RELEASES, generation_for, predict
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    CutLink,
+    HealLink,
+    Hold,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ResumeBroker,
+    Snapshot,
+    TopicCreated,
+)
+from checkers.model.prediction import Prediction
+from checkers.model.rules.order import RULES
+
+AFTER = Snapshot(label="after")
+
+NEW_RULES = {
+    "0.10.2.2": ["truncation to the high watermark"],
+    "0.11.0.3": ["KIP-101", "OffsetForLeaderEpoch v0"],
+    "1.0.2": [],
+    "1.1.1": ["initial fetch offset"],
+    "2.0.0": ["KIP-279", "OffsetForLeaderEpoch v1"],
+    "2.0.1": ["KAFKA-7128", "KAFKA-7164", "KAFKA-7414", "KAFKA-7415"],
+    "2.1.0": ["KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10"],
+    "2.1.1": ["KAFKA-7786", "recovery without epoch 0"],
+    "2.2.0": ["KIP-380"],
+    "2.2.2": ["KAFKA-7601"],
+    "2.3.1": ["KIP-461"],
+    "2.4.1": ["high watermark in the log"],
+    "2.5.1": ["KAFKA-9654"],
+    "2.6.3": ["KAFKA-10432", "KAFKA-10706"],
+    "2.7.2": [],
+    "2.8.2": ["KAFKA-10554"],
+    "3.0.2": [],
+    "3.3.2": [],
+    "3.6.2": ["KAFKA-14704"],
+    "3.9.1": [],
+}
+
+
+def test_each_release_adds_these_rules_to_the_one_before():
+    known: set[str] = set()
+    added = {}
+    for release in RELEASES:
+        rules = generation_for(release).rules
+        added[release] = [name for name in rules if name not in known]
+        assert known <= set(rules)
+        known |= set(rules)
+    assert added == NEW_RULES
+    never = {rule.name for rule in RULES} - known
+    assert never == {
+        "KAFKA-7897",
+        "KIP-279's text: log ends at a batch edge",
+        "KIP-279's text: high watermark at last",
+    }
+
+
+def both(
+    timeline: list, release: str, rule: str, brokers: tuple[int, ...] = (0, 1, 2)
+) -> tuple[Prediction, Prediction]:
+    """What the release predicts without the rule, and with it."""
+    old = generation_for(release, without=[rule])
+    return (
+        predict(timeline, generations=dict.fromkeys(brokers, old)),
+        predict(timeline, generations=dict.fromkeys(brokers, generation_for(release, also=[rule]))),
+    )
+
+
+def pair(release, **configuration):
+    return [*cluster(release, controller=2, replicas=(0, 1), **configuration), state(0, 0, (0, 1))]
+
+
+def test_a_0_11_binary_with_an_older_protocol_asks_nothing_and_truncates_to_its_watermark():
+    def elected(**configuration):
+        return [
+            *pair("0.11.0.3", **configuration),
+            Hold(name="h", api="Fetch", target=0, direction="response", fetch_offset_at_least=1),
+            write("m", 0, acks=-1),
+            *kill(0, high_watermark=1),
+            state(1, 1, (1,)),
+            Hold(name="i", api="OffsetForLeaderEpoch"),
+            *start(0, "0.11.0.3", czxid=200, **configuration),
+            *kill(1, high_watermark=1),
+            AFTER,
+        ]
+
+    old, new = predict(elected(inter_broker_protocol="0.10.2")), predict(elected())
+    assert old.rounds == ()
+    assert replica(old, 0).fetcher == "fetching"
+    assert [each.requested_epoch for each in new.rounds] == [-1]
+    assert replica(new, 0).fetcher == "truncating"
+
+
+def shorter_leader(release):
+    """The leader lost a record that its follower counts as committed; no epochs are known."""
+    old = {"message_format": "0.10.2"}
+    return [
+        *cluster(release, controller=2, replicas=(0, 1), **old),
+        state(0, 0, (0, 1)),
+        write("a", 0, acks=-1),
+        write("b", 0, acks=-1),
+        *terminate(1),
+        *terminate(0),
+        LoseTail(broker=0, topic="t", partition=0, log_end_offset=1),
+        *start(0, release, czxid=200, **old),
+        state(0, 1, (0, 1)),
+        *start(1, release, czxid=201, **old),
+        AFTER,
+    ]
+
+
+def test_KAFKA_7414_keeps_a_broker_alive_whose_leader_is_shorter():
+    timeline = shorter_leader("2.0.0")
+    exits = replica(predict(timeline), 1)
+    assert (exits.is_running, exits.log_end_offset) == (False, 2)
+    repaired = generation_for("2.0.0", message_format="0.10.2", also=["KAFKA-7414"])
+    stays = replica(predict(timeline, generations={0: repaired, 1: repaired}), 1)
+    assert (stays.is_running, stays.log_end_offset) == (True, 1)
+
+
+def zombie_fetch(release, **configuration):
+    """B=1 learns of epoch 1 while A=0, which leads in it, is still in epoch 0."""
+    return [
+        *pair(release, **configuration),
+        Hold(name="h", api="LeaderAndIsr", target=0),
+        state(0, 1, (0, 1)),
+        write("m", 0),
+        AFTER,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "end"), [("2.0", 1), ("2.1-IV0", 1), ("2.1-IV1", 1), ("2.1-IV2", 0), ("2.1", 0)]
+)
+def test_fetches_are_fenced_from_protocol_2_1_IV2(protocol, end):
+    prediction = predict(zombie_fetch("2.1.1", inter_broker_protocol=protocol))
+    assert replica(prediction, 1).log_end_offset == end
+
+
+def test_KIP_320_refuses_a_fetch_in_another_epoch():
+    old, new = both(zombie_fetch("2.1.1"), "2.1.1", "KIP-320")
+    assert replica(old, 1).log_end_offset == 1
+    assert replica(new, 1).log_end_offset == 0
+
+
+def follower_fenced(release):
+    """A=0 leads epoch 1 of which its follower B=1 has not heard."""
+    return [
+        *pair(release),
+        Hold(name="h", api="LeaderAndIsr", target=1),
+        state(0, 1, (0, 1)),
+        write("m", 0),
+        Snapshot(label="fenced"),
+        ReleaseHold(name="h"),
+        AFTER,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("release", "fetcher", "end"),
+    [("2.0.1", "fetching", 1), ("2.1.0", "none", 0), ("2.2.2", "none", 0), ("2.3.1", "failed", 0)],
+)
+def test_a_fenced_follower_waits_for_LeaderAndIsr(release, fetcher, end):
+    prediction = predict(follower_fenced(release))
+    fenced = replica(prediction, 1, "fenced")
+    assert (fenced.fetcher, fenced.log_end_offset) == (fetcher, end)
+    assert replica(prediction, 1).log_end_offset == 1
+    assert replica(prediction, 1).fetcher == "fetching"
+
+
+def test_KAFKA_9654_lets_a_follower_try_again_that_was_fenced_for_its_older_epoch():
+    timeline = [
+        *pair("2.8.2"),
+        write("first", 0, acks=-1),
+        Hold(name="h", api="Fetch", source=1, fetch_offset_at_least=2),
+        write("m", 0),
+        state(0, 1, (0, 1)),
+        ReleaseHold(name="h"),
+        write("n", 0),
+        AFTER,
+    ]
+    old, new = both(timeline, "2.8.2", "KAFKA-9654")
+    assert (replica(old, 1).fetcher, replica(old, 1).log_end_offset) == ("failed", 2)
+    assert (replica(new, 1).fetcher, replica(new, 1).log_end_offset) == ("fetching", 3)
+
+
+def test_KAFKA_7786_asks_again_when_the_answer_was_for_an_older_epoch():
+    timeline = [
+        *pair("2.1.1"),
+        write("m", 0, acks=-1),
+        Hold(name="h", api="OffsetForLeaderEpoch", source=1, direction="response"),
+        state(0, 1, (0, 1)),
+        state(0, 2, (0, 1)),
+        ReleaseHold(name="h"),
+        AFTER,
+    ]
+    old, new = both(timeline, "2.1.1", "KAFKA-7786")
+    asked = [[each.requested_epoch for each in each_of.rounds] for each_of in (old, new)]
+    assert asked == [[0], [0, 0]]
+    assert replica(new, 1).fetcher == "fetching"
+
+
+def test_without_KAFKA_7786_a_follower_is_stuck_when_its_question_is_fenced_too_late():
+    timeline = [
+        *pair("2.1.1"),
+        write("m", 0, acks=-1),
+        Hold(name="h", api="OffsetForLeaderEpoch", source=1),
+        state(0, 1, (0, 1)),
+        state(0, 2, (0, 1)),
+        ReleaseHold(name="h"),
+        write("n", 0),
+        AFTER,
+    ]
+    old, new = both(timeline, "2.1.1", "KAFKA-7786")
+    assert (replica(old, 1).fetcher, replica(old, 1).log_end_offset) == ("none", 1)
+    assert (replica(new, 1).fetcher, replica(new, 1).log_end_offset) == ("fetching", 2)
+
+
+def test_only_from_2_1_1_to_2_6_0_recovery_forgets_epoch_0():
+    """The cache file was lost in no way that Kafka knows; an old binary in between deletes it."""
+
+    def upgraded(release):
+        return [
+            *pair(release),
+            write("m", 0, acks=-1),
+            *kill(1, high_watermark=1),
+            *start(1, "0.10.2.2", czxid=201),
+            *kill(1, high_watermark=1),
+            *start(1, release, czxid=301),
+            CutLink(source=0, target=1),
+            AFTER,
+        ]
+
+    kept = {
+        release: replica(predict(upgraded(release)), 1).epoch_entries
+        for release in ("2.1.0", "2.1.1", "2.5.1", "2.6.3", "3.9.1")
+    }
+    assert kept == {
+        "2.1.0": ((0, 0),),
+        "2.1.1": (),
+        "2.5.1": (),
+        "2.6.3": ((0, 0),),
+        "3.9.1": ((0, 0),),
+    }
+
+
+def missed_bounce(release):
+    return [
+        *pair(release),
+        write("m", 0, acks=-1),
+        PauseBroker(broker=2),
+        *kill(1, high_watermark=1),
+        *start(1, release, czxid=201),
+        ResumeBroker(broker=2),
+        write("n", 0),
+        AFTER,
+    ]
+
+
+def test_KIP_380_lets_the_controller_see_a_broker_that_was_away_while_it_slept():
+    old, new = both(missed_bounce("2.2.0"), "2.2.0", "KIP-380")
+    assert (replica(old, 1).leader_epoch, replica(old, 1).log_end_offset) == (-1, 1)
+    assert (replica(new, 1).leader_epoch, replica(new, 1).log_end_offset) == (0, 2)
+
+
+def two_partitions(release):
+    """KIP-279's first case on t-0 while u-0 has the same leader and follower."""
+    first = [
+        *cluster(release, controller=2, replicas=()),
+        *start(0, release),
+        *start(1, release),
+        TopicCreated(topic="t", assignment=((1, 0),)),
+        TopicCreated(topic="u", assignment=((0, 1),)),
+    ]
+
+    def other(operation):
+        produce = write(operation, 0)
+        return type(produce)(
+            operation=operation, broker=0, topic="u", partition=0, records=("x",), acks=1
+        )
+
+    u_state = state(0, 0, (0, 1))
+    u_state = type(u_state)(
+        topic="u", partition=0, leader=0, leader_epoch=0, isr=(0, 1), controller_epoch=1, version=0
+    )
+    return [
+        *first,
+        u_state,
+        state(0, 1, (1, 0)),
+        write("a1", 0, count=11, acks=-1),
+        CutLink(source=0, target=1),
+        write("a2", 0, count=10),
+        state(1, 2, (1, 0)),
+        write("b", 1, count=5),
+        state(0, 3, (0,)),
+        write("a3", 0, count=10),
+        HealLink(source=0, target=1),
+        other("u1"),
+        AFTER,
+    ]
+
+
+def test_KIP_461_stops_one_partition_where_the_whole_thread_died_before():
+    timeline = two_partitions("2.3.1")
+    protocol = {"inter_broker_protocol": "1.1"}
+    dead = generation_for("2.3.1", without=["KIP-461"], **protocol)
+    failed = generation_for("2.3.1", **protocol)
+    old = predict(timeline, generations=dict.fromkeys((0, 1, 2), dead))
+    new = predict(timeline, generations=dict.fromkeys((0, 1, 2), failed))
+
+    def follower(prediction):
+        return {
+            each.topic: (each.fetcher, each.log_end_offset)
+            for each in prediction.snapshots["after"]
+            if each.broker == 1
+        }
+
+    assert follower(old)["t"] == ("dead-thread", 16)
+    assert follower(old)["u"] == ("dead-thread", 0)
+    assert follower(new) == {"t": ("failed", 16), "u": ("fetching", 1)}
+
+
+def test_from_2_4_a_truncation_takes_the_high_watermark_down_with_the_log():
+    def elected_after_truncation(release):
+        return [
+            *cluster(release, controller=2, replicas=(0, 1), unclean_leader_election=True),
+            state(0, 0, (0, 1)),
+            write("a", 0, acks=-1),
+            *kill(1, high_watermark=1),
+            state(0, 1, (0,)),
+            write("b", 0, count=2, acks=-1),
+            *terminate(0),
+            state(-1, 2, (0,)),
+            *start(1, release, czxid=201, unclean_leader_election=True),
+            state(1, 3, (1,)),
+            write("c", 1),
+            Hold(name="h", api="Fetch", source=0),
+            *start(0, release, czxid=200, unclean_leader_election=True),
+            CutLink(source=0, target=1),
+            state(0, 4, (0, 1)),
+            AFTER,
+        ]
+
+    old = replica(predict(elected_after_truncation("2.3.1")), 0)
+    new = replica(predict(elected_after_truncation("2.4.1")), 0)
+    assert (old.log_end_offset, old.high_watermarks[0]) == (1, 0)
+    assert (new.log_end_offset, new.high_watermarks[0]) == (1, 1)
+
+
+def test_KAFKA_10706_ends_a_truncation_that_asks_without_end():
+    timeline = [
+        *cluster("2.5.1", controller=3, replicas=(0, 1, 2)),
+        state(1, 0, (1, 0, 2)),
+        write("a", 1, acks=-1),
+        state(1, 1, (1, 0, 2)),
+        CutLink(source=0, target=1),
+        CutLink(source=0, target=2),
+        write("b", 1),
+        state(0, 2, (0, 2)),
+        BrokerUnregistered(broker=0),
+        state(2, 3, (2,)),
+        HealLink(source=0, target=2),
+        BrokerRegistered(broker=0, czxid=200),
+        AFTER,
+    ]
+    old, new = both(timeline, "2.5.1", "KAFKA-10706", brokers=(0, 1, 2, 3))
+    stuck, healed = replica(old, 0), replica(new, 0)
+    assert (stuck.fetcher, stuck.epoch_entries, stuck.log_end_offset) == (
+        "truncating", ((0, 0), (2, 1)), 1
+    )  # fmt: skip
+    assert [
+        (each.requested_epoch, each.answered_epoch, each.end_offset)
+        for each in old.rounds
+        if each.follower == 0
+    ] == [(0, 0, 1), (2, 1, 2)]
+    assert (healed.fetcher, healed.log_end_offset) == ("fetching", 2)
+    assert healed.batches == replica(new, 2).batches
+
+
+@pytest.mark.parametrize("release", ["2.7.2", "2.8.2", "3.9.1"])
+def test_truncation_follows_from_the_fetch_response_from_2_8(release):
+    timeline = [
+        *pair(release),
+        write("a", 0, acks=-1),
+        CutLink(source=0, target=1),
+        write("lost", 0),
+        state(1, 1, (1,)),
+        write("b", 1),
+        HealLink(source=0, target=1),
+        AFTER,
+    ]
+    prediction = predict(timeline)
+    last = prediction.rounds[-1]
+    assert (last.follower, last.requested_epoch, last.answered_epoch, last.end_offset) == (
+        0, 0, 0, 1
+    )  # fmt: skip
+    assert last.by_fetch == (release != "2.7.2")
+    assert replica(prediction, 0).batches == replica(prediction, 1).batches
