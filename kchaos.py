@@ -26,6 +26,7 @@ _PUBLIC = {
     "CutLink": "faults",
     "CutZooKeeper": "faults",
     "DisconnectNetwork": "faults",
+    "DockerCluster": "clusters.docker_driver.cluster",
     "ExpireSession": "faults",
     "FastBounce": "faults",
     "HoldRequests": "faults",

@@ -16,6 +16,9 @@ from clusters.java import java_home
 from clusters.maven import fetch, jars_of
 from clusters.releases import Release, release_of
 
+# What a Kafka is called that comes with a container image.
+IN_IMAGE = "image:"
+
 _KAFKA_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.\-]*?)\.jar")
 
 
@@ -24,12 +27,17 @@ class Distribution:
     """A Kafka that can be started.
 
     ``release`` is its version as its jar says it, ``class_path`` its jars, ``source`` where
-    they came from (``maven`` or the path that was given).
+    they came from (``maven``, the path that was given, or ``image:NAME``).
     """
 
     release: str
     class_path: tuple[Path, ...]
     source: str
+
+    @property
+    def image(self) -> str:
+        """The container image that brings it along, its Java too; empty for jars of our own."""
+        return self.source.removeprefix(IN_IMAGE) if self.source.startswith(IN_IMAGE) else ""
 
     @property
     def java_line(self) -> int:
@@ -44,6 +52,8 @@ def resolve(kafka: str, *, offline: bool = False) -> Distribution:
     nothing is fetched. A .tgz is unpacked into the cache once. Raises ReleaseError for an
     unknown release or a broken distribution, MachineError when it cannot be fetched.
     """
+    if kafka.startswith(IN_IMAGE):
+        raise ReleaseError(f"{kafka} is a container image: only --driver docker can start it")
     path = Path(kafka).expanduser()
     if os.sep in kafka or kafka.startswith(("~", ".")) or path.is_dir():
         if path.is_dir():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from clusters.api import Collectable, Killable, Pausable, Restartable, Wire
-from clusters.distribution import Distribution
+from clusters.distribution import Distribution, resolve
 from clusters.leftovers import record_process
 from clusters.ports import ReservedPort, reserve_port
 from clusters.processes import Process, spawn
@@ -53,6 +53,9 @@ class Ground(Protocol):
     def why_unlinked(self) -> str:
         """Why links cannot listen there, and what to do; empty where they can."""
 
+    def resolve(self, kafka: str, *, offline: bool) -> Distribution:
+        """Return the Kafka of that name; see ``clusters.distribution.resolve``."""
+
     def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
         """Prepare for these members (counted from 1) and broker ids; raise MachineError."""
 
@@ -77,6 +80,10 @@ class LocalGround:
 
     def __init__(self, work_directory: Path) -> None:
         self._work_directory = work_directory
+
+    def resolve(self, kafka: str, *, offline: bool) -> Distribution:
+        """Return the Kafka of that name."""
+        return resolve(kafka, offline=offline)
 
     def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
         """Nothing needs to be prepared."""

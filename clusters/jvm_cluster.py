@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from clusters.class_archive import ClassSharing
 from clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
-from clusters.distribution import Distribution, java_of, resolve
+from clusters.distribution import Distribution, java_of
 from clusters.errors import ClusterError, MachineError
 from clusters.ground import Ground, Site
 from clusters.jvm_broker import BrokerPlace, JvmBroker
@@ -57,7 +57,7 @@ class JvmCluster:
         self._jvm_flags = tuple(jvm_flags)
         self._side_by_side = side_by_side
         self._class_sharing = ClassSharing() if share_classes else None
-        self._distribution_of = cache(lambda kafka: resolve(kafka, offline=offline))
+        self._distribution_of = cache(lambda kafka: ground.resolve(kafka, offline=offline))
         self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
@@ -164,7 +164,7 @@ class JvmCluster:
 
     def _flags_of(self, distribution: Distribution, directory: Path) -> list[str]:
         flags = list(self._jvm_flags)
-        if self._class_sharing is not None:
+        if self._class_sharing is not None and not distribution.image:
             home = self._java_of(distribution)
             flags += self._class_sharing.flags(distribution, home, directory)
         return flags

@@ -5,6 +5,7 @@ The clusters come from kchaos's own pytest plugin; see `harness.pytest_plugin`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 ReleaseCluster = Callable[[str], "LocalCluster"]
 
 
+# Set by .ci/run, where a test run without Docker is none.
+_REQUIRED = "KCHAOS_REQUIRE_DOCKER"
 _WHY_NO_DOCKER = pytest.StashKey[str]()
 
 
@@ -27,7 +30,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     docker = [item for item in items if item.get_closest_marker("docker") is not None]
     if docker:
-        why = config.stash[_WHY_NO_DOCKER] = why_no_docker()
+        why = why_no_docker()
+        if why and os.environ.get(_REQUIRED):
+            raise pytest.UsageError(f"{_REQUIRED} is set, and Docker cannot be used: {why}")
+        config.stash[_WHY_NO_DOCKER] = why
         for item in docker:
             if why:
                 item.add_marker(pytest.mark.skip(reason=why))

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
 from clusters.cache import cache_directory
-from clusters.distribution import Distribution
+from clusters.distribution import IN_IMAGE, Distribution, resolve
 from clusters.docker_driver.container import Container
 from clusters.docker_driver.engine import CALL_TIMEOUT_S, connect, speaking
 from clusters.docker_driver.image import ensure_image
+from clusters.docker_driver.kafka_image import distribution_in
 from clusters.docker_driver.leftovers import remove_dead, remove_run
 from clusters.docker_driver.network import create_network, why_unbindable
 from clusters.docker_driver.options import DockerOptions
@@ -67,12 +68,25 @@ class DockerGround:
         self._starter = ThreadPoolExecutor(max_workers=_STARTS_AT_ONCE)
         self._starting: list[Future[None]] = []
 
+    def resolve(self, kafka: str, *, offline: bool) -> Distribution:
+        """Return the Kafka of that name; ``image:NAME`` is the one that an image brings along."""
+        if not kafka.startswith(IN_IMAGE):
+            return resolve(kafka, offline=offline)
+        image = kafka.removeprefix(IN_IMAGE)
+        ensure_image(self._connected(), image, offline=offline, say=self._say)
+        return distribution_in(self._connected(), image)
+
+    def _connected(self) -> APIClient:
+        if self._api is None:
+            self._api = connect()
+            atexit.register(self._close_at_exit)
+        return self._api
+
     def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
         """Make the network; remove what dead owners left, since it may hold what we need."""
         if len(brokers) > _MOST_BROKERS:
             raise MachineError(f"a network holds {_MOST_BROKERS} brokers, not {len(brokers)}")
-        api = self._api = connect()
-        atexit.register(self._close_at_exit)
+        api = self._connected()
         ensure_image(api, self._options.image, offline=self._offline, say=self._say)
         for line in remove_dead(api):
             self._say(line)
@@ -107,7 +121,7 @@ class DockerGround:
         """Start a new container in place of the site's former one.
 
         It sees its own folder, and read-only the Java, the jars and the class archives, all at
-        the paths that they have here.
+        the paths that they have here. An image with a Kafka of its own needs none of the latter.
         """
         api = self._engine()
         host_name = site.directory.name
@@ -117,12 +131,12 @@ class DockerGround:
             if former is not None:
                 api.remove_container(former, v=True, force=True)
             made = api.create_container(
-                image=self._options.image,
+                image=distribution.image or self._options.image,
                 name=f"{self.run}-{host_name}",
                 hostname=host_name,
                 # The shell only sends the output to the file, and is replaced by the JVM.
                 entrypoint=["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', str(console)],
-                command=list(command),
+                command=_with_own_java(command) if distribution.image else list(command),
                 working_dir=str(site.directory),
                 user=f"{os.getuid()}:{os.getgid()}",
                 labels=self._labels,
@@ -140,7 +154,9 @@ class DockerGround:
     ) -> dict[str, Any]:
         from docker.types import LogConfig, Mount
 
-        read_only = _without_nested([self._java_of(distribution), *_folders(distribution)])
+        read_only: list[Path] = []
+        if not distribution.image:
+            read_only = _without_nested([self._java_of(distribution), *_folders(distribution)])
         mounts = [Mount(str(p), str(p), type="bind", read_only=True) for p in read_only]
         mounts.append(Mount(str(site.directory), str(site.directory), type="bind"))
         memory = f"{memory_mib}m" if memory_mib is not None else None
@@ -233,6 +249,12 @@ class _NetworkWire:
 
     def reconnect(self) -> None:
         self._ground.reconnect(self._host_name)
+
+
+def _with_own_java(command: Sequence[str]) -> list[str]:
+    """Return the command line with the Java of the image, as JAVA_HOME or PATH names it there."""
+    java = 'exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" "$@"'
+    return ["/bin/sh", "-c", java, "java", *command[1:]]
 
 
 def _start(api: APIClient, container_id: str, name: str) -> None:

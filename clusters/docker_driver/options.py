@@ -19,7 +19,8 @@ class DockerOptions:
     """How containers are made.
 
     ``image`` is any image with glibc and a shell: its Kafka and Java, if it has any, are not
-    used. ``memory_mib`` and ``cpus`` limit each broker's container, None for no limit.
+    used. (A broker whose ``kafka`` is ``image:NAME`` runs in that image and uses both.)
+    ``memory_mib`` and ``cpus`` limit each broker's container, None for no limit.
     """
 
     image: str = DEFAULT_IMAGE
