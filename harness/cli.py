@@ -109,6 +109,7 @@ def reproduce(
     from clusters.releases import release_of
     from harness.catalogue import entry_named
     from harness.exits import UNKNOWN
+    from harness.judging import require_spark, spark_agrees
     from harness.reproduce import Played, reproduce
     from harness.runner import RunOptions
     from harness.show import result_lines
@@ -119,6 +120,9 @@ def reproduce(
         release_of(protocol)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     say = _sayer(quiet=as_json)
+    spark = spark and not as_json
+    if spark:
+        require_spark(offline=offline)
 
     def done(one: Played) -> None:
         if as_json:
@@ -138,10 +142,15 @@ def reproduce(
         done=done,
     )
     code = exit_code_for([one.results for one in played])
-    if not as_json:
-        agreed = _spark_over([one.run.path for one in played], offline, spark, say)
-        _print_table(entry.name, played)
-        code = code if agreed else max(code, UNKNOWN)
+    if as_json:
+        return code
+    try:
+        if spark:
+            say(f"Spark judges the {len(played)} runs together")
+            agreed = spark_agrees([one.run.path for one in played], offline=offline, say=say)
+            code = code if agreed else max(code, UNKNOWN)
+    finally:
+        _print_table(played)
     return code
 
 
@@ -161,7 +170,8 @@ def replay(run: Path, as_json: bool, runs_dir: Path, driver: str, offline: bool)
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
-    one = judged(play(scenario, options=options, say=_sayer(quiet=as_json)))
+    say = _sayer(quiet=as_json)
+    one = judged(play(scenario, options=options, say=say), say)
     lines = [json.dumps(line_of(one.results))] if as_json else result_lines(one.results)
     click.echo("\n".join(lines))
     return exit_code_for([one.results])
@@ -250,17 +260,17 @@ def compose(kafka: str, offline: bool) -> None:
 def versions(fetch: bool) -> None:
     """Show the Kafka releases that kchaos knows, and which are in the cache."""
     from clusters.distribution import resolve
-    from clusters.errors import ClusterError
+    from clusters.errors import MachineError
     from clusters.releases import KNOWN_RELEASES
 
     for release in KNOWN_RELEASES:
         try:
             jars = len(resolve(release, offline=not fetch).class_path)
             click.echo(f"{release:10} in the cache, {jars} jars")
-        except ClusterError as error:
+        except MachineError:
             if fetch:
                 raise
-            click.echo(f"{release:10} not fetched yet" if "offline" in str(error) else str(error))
+            click.echo(f"{release:10} not fetched yet")
 
 
 @cli.command()
@@ -331,7 +341,14 @@ def measure(
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the exit code and never raises."""
-    from harness.exits import INTERNAL, INTERRUPTED, USAGE, exit_code_of, machine_error_in
+    from harness.exits import (
+        AS_EXPECTED,
+        INTERNAL,
+        INTERRUPTED,
+        USAGE,
+        exit_code_of,
+        machine_error_in,
+    )
 
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -342,6 +359,9 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return USAGE
+    except SystemExit:
+        # click's own way out when whoever read our output has gone, as `head` does.
+        return AS_EXPECTED
     except BaseException as error:  # noqa: BLE001 - every error becomes an exit code here
         code = exit_code_of(error)
         if code == INTERRUPTED:
@@ -380,17 +400,7 @@ def _sayer(quiet: bool) -> Callable[[str], None]:
     return say
 
 
-def _spark_over(paths: list[Path], offline: bool, wanted: bool, say: Callable[[str], None]) -> bool:
-    """Runs the Spark job, unless it is not wanted; returns whether it agrees with plain Python."""
-    from harness.judging import spark_agrees
-
-    if not wanted:
-        return True
-    say(f"Spark judges the {len(paths)} runs together")
-    return spark_agrees(paths, offline=offline, say=say)
-
-
-def _print_table(name: str, played: list[Any]) -> None:
+def _print_table(played: list[Any]) -> None:
     from harness.show import table_text
 
     click.echo(table_text([one.results for one in played]))

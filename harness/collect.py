@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from checkers.model import events
+from checkers.run_directory import RunDirectory
 from checkers.segments.directory import partition_directories
-from clusters.api import Broker
+from clusters.api import Broker, Cluster
 from clusters.waiting import await_until
 from harness.errors import ScenarioError
 from harness.play import Play
@@ -58,25 +59,36 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
     play.action(events.Snapshot(label=label), play.last_zxid())
 
 
-def collect_zookeeper(play: Play) -> None:
+def collect_zookeeper(run: RunDirectory, work_directory: Path) -> None:
     """Copies each member's transaction logs without the zeros that they are preallocated with."""
-    for member in sorted(play.cluster.work_directory.glob("zookeeper-*")):
+    for member in sorted(work_directory.glob("zookeeper-*")):
         number = member.name.rpartition("-")[2]
         for log in sorted((member / "data").glob("version-2/log.*")):
-            target = play.run.path / "zookeeper" / f"member-{number}" / log.name
+            target = run.path / "zookeeper" / f"member-{number}" / log.name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(log.read_bytes().rstrip(b"\0"))
 
 
-def collect_brokers(play: Play) -> None:
+def collect_logs(run: RunDirectory, work_directory: Path) -> None:
+    """Copies what is known of a cluster that never came up: configurations and log lines."""
+    for member in sorted(work_directory.glob("*-*")):
+        kind, _, number = member.name.partition("-")
+        if kind in ("broker", "zookeeper"):
+            folder = "brokers" if kind == "broker" else "zookeeper/logs"
+            _copy_texts(member, run.path / folder / number)
+
+
+def collect_brokers(run: RunDirectory, cluster: Cluster) -> None:
     """Copies each broker's configuration and log lines."""
-    for broker in play.cluster.brokers.values():
-        target = play.run.path / "brokers" / str(broker.id)
-        target.mkdir(parents=True, exist_ok=True)
-        folder = broker.server_log.parent
-        for name in ("server.properties", "server.log", "console.log"):
-            if (folder / name).is_file():
-                shutil.copyfile(folder / name, target / name)
+    for broker in cluster.brokers.values():
+        _copy_texts(broker.server_log.parent, run.path / "brokers" / str(broker.id))
+
+
+def _copy_texts(folder: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("server.properties", "zoo.cfg", "server.log", "console.log"):
+        if (folder / name).is_file():
+            shutil.copyfile(folder / name, target / name)
 
 
 def _states(play: Play) -> dict[str, Any]:

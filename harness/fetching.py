@@ -1,9 +1,11 @@
 """Java and Kafka for a scenario, before anything starts: that may take long, so it is told."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from clusters.distribution import Distribution, java_of, resolve
 from clusters.errors import ClusterError
+from clusters.releases import release_of
 
 
 def fetch(kafka: str, *, offline: bool, say: Callable[[str], None]) -> Distribution:
@@ -18,7 +20,9 @@ def fetch(kafka: str, *, offline: bool, say: Callable[[str], None]) -> Distribut
     except ClusterError:
         if offline:
             raise
-    say(f"fetching Kafka {kafka} and a Java for it; this is done once")
+    if not Path(kafka).exists():
+        release_of(kafka)  # refuses what does not exist before anything is said to be fetched
+        say(f"fetching Kafka {kafka} and a Java for it; this is done once")
     return _ready(kafka, offline=False)
 
 

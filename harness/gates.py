@@ -4,9 +4,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from checkers.model import events
 from checkers.model.events import TopicPartition
 from checkers.segments.directory import PartitionContents, read_partition
-from clusters.client import Produced
+from clusters.client import NoAnswer, NotSent, Produced
 from clusters.interrupts import check_interrupt
 from clusters.links import ApiKey, LinkRecord
 from clusters.waiting import await_until
@@ -41,7 +42,7 @@ def await_state(
         waiting_for=f"{about.topic}-{about.partition} to have {' and '.join(wanted)}",
         last_seen=lambda: seen[0],
         remedy="see the controller's lines in brokers/N/server.log",
-        abort=_no_exit(play),
+        abort=no_exit(play),
     )
     play.observed("state", topic=about.topic, partition=about.partition, state=state)
     return state
@@ -69,7 +70,7 @@ def await_log_end(
         waiting_for=f"{about.topic}-{about.partition} to end at {log_end_offset} on {brokers}",
         last_seen=lambda: f"log end offsets on disk {seen}",
         remedy="see the fetchers' lines in brokers/N/server.log",
-        abort=_no_exit(play),
+        abort=no_exit(play),
     )
     play.observed("log-end", topic=about.topic, partition=about.partition, ends=dict(seen))
 
@@ -82,7 +83,10 @@ def await_high_watermark(
     *,
     timeout_s: float,
 ) -> None:
-    """Returns once each broker has checkpointed exactly this high watermark."""
+    """Returns once each broker has checkpointed exactly this high watermark.
+
+    The model is told: from here on older values are out of the question.
+    """
     seen: dict[int, int | None] = {}
 
     def holds() -> bool:
@@ -99,8 +103,17 @@ def await_high_watermark(
         last_seen=lambda: f"checkpointed {seen}",
         remedy="followers learn it with their next fetch; the file is written every "
         "replica.high.watermark.checkpoint.interval.ms",
-        abort=_no_exit(play),
+        abort=no_exit(play),
     )
+    zxid = play.last_zxid()
+    for broker in brokers:
+        seen_now = events.HighWatermarkObserved(
+            broker=broker,
+            topic=about.topic,
+            partition=about.partition,
+            high_watermark=high_watermark,
+        )
+        play.action(seen_now, zxid)
     play.observed("high-watermark", topic=about.topic, partition=about.partition, seen=dict(seen))
 
 
@@ -114,9 +127,12 @@ def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | 
         waiting_for=f"an answer to produce {operation}",
         last_seen=lambda: "none",
         remedy="acks=all waits for every in-sync replica; is one of them cut off or paused?",
-        abort=_no_exit(play),
+        abort=no_exit(play),
     )
-    return play.answers[operation]
+    answer = play.answers[operation]
+    if isinstance(answer, Exception) and not isinstance(answer, NoAnswer | NotSent):
+        raise answer
+    return answer
 
 
 def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
@@ -128,7 +144,7 @@ def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
         waiting_for=f"{count} messages to be held by {name}",
         last_seen=lambda: [record.describe() for record in hold.held],
         remedy="the rule's source, target, partition or offset may match nothing: see links.jsonl",
-        abort=_no_exit(play),
+        abort=no_exit(play),
     )
     play.observed("held", name=name, messages=[record.describe() for record in hold.held])
 
@@ -144,20 +160,8 @@ def await_delivered(
     """
     if play.cluster.links is None:
         return
-    asked: set[tuple[int, int]] = set()
+    is_answer = _delivery(about, broker, state)
     wanted = (state["leader"], state["leader_epoch"])
-
-    def is_answer(record: LinkRecord) -> bool:
-        if record.api_key != ApiKey.LEADER_AND_ISR or record.target != broker:
-            return False
-        exchange = (record.connection, record.correlation_id)
-        if record.direction == "response":
-            return exchange in asked and record.fate in _GONE_ON
-        named = record.partition(*about) or {}
-        if (named.get("leader"), named.get("leader_epoch")) == wanted:
-            asked.add(exchange)
-        return False
-
     links_of(play.cluster).await_record(
         is_answer,
         timeout_s=timeout_s,
@@ -167,6 +171,62 @@ def await_delivered(
         abort=check_interrupt,
     )
     play.observed("delivered", broker=broker, state=dict(state))
+
+
+def is_delivered(play: Play, about: TopicPartition, broker: int, state: Mapping[str, Any]) -> bool:
+    """Whether what `await_delivered` awaits has happened already; True without links."""
+    if play.cluster.links is None:
+        return True
+    is_answer = _delivery(about, broker, state)
+    records = links_of(play.cluster).log(play.links_started.get(broker, 0))
+    return any(is_answer(record) for record in records)
+
+
+def _delivery(
+    about: TopicPartition, broker: int, state: Mapping[str, Any]
+) -> Callable[[LinkRecord], bool]:
+    """Recognises, among records in order, the broker's good answer to this very state."""
+    asked: set[tuple[int, int]] = set()
+    wanted = (state["leader"], state["leader_epoch"])
+
+    def is_answer(record: LinkRecord) -> bool:
+        if record.api_key != ApiKey.LEADER_AND_ISR or record.target != broker:
+            return False
+        exchange = (record.connection, record.correlation_id)
+        if record.direction == "response":
+            return exchange in asked and record.fate in _GONE_ON and _is_accepted(record, about)
+        named = record.partition(*about) or {}
+        if (named.get("leader"), named.get("leader_epoch")) == wanted:
+            asked.add(exchange)
+        return False
+
+    return is_answer
+
+
+def _is_accepted(record: LinkRecord, about: TopicPartition) -> bool:
+    """Whether an answer to LeaderAndIsr has no error, as a stale one would have."""
+    codes = [
+        (record.detail or {}).get("error_code"),
+        (record.partition(*about) or {}).get("error_code"),
+    ]
+    return not any(codes)
+
+
+def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> None:
+    """Returns once a fetcher's request from one broker to another was kept back by a cut."""
+    wanted = (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    links_of(play.cluster).await_record(
+        lambda record: (
+            record.api_key in wanted
+            and record.direction == "request"
+            and (record.source, record.target) == (source, target)
+            and record.fate == "cut"
+        ),
+        timeout_s=timeout_s,
+        waiting_for=f"a fetcher's request from broker {source} to {target} to be cut off",
+        since=0,
+        abort=check_interrupt,
+    )
 
 
 def await_fetching(
@@ -183,6 +243,7 @@ def await_fetching(
         lambda record: (
             record.api_key == ApiKey.FETCH
             and record.direction == "request"
+            and record.fate in _GONE_ON
             and (record.source, record.target) == (follower, leader)
             and record.partition(*about) is not None
         ),
@@ -227,7 +288,7 @@ def last_offset(play: Play, broker: int, about: TopicPartition) -> int:
     return found.batches[-1].last_offset if found is not None and found.batches else -1
 
 
-def _no_exit(play: Play) -> Callable[[], None]:
+def no_exit(play: Play) -> Callable[[], None]:
     """A check that no running broker has ended by itself."""
     running = [broker for broker in play.cluster.brokers.values() if broker.is_running]
 

@@ -1,15 +1,21 @@
 """Judging run directories that exist: one by one in plain Python, or all of them with Spark."""
 
+import importlib.util
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from checkers.errors import CheckError
 from checkers.judge import judge, results_line, write_judgement
 from checkers.run_directory import RunDirectory
-from harness.errors import UsageError
+from clusters.errors import MachineError
+from clusters.java import spark_java_home
+from harness.errors import HarnessError, UsageError
 from harness.report import write_report
+from harness.show import result_lines
 
+_MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
 _LINE = (
     "entry",
     "case",
@@ -27,6 +33,8 @@ _LINE = (
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
     """The run directories among the paths and directly inside them, by name, each once.
+
+    A directory with any of a run's files counts, also if it is torn.
 
     Raises:
         UsageError: A path is no run directory and holds none.
@@ -59,21 +67,38 @@ def judge_paths(
 
     Raises:
         UsageError: A path is no run directory and holds none.
-        RunDirectoryError: A run was written by a newer kchaos.
+        RunDirectoryError: There is one run only, and it cannot be opened.
     """
     runs = find_runs(paths)
-    for run in runs:
-        RunDirectory.open(run)
     if spark:
         return _with_spark(runs, master=master, output=output, offline=offline, say=say)
-    lines = []
-    for run in runs:
+    if len(runs) == 1:
+        RunDirectory.open(runs[0])
+    return [_line_of(run, say) for run in runs]
+
+
+def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Judges one run in plain Python; among others, one that is no run is an unknown line."""
+    try:
         directory = RunDirectory.open(run)
         results = judge(directory)
         write_judgement(directory, results)
-        write_report(directory)
-        lines.append(results_line(results))
-    return lines
+    except CheckError as error:
+        unknown: dict[str, Any] = dict.fromkeys(_LINE)
+        say(f"{run} cannot be judged: {error}")
+        return unknown | {"expected": False, "findings": [], "run": str(run)}
+    for line in result_lines(results):
+        say(line)
+    write_report_or_say(directory, say)
+    return results_line(results)
+
+
+def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> None:
+    """Writes the report; damaged evidence may keep it from being drawn, but no verdict from it."""
+    try:
+        write_report(run)
+    except (CheckError, HarnessError, KeyError, TypeError, ValueError) as error:
+        say(f"no report of {run.path}: {error!r}")
 
 
 def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], None]) -> bool:
@@ -92,6 +117,21 @@ def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], No
     return agreed == len(paths)
 
 
+def require_spark(*, offline: bool) -> Path:
+    """Makes sure that Spark can start; returns its JAVA_HOME.
+
+    Raises:
+        MachineError: pyspark or what it needs is not installed, or there is no Java for it.
+    """
+    for name in ("pyspark", "pyarrow", "pandas"):
+        if importlib.util.find_spec(name) is None:
+            raise MachineError(
+                f"Spark is not installed ({name} is missing): pip install 'kchaos[spark]', or "
+                "give --no-spark to judge in plain Python"
+            )
+    return spark_java_home(offline=offline)
+
+
 def _kinds(findings: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """What identifies a finding in both forms, whatever the order."""
     names = ("kind", "first_offset", "last_offset")
@@ -104,7 +144,7 @@ def _newest_judgement(run: Path) -> dict[str, Any]:
 
 
 def _is_run(path: Path) -> bool:
-    return (path / "run.json").is_file()
+    return any((path / name).is_file() for name in _MARKS)
 
 
 def _children(path: Path) -> Iterator[Path]:
@@ -120,20 +160,14 @@ def _with_spark(
     offline: bool,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    from clusters.errors import MachineError
-    from clusters.java import spark_java_home
+    java_home = require_spark(offline=offline)
+    from checkers.spark import judge_runs
 
-    try:
-        from checkers.spark import judge_runs
-
-        java_home = spark_java_home(offline=offline)
-        judgement = judge_runs(runs, output=output, master=master, java_home=java_home)
-    except ModuleNotFoundError as error:
-        raise MachineError(
-            f"Spark is not installed ({error.name} is missing): pip install 'kchaos[spark]', "
-            "or give --no-spark to judge in plain Python"
-        ) from error
+    judgement = judge_runs(runs, output=output, master=master, java_home=java_home)
     say(f"batches, findings and results as Parquet: {judgement.output}")
+    for one in judgement.results:
+        if one.unknown or one.reason:
+            say(f"{one.run}: {one.unknown or one.reason}")
     return [line_of_spark(one.results, one) for one in judgement.results]
 
 

@@ -50,7 +50,8 @@ def measure(
     say(f"{sum(done.values())} runs in {file}, {len(todo)} to play")
     for number, (entry, case, release) in enumerate(todo, start=1):
         say(f"== {number} of {len(todo)}: {entry.name} {case} on {release}")
-        one = judged(play(scenario_of(entry, case, release), options=options, say=_quiet))
+        run = play(scenario_of(entry, case, release), options=options, say=_quiet)
+        one = judged(run, say)
         line = line_of(one.results)
         append_line(file, line)
         answer = "as expected" if line["expected"] else f"NOT as expected: {json.dumps(line)}"

@@ -5,7 +5,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
 _NOTHING_APPENDED = (NOT_LEADER, UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE)
 _INDEFINITE = (7, 20)  # REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND: the record is there
+_PAUSE_S = 0.01
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
@@ -187,31 +188,59 @@ class Play:
 
     # -- clients ----------------------------------------------------------------------------
 
-    def start_produce(self, action: events.Produce, *, timeout_s: float) -> None:
-        """Sends one ProduceRequest from a thread of its own; `answers` gets what came back."""
-        zxid = self.last_zxid()
-        detail = {
+    def start_produce(
+        self, action: events.Produce, *, timeout_s: float, is_probe: bool = False
+    ) -> None:
+        """Sends one ProduceRequest from a thread of its own; `answers` gets what came back.
+
+        Args:
+            is_probe: Written down: a probe's acknowledgement says nothing about the scenario.
+        """
+        self.action(action, self.last_zxid())
+        detail: dict[str, Any] = {
             "function": "produce",
             "broker": action.broker,
             "topic": action.topic,
             "partition": action.partition,
             "acks": action.acks,
+            "probe": is_probe,
         }
         self.history(action.operation, "invoke", **detail, records=list(action.records))
-        thread = threading.Thread(
-            target=self._produce, args=(action, zxid, detail, timeout_s), daemon=True
-        )
+
+        def send() -> None:
+            try:
+                answer = self._produced(action, timeout_s)
+                self._write_answer(action, answer, detail)
+            except Exception as error:  # noqa: BLE001 - raised at the gate that awaits the answer
+                answer = error
+            self.answers[action.operation] = answer
+
+        thread = threading.Thread(target=send, name=f"produce {action.operation}", daemon=True)
         self.pending[action.operation] = thread
         thread.start()
 
-    def _produce(
-        self, action: events.Produce, zxid: int, detail: dict[str, Any], timeout_s: float
-    ) -> None:
+    def join_clients(self, timeout_s: float = 10.0) -> None:
+        """Returns once no client writes to the history any more; brokers must be gone.
+
+        Raises:
+            ScenarioError: One still does.
+        """
+        for operation, thread in self.pending.items():
+            thread.join(timeout_s)
+            if thread.is_alive():
+                raise ScenarioError(f"produce {operation} does not end, though no broker runs")
+
+    def _produced(self, action: events.Produce, timeout_s: float) -> Produced | Exception:
+        """The broker's answer; a refusal that appended nothing is asked again until the time is up.
+
+        A broker that leads answers so until it has handled UpdateMetadata. If the partition's state
+        changes meanwhile, nobody can say before which decision the records were appended, and the
+        answer is a ScenarioError.
+        """
         broker = self.cluster.brokers[action.broker]
         deadline = time.monotonic() + timeout_s
-        self.action(action, zxid)
+        before = self.state(action.topic, action.partition)
         while True:
-            answer: Produced | Exception
             try:
                 answer = produce(
                     broker.client_address,
@@ -225,34 +254,31 @@ class Play:
                     timeout_s=timeout_s,
                 )
             except (NoAnswer, NotSent) as error:
-                answer = error
-            refused = isinstance(answer, Produced) and answer.error_code in _NOTHING_APPENDED
-            if not refused or time.monotonic() > deadline:
-                break
-            # The broker has not handled its LeaderAndIsr yet: nothing was appended, ask again.
-            time.sleep(0.01)
-        self.answers[action.operation] = answer
-        self._write_answer(action, answer, detail)
+                return error
+            if answer.error_code not in _NOTHING_APPENDED or time.monotonic() > deadline:
+                return answer
+            time.sleep(_PAUSE_S)
+            now = self.state(action.topic, action.partition)
+            if before is None or now is None or _term(now) != _term(before):
+                return ScenarioError(
+                    f"{action.topic}-{action.partition} went from {before} to {now} while broker "
+                    f"{action.broker} refused produce {action.operation}"
+                )
 
     def _write_answer(
         self, action: events.Produce, answer: Produced | Exception, detail: dict[str, Any]
     ) -> None:
-        if isinstance(answer, NotSent):
-            self.history(action.operation, "fail", **detail, error=str(answer))
-        elif isinstance(answer, Exception):
-            self.history(action.operation, "info", **detail, error=str(answer))
-        elif answer.error_code:
+        more: dict[str, Any]
+        if isinstance(answer, Produced) and answer.error_code == 0:
+            kind, more = "ok", {"base_offset": answer.base_offset, "promised": action.acks == -1}
+        elif isinstance(answer, Produced):
             kind = "info" if answer.error_code in _INDEFINITE else "fail"
             name = for_code(answer.error_code).message
-            self.history(action.operation, kind, **detail, error=name, error_code=answer.error_code)
+            more = {"error": name, "error_code": answer.error_code}
         else:
-            self.history(
-                action.operation,
-                "ok",
-                **detail,
-                base_offset=answer.base_offset,
-                promised=action.acks == -1,
-            )
+            kind = "fail" if isinstance(answer, NotSent | ScenarioError) else "info"
+            more = {"error": str(answer)}
+        self.history(action.operation, kind, **detail, **more)
 
     # -- what is seen -----------------------------------------------------------------------
 
@@ -299,3 +325,7 @@ class Play:
     def partition_directory(self, broker: int, topic: str, partition: int) -> Path:
         """Where this broker keeps this partition."""
         return self.cluster.brokers[broker].log_directory / f"{topic}-{partition}"
+
+
+def _term(state: Mapping[str, Any]) -> tuple[Any, Any]:
+    return state["leader"], state["leader_epoch"]

@@ -8,6 +8,7 @@ from checkers.judge import Results, judge, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.catalogue import Entry, scenario_of
 from harness.fetching import fetch
+from harness.judging import write_report_or_say
 from harness.runner import RunOptions, play
 
 
@@ -49,17 +50,15 @@ def reproduce(
                 title = entry.cases[case]
                 say(f"== {entry.name} {case or ''} on {Path(kafka).name}{count}: {title}")
                 run = play(scenario, options=options, say=say)
-                one = judged(run)
+                one = judged(run, say)
                 played.append(one)
                 done(one)
     return played
 
 
-def judged(run: RunDirectory) -> Played:
+def judged(run: RunDirectory, say: Callable[[str], None]) -> Played:
     """Judges a run in plain Python, and writes the judgement and its report."""
-    from harness.report import write_report
-
     results = judge(run)
     write_judgement(run, results)
-    write_report(run)
+    write_report_or_say(run, say)
     return Played(run=run, results=results)

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,12 +18,12 @@ from checkers.model.events import TopicPartition
 from checkers.run_directory import RunDirectory
 from clusters.api import Cluster
 from clusters.drivers import make_cluster
-from clusters.errors import AwaitTimeout, ClusterError
+from clusters.errors import AwaitTimeout, BrokerExited, ClusterError
 from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import new_work_directory
 from clusters.spec import ClusterSpec
 from faults.errors import FaultError
-from harness.collect import collect_brokers, collect_zookeeper, take_snapshot
+from harness.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
 from harness.errors import HarnessError
 from harness.fetching import fetch
 from harness.play import Play
@@ -61,25 +61,51 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
     A gate that times out, a broker that dies or a fault without effect ends the scenario: the
     evidence so far is collected and sealed, and `outcome.json` says why the run is unknown.
 
+    So does a cluster that never comes up; then the evidence is what its processes logged.
+
     Raises:
         ReleaseError, MachineError: The cluster cannot be had at all; no run was made.
         RunDirectoryError: The run directory cannot be written.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
-    for kafka in dict.fromkeys(broker.kafka for broker in scenario.cluster.brokers):
-        fetch(kafka, offline=options.offline, say=say)
+    kafkas = dict.fromkeys(broker.kafka for broker in scenario.cluster.brokers)
+    found = {kafka: fetch(kafka, offline=options.offline, say=say).release for kafka in kafkas}
     started = time.time()
     work = new_work_directory(_slug(scenario))
     try:
-        with (
-            interrupts_at_gates(),
-            _cluster(scenario.cluster, work, options, say) as cluster,
-        ):
+        with interrupts_at_gates(), contextlib.ExitStack() as stack:
+            try:
+                cluster = stack.enter_context(_cluster(scenario.cluster, work, options, say))
+            except (BrokerExited, AwaitTimeout) as error:
+                return _never_came_up(scenario, options, found, work, started, error)
             now = begin(scenario, cluster, options=options, started=started, say=say)
             failure = _perform_all(scenario, now)
             return finish(now, started=started, failure=failure)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _never_came_up(
+    scenario: Scenario,
+    options: RunOptions,
+    found: Mapping[str, str],
+    work: Path,
+    started: float,
+    error: Exception,
+) -> RunDirectory:
+    """The sealed run of a cluster that did not start: unknown, with every log there is."""
+    releases = {
+        broker.id: (found[broker.kafka], broker.protocol or found[broker.kafka])
+        for broker in scenario.cluster.brokers
+    }
+    run = _new_run(scenario, options, releases, started)
+    collect_zookeeper(run, work)
+    collect_logs(run, work)
+    seconds = round(time.time() - started, 3)
+    reason = f"the cluster never came up: {error}"
+    run.write("outcome.json", {"finished": False, "unknown": reason, "seconds": seconds})
+    run.seal()
+    return run
 
 
 def begin(
@@ -95,7 +121,8 @@ def begin(
     Args:
         started: When the cluster's start began, in seconds since the epoch.
     """
-    run = _new_run(scenario, options, cluster, started)
+    releases = {one.id: (one.release, one.protocol) for one in cluster.brokers.values()}
+    run = _new_run(scenario, options, releases, started)
     now = Play(cluster=cluster, run=run, say=say)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
@@ -119,9 +146,10 @@ def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirect
         failure: What ended the steps early, one of `PLANNED`; the run is unknown then.
     """
     outcome = _come_to_rest(now, failure)
-    collect_zookeeper(now)
+    collect_zookeeper(now.run, now.cluster.work_directory)
     now.cluster.stop()
-    collect_brokers(now)
+    now.join_clients()
+    collect_brokers(now.run, now.cluster)
     now.run.write("outcome.json", outcome | {"seconds": round(time.time() - started, 3)})
     now.run.seal()
     return now.run
@@ -140,8 +168,12 @@ def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
             perform(now, index, step)
     except PLANNED as error:
         return error
-    except BaseException:
-        now.heal_all()
+    except BaseException as error:
+        try:
+            now.heal_all()
+        except ExceptionGroup as problems:
+            # What interrupted the steps is what the caller must hear of first.
+            error.add_note(f"{problems}: {[str(one) for one in problems.exceptions]}")
         raise
     return None
 
@@ -171,8 +203,10 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
         outcome["unknown"] = f"step {now.step}: {error}"
         outcome["traceback"] = traceback.format_exc()
         now.observed("unknown", reason=str(error))
-        with contextlib.suppress(AwaitTimeout, HarnessError):
+        try:
             take_snapshot(now, FINAL, is_final=True)
+        except PLANNED as problem:
+            now.observed("no-final-snapshot", reason=str(problem))
     return outcome
 
 
@@ -196,8 +230,12 @@ def _record_links(now: Play) -> None:
 
 
 def _new_run(
-    scenario: Scenario, options: RunOptions, cluster: Cluster, started: float
+    scenario: Scenario,
+    options: RunOptions,
+    releases: Mapping[int, tuple[str, str]],
+    started: float,
 ) -> RunDirectory:
+    """A run directory with what is known beforehand; `releases` are release and protocol by id."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     path = options.runs_directory / f"{_slug(scenario)}-{stamp}-{os.urandom(2).hex()}"
     run = RunDirectory.create(
@@ -205,7 +243,7 @@ def _new_run(
         run={
             "entry": scenario.entry,
             "case": scenario.case,
-            "release": cluster.brokers[min(cluster.brokers)].release,
+            "release": releases[min(releases)][0],
             "driver": options.driver,
             "seed": scenario.seed,
             "kchaos": version("kchaos"),
@@ -214,10 +252,9 @@ def _new_run(
             "command": shlex.join(options.command or sys.argv),
             "replay": f"kchaos replay {shlex.quote(str(path))}",
             "started_at": started,
-            "probe_topics": [],
             "brokers": {
-                str(broker.id): {"release": broker.release, "protocol": broker.protocol}
-                for broker in cluster.brokers.values()
+                str(broker): {"release": release, "protocol": protocol}
+                for broker, (release, protocol) in releases.items()
             },
         },
         scenario=scenario.to_json(),

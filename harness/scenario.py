@@ -1,5 +1,6 @@
 """A scenario: a cluster, steps and an expectation, as data that can be saved and played again."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,8 +9,9 @@ from typing import Any
 
 from clusters.errors import ReleaseError
 from clusters.spec import ClusterSpec
+from faults import FAULTS
 from harness.errors import ScenarioError
-from harness.steps import Step, step_from_json, step_to_json
+from harness.steps import STEPS, Inject, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +87,39 @@ def read_scenario(file: Path) -> Scenario:
         return Scenario.from_json(data)
     except ScenarioError as error:
         raise ScenarioError(f"{file}: {error}") from error
+
+
+def step_to_json(step: Step) -> dict[str, Any]:
+    """The step as plain JSON values."""
+    fields = {f.name: getattr(step, f.name) for f in dataclasses.fields(step)}  # type: ignore[arg-type]
+    if isinstance(step, Inject):
+        fault = step.fault
+        fields["fault"] = {"fault": type(fault).__name__} | dataclasses.asdict(fault)  # type: ignore[call-overload]
+    return {"step": type(step).__name__} | fields
+
+
+def step_from_json(data: Mapping[str, Any]) -> Step:
+    """The step that `step_to_json` wrote.
+
+    Raises:
+        ScenarioError: No such step or fault, or fields that it does not have.
+    """
+    arguments = {key: _frozen(value) for key, value in data.items() if key != "step"}
+    if "fault" in arguments:
+        wanted = dict(data["fault"])
+        arguments["fault"] = _made(FAULTS, wanted.pop("fault", None), wanted)
+    step: Step = _made(STEPS, data.get("step"), arguments)
+    return step
+
+
+def _made(table: Mapping[str, type[Any]], name: Any, arguments: Mapping[str, Any]) -> Any:
+    if name not in table:
+        raise ScenarioError(f"nothing is named {name!r}; known: {', '.join(table)}")
+    try:
+        return table[name](**{key: _frozen(value) for key, value in arguments.items()})
+    except TypeError as error:
+        raise ScenarioError(f"{name} cannot be made of {dict(arguments)}: {error}") from error
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

@@ -11,6 +11,7 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
            one, acknowledged the probe.
 """
 
+import json
 import re
 import time
 from dataclasses import asdict, dataclass, field
@@ -22,6 +23,7 @@ from checkers.segments.batch import Batch
 from clusters.client import Produced
 from clusters.errors import AwaitTimeout
 from clusters.waiting import await_until
+from faults.observation import controller
 from harness import gates
 from harness.play import Play
 
@@ -31,8 +33,11 @@ _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
 # What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
 # the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
-_THREAD = re.compile(r"ReplicaFetcher.*(?P<said>\bStarting\b|Error due to)")
-_PARTITION = r"(?P<said>Added fetcher .*\b{name}\b|artition {name} .*marked as failed)"
+# The thread's name ends in the leader's id up to 1.0 and has it as leaderId from 1.1 on.
+_THREAD = (
+    r"ReplicaFetcher(Thread-\d+-{leader}\b| .*leaderId={leader}\b).*(\bStarting\b|Error due to)"
+)
+_PARTITION = r"Added fetcher .*\b{name}\b|artition {name} .*marked as failed"
 
 
 @dataclass(slots=True)
@@ -148,10 +153,18 @@ def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str
         timeout_s=10 * settled.bound_s,
         waiting_for=f"{about.topic}-{about.partition} to come to rest",
         last_seen=lambda: seen,
+        abort=gates.no_exit(play),
     )
+    for broker in replicas:
+        if broker not in seen["live"]:
+            settled.worsen("failed")
+            code = play.cluster.brokers[broker].exit_code
+            detail = f"its process ended by itself with exit code {code}"
+            settled.add("replication-stopped", about, broker, detail)
     if seen["leader"] not in seen["live"]:
         settled.worsen("stalled")
-        settled.add("offline-partition", about, -1, f"leader {seen['leader']} for {BOUND_S:g} s")
+        detail = f"leader {seen['leader']} for {settled.bound_s:g} s, {_controller_works(play)}"
+        settled.add("offline-partition", about, -1, detail)
     for broker in seen["live"]:
         if broker not in seen["isr"] and str(broker) not in seen["failed"]:
             settled.worsen("stalled")
@@ -160,15 +173,32 @@ def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str
     return seen
 
 
+def _controller_works(play: Play) -> str:
+    """Proves that a partition without a leader is not the fault of a dead controller.
+
+    Raises:
+        AwaitTimeout: The controller made no leader for a new topic: nobody can say what is wrong.
+    """
+    broker = controller(play.cluster)
+    live = [one.id for one in play.cluster.brokers.values() if one.is_running]
+    topic = f"__settle-probe-{time.monotonic_ns()}"
+    partitions = json.dumps({"version": 1, "partitions": {"0": live[:1]}})
+    play.cluster.zookeeper().create(f"/brokers/topics/{topic}", partitions.encode())
+    gates.await_state(play, TopicPartition(topic, 0), leader=live[0], timeout_s=BOUND_S)
+    return f"while controller {broker} gave a new topic its leader at once"
+
+
 def _look(play: Play, about: TopicPartition, replicas: list[int]) -> dict[str, Any]:
     state = play.state(*about) or {"leader": -1, "leader_epoch": -1, "isr": []}
     live = [broker for broker in replicas if play.cluster.brokers[broker].is_running]
     failed = {}
     for broker in live:
-        if broker != state["leader"] and broker not in state["isr"]:
-            line = fetcher_failure(play, broker, about)
-            if line:
-                failed[str(broker)] = line
+        if broker == state["leader"] or broker in state["isr"]:
+            continue
+        line = fetcher_failure(play, broker, state["leader"], about)
+        # A fenced fetcher says the same until it hears of the present leader epoch.
+        if line and gates.is_delivered(play, about, broker, state):
+            failed[str(broker)] = line
     return {
         "leader": state["leader"],
         "leader_epoch": state["leader_epoch"],
@@ -178,11 +208,12 @@ def _look(play: Play, about: TopicPartition, replicas: list[int]) -> dict[str, A
     }
 
 
-def fetcher_failure(play: Play, broker: int, about: TopicPartition) -> str:
-    """The log line with which this broker's present process gave up fetching, or ""."""
+def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition) -> str:
+    """The log line with which this broker's present process gave up following, or ""."""
     name = re.escape(f"{about.topic}-{about.partition}")
-    for pattern in (_THREAD, re.compile(_PARTITION.format(name=name))):
-        lines = play.log_lines(broker, pattern, since=play.log_started.get(broker, 0))
+    for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
+        since = play.log_started.get(broker, 0)
+        lines = play.log_lines(broker, re.compile(pattern), since=since)
         if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
             return lines[-1]
     return ""
@@ -199,10 +230,11 @@ def _probe(play: Play, about: TopicPartition, leader: int, settled: Settled) -> 
         records=(operation,),
         acks=-1,
     )
-    play.start_produce(action, timeout_s=_PROBE_S)
+    play.start_produce(action, timeout_s=_PROBE_S, is_probe=True)
     answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
     done = isinstance(answer, Produced) and answer.error_code == 0
-    settled.probes.append({"operation": operation, "acknowledged": done, "answer": str(answer)})
+    shown = answer.error_code if isinstance(answer, Produced) else str(answer)
+    settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
     if isinstance(answer, Produced) and done:
         return answer.base_offset + 1
     settled.worsen("stalled")
@@ -227,6 +259,13 @@ def _await_high_watermarks(play: Play, about: TopicPartition, brokers: list[int]
     quick = [broker for broker in brokers if _checkpoint_interval_s(play, broker) < _QUICK_S]
     try:
         gates.await_high_watermark(play, about, quick, end, timeout_s=_HIGH_WATERMARK_S)
+        play.observed(
+            "high-watermarks-pinned",
+            topic=about.topic,
+            partition=about.partition,
+            brokers=quick,
+            high_watermark=end,
+        )
     except AwaitTimeout as error:
         play.observed("high-watermark-not-pinned", detail=str(error))
 

@@ -5,7 +5,6 @@ as the model's actions while it is done. Every step has a JSON form: its class n
 its fields beside it, a fault inside it under "fault".
 """
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -193,7 +192,10 @@ class Produce:
             last_seen=lambda: states[0],
             remedy="name the broker to send it to one that is not registered",
         )
-        return int(states[0]["leader"])
+        state = states[0]
+        about = TopicPartition(self.topic, self.partition)
+        gates.await_delivered(play, about, state["leader"], state, timeout_s=self.timeout_s)
+        return int(state["leader"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +316,19 @@ class AwaitFollowing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitCutOff:
+    """A fetcher on one broker has asked another, and a cut has kept the request back."""
+
+    source: int
+    target: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the link shows it."""
+        gates.await_cut_off(play, self.source, self.target, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitHeld:
     """A hold keeps back at least so many messages."""
 
@@ -351,48 +366,11 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitReplicated,
         AwaitHighWatermark,
         AwaitFollowing,
+        AwaitCutOff,
         AwaitHeld,
         TakeSnapshot,
     )
 }
-
-
-def step_to_json(step: Step) -> dict[str, Any]:
-    """The step as plain JSON values."""
-    fields = {f.name: getattr(step, f.name) for f in dataclasses.fields(step)}  # type: ignore[arg-type]
-    if isinstance(step, Inject):
-        fault = step.fault
-        fields["fault"] = {"fault": type(fault).__name__} | dataclasses.asdict(fault)  # type: ignore[call-overload]
-    return {"step": type(step).__name__} | fields
-
-
-def step_from_json(data: Mapping[str, Any]) -> Step:
-    """The step that `step_to_json` wrote.
-
-    Raises:
-        ScenarioError: No such step or fault, or fields that it does not have.
-    """
-    arguments = {key: _frozen(value) for key, value in data.items() if key != "step"}
-    if "fault" in arguments:
-        from faults import FAULTS
-
-        wanted = dict(data["fault"])
-        arguments["fault"] = _made(FAULTS, wanted.pop("fault", None), wanted)
-    step: Step = _made(STEPS, data.get("step"), arguments)
-    return step
-
-
-def _made(table: Mapping[str, type[Any]], name: Any, arguments: Mapping[str, Any]) -> Any:
-    if name not in table:
-        raise ScenarioError(f"nothing is named {name!r}; known: {', '.join(table)}")
-    try:
-        return table[name](**{key: _frozen(value) for key, value in arguments.items()})
-    except TypeError as error:
-        raise ScenarioError(f"{name} cannot be made of {dict(arguments)}: {error}") from error
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 
 def _require_answer(play: Play, operation: str, accept_error: bool, timeout_s: float) -> None:

@@ -31,12 +31,14 @@ class PredictedReplica:
         batches: In offset order.
         epoch_entries: (leader epoch, start offset), ascending; the leader-epoch-checkpoint.
         log_end_offset: Exclusive; may lie beyond the last batch after a truncation inside a batch.
-        high_watermarks: Every value that its high watermark may have; one where a gate pinned it.
+        high_watermarks: Every value that its high watermark may have.
             The first is what memory holds once everything has settled, or what the checkpoint of
             a stopped broker holds; the others, ascending, are older values since the checkpoint
             was last known, which the checkpoint file of a live broker may still hold.
         fetcher: "none", "truncating", "fetching", "failed" (KIP-461) or "dead-thread".
         is_running: Whether the process ran.
+        is_high_watermark_pinned: Whether the checkpoint file of the running broker was seen to hold
+            the value that memory holds, so that it holds no other.
     """
 
     broker: int
@@ -50,6 +52,7 @@ class PredictedReplica:
     leader_epoch: int = -1
     fetcher: str = "none"
     is_running: bool = True
+    is_high_watermark_pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,24 @@ class DisallowedDecision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImpossibleHighWatermark:
+    """A high watermark that was observed in a checkpoint file, and that the model does not allow.
+
+    Attributes:
+        index: Of the observation in the timeline.
+        high_watermark: What was observed.
+        allowed: What the file could hold at that time; empty without such a replica.
+    """
+
+    index: int
+    broker: int
+    topic: str
+    partition: int
+    high_watermark: int
+    allowed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """Everything that one timeline predicts; snapshots keep the order of the timeline."""
 
@@ -118,4 +139,5 @@ class Prediction:
     rounds: tuple[EpochRound, ...]
     truncations: tuple[Truncation, ...]
     disallowed: tuple[DisallowedDecision, ...] = ()
+    impossible: tuple[ImpossibleHighWatermark, ...] = ()
     generations: Mapping[int, str] = field(default_factory=dict)

@@ -25,8 +25,10 @@ def load(broker: Broker) -> None:
             _recover_epochs(broker, replica)
         replica.entries = truncate_from_end(replica.entries, replica.log.log_end_offset)
         replica.entries = truncate_from_start(replica.entries, replica.log.log_start_offset)
-        replica.high_watermark = min(replica.checkpointed, replica.log.log_end_offset)
-        replica.high_watermarks = {replica.high_watermark}
+        # Until the first checkpoint the file still holds what was read from it.
+        replica.high_watermarks = [replica.checkpointed]
+        replica.is_checkpoint_observed = False
+        replica.set_high_watermark(min(replica.checkpointed, replica.log.log_end_offset))
 
 
 def stop(
@@ -50,7 +52,7 @@ def stop(
         elif is_clean and broker.is_running:
             replica.checkpointed = replica.high_watermark
         if is_clean or checkpointed is not None:
-            replica.high_watermarks = {replica.checkpointed}
+            replica.high_watermarks = [replica.checkpointed]
         replica.forget()
     if broker.is_running:
         broker.was_stopped_cleanly = is_clean

@@ -19,6 +19,7 @@ from checkers.model.log import Log
 from checkers.model.prediction import (
     DisallowedDecision,
     EpochRound,
+    ImpossibleHighWatermark,
     PredictedBatch,
     PredictedProduce,
     Truncation,
@@ -79,7 +80,9 @@ class Replica:
         entries: The leader epoch cache, on disk.
         checkpointed: The high watermark in `replication-offset-checkpoint` as far as it is known.
         high_watermark: In memory.
-        high_watermarks: Every value that it had since `checkpointed` was last known.
+        high_watermarks: The values that it had since `checkpointed` was last known, oldest first:
+            the checkpoint file holds one of them.
+        is_checkpoint_observed: Whether the running broker's checkpoint file was looked into.
         leader: Whom it follows, itself when it leads, None before the first LeaderAndIsr.
         leader_epoch: Of the last LeaderAndIsr, -1 before the first.
         isr: What a leader believes the ISR to be.
@@ -90,7 +93,8 @@ class Replica:
     entries: Entries = ()
     checkpointed: int = 0
     high_watermark: int = 0
-    high_watermarks: set[int] = field(default_factory=lambda: {0})
+    high_watermarks: list[int] = field(default_factory=lambda: [0])
+    is_checkpoint_observed: bool = False
     role: Role = Role.NONE
     leader: int | None = None
     leader_epoch: int = -1
@@ -102,7 +106,20 @@ class Replica:
     def set_high_watermark(self, offset: int) -> None:
         """Move the high watermark and remember the value for the checkpoint file."""
         self.high_watermark = offset
-        self.high_watermarks.add(offset)
+        if self.high_watermarks[-1] != offset:
+            self.high_watermarks.append(offset)
+
+    def observe_checkpointed(self, offset: int) -> bool:
+        """Note what the checkpoint file held; return False if it cannot have held that.
+
+        Of a value that came more than once, the file may have held the first.
+        """
+        if offset not in self.high_watermarks:
+            return False
+        self.high_watermarks = self.high_watermarks[self.high_watermarks.index(offset) :]
+        self.checkpointed = offset
+        self.is_checkpoint_observed = True
+        return True
 
     def forget(self) -> None:
         """Drop what only a running process knows."""
@@ -242,6 +259,7 @@ class Cluster:
         seen: The same as the controller last saw it.
         partition_states: What ZooKeeper holds.
         promises: What was acknowledged with acks=all, in that order.
+        impossible: Observed high watermarks that no checkpoint file could hold.
     """
 
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -257,6 +275,7 @@ class Cluster:
     promises: list[Promise] = field(default_factory=list)
     rounds: list[EpochRound] = field(default_factory=list)
     truncations: list[Truncation] = field(default_factory=list)
+    impossible: list[ImpossibleHighWatermark] = field(default_factory=list)
     disallowed: list[DisallowedDecision] = field(default_factory=list)
 
     def passes(self, source: int, target: int) -> bool:

@@ -11,6 +11,7 @@ from checkers.model.events import (
     CutLink,
     Event,
     HealLink,
+    HighWatermarkObserved,
     Hold,
     LoseTail,
     PartitionState,
@@ -29,6 +30,7 @@ from checkers.model.generation import Generation
 from checkers.model.generations import generation_for
 from checkers.model.prediction import (
     DisallowedDecision,
+    ImpossibleHighWatermark,
     PredictedProduce,
     PredictedReplica,
     Prediction,
@@ -58,6 +60,8 @@ def predict(
         try:
             if isinstance(event, Snapshot):
                 snapshots[event.label] = snapshot(cluster)
+            elif isinstance(event, HighWatermarkObserved):
+                _observe(cluster, index, event)
             else:
                 if isinstance(event, PartitionState):
                     _judge(cluster, index, event)
@@ -71,6 +75,7 @@ def predict(
         rounds=tuple(cluster.rounds),
         truncations=tuple(cluster.truncations),
         disallowed=tuple(cluster.disallowed),
+        impossible=tuple(cluster.impossible),
         generations={broker.broker: broker.generation.name for broker in cluster.brokers.values()},
     )
 
@@ -126,6 +131,24 @@ def _judge(cluster: Cluster, index: int, event: PartitionState) -> None:
         cluster.disallowed.append(
             DisallowedDecision(index=index, decision=event_to_json(event), reason=reason)
         )
+
+
+def _observe(cluster: Cluster, index: int, event: HighWatermarkObserved) -> None:
+    broker = cluster.brokers.get(event.broker)
+    partition = TopicPartition(event.topic, event.partition)
+    replica = broker.replicas.get(partition) if broker is not None else None
+    if replica is not None and replica.observe_checkpointed(event.high_watermark):
+        return
+    cluster.impossible.append(
+        ImpossibleHighWatermark(
+            index=index,
+            broker=event.broker,
+            topic=event.topic,
+            partition=event.partition,
+            high_watermark=event.high_watermark,
+            allowed=() if replica is None else tuple(sorted(set(replica.high_watermarks))),
+        )
+    )
 
 
 def _start(cluster: Cluster, event: StartBroker, generation: Generation | None) -> None:
@@ -212,7 +235,8 @@ def _running(cluster: Cluster, broker_id: int) -> Broker:
 def _predicted(broker: Broker, partition: TopicPartition, replica: Replica) -> PredictedReplica:
     log = replica.log
     current = replica.high_watermark if broker.is_running else replica.checkpointed
-    older = replica.high_watermarks - {current}
+    older = set(replica.high_watermarks) - {current}
+    is_pinned = broker.is_running and replica.is_checkpoint_observed and not older
     return PredictedReplica(
         broker=broker.broker,
         topic=partition.topic,
@@ -225,6 +249,7 @@ def _predicted(broker: Broker, partition: TopicPartition, replica: Replica) -> P
         leader_epoch=replica.leader_epoch,
         fetcher=_fetcher(broker, partition, replica),
         is_running=broker.is_running,
+        is_high_watermark_pinned=is_pinned,
     )
 
 

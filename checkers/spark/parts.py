@@ -30,7 +30,7 @@ from checkers.segments.directory import (
 )
 from checkers.segments.reader import SegmentSlice, read_segment, split_segment
 from checkers.spark.rows import SNAPSHOT_AFTER, error_row, told_error
-from checkers.timeline import is_ignored
+from checkers.timeline import is_internal
 
 PART_BYTES = 32 * 1024 * 1024
 """How many bytes of segments one task reads, about."""
@@ -85,12 +85,11 @@ def parts_of_run(path: Path, *, part_bytes: int = PART_BYTES) -> list[Part]:
     try:
         run = RunDirectory.open(path)
         labels = run.snapshots()
-        probes = frozenset(run.read("run.json").get("probe_topics", ()))
         return [
             part
             for label, after in zip(labels, (*labels[1:], None), strict=True)
             for replica in _replicas(run, label, after)
-            if not is_ignored(replica.topic, probes)
+            if not is_internal(replica.topic)
             for part in _cut(replica, part_bytes)
         ]
     except Exception as error:  # noqa: BLE001 - this run becomes unknown, and the others go on

@@ -5,6 +5,7 @@ from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
 from harness.steps import (
+    AwaitFollowing,
     AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,
@@ -43,6 +44,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         Tell(text="preferred election: B leads, and A cannot ask it where to truncate"),
         Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
         AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
         Tell(text=f"11-{last} reach B alone, in a later leader epoch"),
         Produce(
             operation="b-only",

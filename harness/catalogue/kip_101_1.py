@@ -5,6 +5,7 @@ from faults import CutLink, HoldRequests, KillBroker
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
 from harness.steps import (
+    AwaitCutOff,
     AwaitFollowing,
     AwaitHeld,
     AwaitHighWatermark,
@@ -73,6 +74,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         Inject(name="X-down", fault=KillBroker(broker=X)),
         AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
         AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
+        AwaitCutOff(source=A, target=B),
         Tell(text="B dies too; A is in the ISR and is elected: does it still have m2?"),
         Inject(name="B-down", fault=KillBroker(broker=B)),
         AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
@@ -81,7 +83,7 @@ def _steps(case: str) -> tuple[Step, ...]:
 
 
 _SOURCE = "KIP-101, scenario 1; KAFKA-1211 (fixed in 0.11.0)"
-_HELD = {"link": {"api": "FETCH", "direction": "response", "fate": "held", "source": A}}
+_HELD = {"link": {"api": "Fetch", "direction": "response", "fate": "held", "source": A}}
 
 KIP_101_1 = Entry(
     name="KIP-101-1",
@@ -110,8 +112,17 @@ KIP_101_1 = Entry(
         )
     }
     | {
-        ("clean-elections", release): Expectation(safe=True, witness=(_HELD,), source=_SOURCE)
-        for release in ("0.11.0.3", "2.0.1", "2.8.2")
+        ("clean-elections", release): Expectation(
+            safe=True,
+            # A wants to ask B, and is cut off: it has not truncated before it asked.
+            witness=(_HELD, {"link": {"api": api, "source": A, "target": B, "fate": "cut"}}),
+            source=_SOURCE,
+        )
+        for release, api in (
+            ("0.11.0.3", "OffsetForLeaderEpoch"),
+            ("2.0.1", "OffsetForLeaderEpoch"),
+            ("2.8.2", "Fetch"),
+        )
     },
     default_releases=("0.10.2.2", "0.11.0.3", "2.0.1", "2.8.2"),
 )

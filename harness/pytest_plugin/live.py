@@ -221,7 +221,7 @@ class Chaos:
             if self._failure is not None:
                 self._play.step = self._failed_step
             run = finish(self._play, started=self._started, failure=self._failure)
-            self._results = judged(run).results
+            self._results = judged(run, self._play.say).results
         return self._results
 
     def abandon(self) -> None:

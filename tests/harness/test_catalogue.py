@@ -24,7 +24,8 @@ def test_an_entry_gives_what_it_says_and_conforms(
 ) -> None:
     said: list[str] = []
     scenario = scenario_of(entry_named(name), case, release)
-    one = judged(play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append))
+    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append)
+    one = judged(run, said.append)
     shown = "\n".join(
         [str(one.results.unknown), one.results.reason, *map(str, one.results.findings)]
     )
