@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from clusters.distribution import Distribution, resolve
 from clusters.errors import MachineError
 from clusters.jvm_cluster import JvmCluster
 from clusters.spec import ClusterSpec
 
 DRIVERS = ("local", "docker")
+
+
+def kafka_in_image(
+    driver: str, kafka: str, *, offline: bool, say: Callable[[str], None]
+) -> Distribution:
+    """Return the Kafka called ``image:NAME``, pulling the image if needed.
+
+    Raises ReleaseError when the driver starts no images or the image has no known Kafka,
+    MachineError when it cannot be had.
+    """
+    if driver != "docker":
+        return resolve(kafka, offline=offline)
+    from clusters.docker_driver.kafka_image import find_in_image
+
+    return find_in_image(kafka, offline=offline, say=say)
 
 
 def make_cluster(

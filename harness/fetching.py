@@ -3,18 +3,21 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from clusters.distribution import Distribution, java_of, resolve
+from clusters.distribution import IN_IMAGE, Distribution, java_of, resolve
+from clusters.drivers import kafka_in_image
 from clusters.errors import ClusterError
 from clusters.releases import release_of
 
 
-def fetch(kafka: str, *, offline: bool, say: Callable[[str], None]) -> Distribution:
+def fetch(kafka: str, *, driver: str, offline: bool, say: Callable[[str], None]) -> Distribution:
     """The distribution of a release or path, with its Java in the cache as well.
 
     Raises:
         ReleaseError: There is no such Kafka, or it is broken.
         MachineError: It cannot be fetched.
     """
+    if kafka.startswith(IN_IMAGE):
+        return kafka_in_image(driver, kafka, offline=offline, say=say)
     try:
         return _ready(kafka, offline=True)
     except ClusterError:

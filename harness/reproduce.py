@@ -42,7 +42,7 @@ def reproduce(
     played = []
     for kafka in kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
-        release = fetch(kafka, offline=options.offline, say=say).release
+        release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
         for case in cases:
             scenario = scenario_of(entry, case, kafka, release=release, protocol=protocol)
             for number in range(1, runs + 1):

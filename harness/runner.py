@@ -69,7 +69,10 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
     kafkas = dict.fromkeys(broker.kafka for broker in scenario.cluster.brokers)
-    found = {kafka: fetch(kafka, offline=options.offline, say=say).release for kafka in kafkas}
+    found = {
+        kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
+        for kafka in kafkas
+    }
     started = time.time()
     work = new_work_directory(_slug(scenario))
     try:
@@ -250,7 +253,7 @@ def _new_run(
             "python": platform.python_version(),
             "platform": platform.platform(),
             "command": shlex.join(options.command or sys.argv),
-            "replay": f"kchaos replay {shlex.quote(str(path))}",
+            "replay": f"kchaos replay --driver {options.driver} {shlex.quote(str(path))}",
             "started_at": started,
             "brokers": {
                 str(broker): {"release": release, "protocol": protocol}

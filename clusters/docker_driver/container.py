@@ -125,7 +125,7 @@ class Container:
         await_until(
             lambda: self.exit_code is not None,
             timeout_s=timeout_s,
-            waiting_for=f"the container of {self.name} to exit",
+            waiting_for=f"{self.name} (pid {self.pid}) to exit",
             last_seen=lambda: f"state {self._state().get('Status')}",
             remedy="see its server.log, and the engine's log",
         )

@@ -17,7 +17,7 @@ from clusters.distribution import IN_IMAGE, Distribution, resolve
 from clusters.docker_driver.container import Container
 from clusters.docker_driver.engine import CALL_TIMEOUT_S, connect, speaking
 from clusters.docker_driver.image import ensure_image
-from clusters.docker_driver.kafka_image import distribution_in
+from clusters.docker_driver.kafka_image import find_in_image
 from clusters.docker_driver.leftovers import remove_dead, remove_run
 from clusters.docker_driver.network import create_network, why_unbindable
 from clusters.docker_driver.options import DockerOptions
@@ -70,23 +70,16 @@ class DockerGround:
 
     def resolve(self, kafka: str, *, offline: bool) -> Distribution:
         """Return the Kafka of that name; ``image:NAME`` is the one that an image brings along."""
-        if not kafka.startswith(IN_IMAGE):
-            return resolve(kafka, offline=offline)
-        image = kafka.removeprefix(IN_IMAGE)
-        ensure_image(self._connected(), image, offline=offline, say=self._say)
-        return distribution_in(self._connected(), image)
-
-    def _connected(self) -> APIClient:
-        if self._api is None:
-            self._api = connect()
-            atexit.register(self._close_at_exit)
-        return self._api
+        if kafka.startswith(IN_IMAGE):
+            return find_in_image(kafka, offline=offline, say=self._say)
+        return resolve(kafka, offline=offline)
 
     def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
         """Make the network; remove what dead owners left, since it may hold what we need."""
         if len(brokers) > _MOST_BROKERS:
             raise MachineError(f"a network holds {_MOST_BROKERS} brokers, not {len(brokers)}")
-        api = self._connected()
+        api = self._api = connect()
+        atexit.register(self._close_at_exit)
         ensure_image(api, self._options.image, offline=self._offline, say=self._say)
         for line in remove_dead(api):
             self._say(line)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from clusters.distribution import IN_IMAGE, Distribution
-from clusters.docker_driver.engine import speaking
+from clusters.docker_driver.engine import connect, speaking
+from clusters.docker_driver.image import ensure_image
 from clusters.errors import ReleaseError
 from clusters.releases import release_of
 
@@ -22,7 +24,21 @@ _KAFKA_JAR = re.compile(r".*/kafka_2\.\d+-(\d[\w.\-]*?)(?:-ccs)?\.jar")
 _SPOOL_BYTES = 16 << 20
 
 
-def distribution_in(api: APIClient, image: str) -> Distribution:
+def find_in_image(kafka: str, *, offline: bool, say: Callable[[str], None]) -> Distribution:
+    """Return the Kafka called ``image:NAME``, pulling the image if needed.
+
+    Raises ReleaseError and MachineError.
+    """
+    image = kafka.removeprefix(IN_IMAGE)
+    api = connect()
+    try:
+        ensure_image(api, image, offline=offline, say=say)
+        return _look_into(api, image)
+    finally:
+        api.close()
+
+
+def _look_into(api: APIClient, image: str) -> Distribution:
     """Return the Kafka in an image that the engine has; nothing of the image is run for that.
 
     Raises ReleaseError when it has none, or a release that is not known.

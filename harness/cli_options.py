@@ -1,0 +1,29 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+
+import click
+
+RUNS_DIRECTORY = "kchaos-runs"
+
+runs_directory = click.option(
+    "--runs-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(RUNS_DIRECTORY),
+    show_default=True,
+    help="Where run directories go; `latest` in it names the newest.",
+)
+offline = click.option("--offline", is_flag=True, help="Never fetch anything; use the cache.")
+driver = click.option(
+    "--driver",
+    # As in clusters.drivers, which is not imported before a command needs it.
+    type=click.Choice(["local", "docker"]),
+    default="local",
+    envvar="KCHAOS_DRIVER",
+    show_default=True,
+    show_envvar=True,
+    help="How clusters are started.",
+)
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a run on standard output, only that."
+)
