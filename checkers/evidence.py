@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from checkers.findings import Finding
 from checkers.history import Operation
-from checkers.model.prediction import EpochRound, PredictedProduce
+from checkers.model.prediction import EpochRound, ImpossibleHighWatermark, PredictedProduce
 
 Side = Literal["observed", "predicted"]
 OBSERVED: Side = "observed"
@@ -90,6 +90,8 @@ class ReplicaEvidence:
             may be.
         is_running: Whether the broker's process ran when the snapshot was taken.
         fetcher: Predicted state of its fetcher, None where it is observed.
+        is_high_watermark_pinned: Predicted, whether a gate saw the checkpoint hold what memory
+            held, and it has not moved since; observed, whether settling saw the last one.
         findings: What the segment reader found in its files.
     """
 
@@ -101,6 +103,7 @@ class ReplicaEvidence:
     high_watermarks: tuple[int, ...] = ()
     is_running: bool = True
     fetcher: str | None = None
+    is_high_watermark_pinned: bool = False
     findings: tuple[Finding, ...] = ()
 
 
@@ -161,7 +164,7 @@ class PartitionEvidence:
         rounds: Questions for leader epochs that the links saw; None without links.
         disallowed: Decisions about the partition that the model's rules forbid.
         settle: What `outcome.json` says of the partition; None if the run never settled.
-        is_high_watermark_pinned: Whether every replica is known to have checkpointed its last one.
+        impossible: Observed high watermarks of the partition that the model does not allow.
     """
 
     run: str
@@ -184,7 +187,7 @@ class PartitionEvidence:
     predicted_rounds: tuple[EpochRound, ...] = ()
     disallowed: tuple[Mapping[str, Any], ...] = ()
     settle: Mapping[str, Any] | None = None
-    is_high_watermark_pinned: bool = False
+    impossible: tuple[ImpossibleHighWatermark, ...] = ()
 
     def side(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side, by broker."""
@@ -316,6 +319,10 @@ def _from_context(data: dict[str, Any]) -> PartitionEvidence:
         "rounds": None if rounds is None else tuple(EpochRound(**one) for one in rounds),
         "predicted_rounds": tuple(EpochRound(**one) for one in data["predicted_rounds"]),
         "disallowed": tuple(data["disallowed"]),
+        "impossible": tuple(
+            ImpossibleHighWatermark(**{**one, "allowed": tuple(one["allowed"])})
+            for one in data["impossible"]
+        ),
     }
     return PartitionEvidence(**(data | changed))
 

@@ -109,13 +109,27 @@ def rules_of(facts: RunFacts, prediction: Prediction | None) -> Judged:
 
 
 def decisions_about_no_partition(prediction: Prediction | None) -> Iterable[Finding]:
-    """Yields a finding for each forbidden decision that no partition's evidence has."""
+    """Yields a finding for what the model forbids and no partition's evidence has.
+
+    These are decisions about brokers, and high watermarks observed where no replica should be.
+    """
     for one in prediction.disallowed if prediction is not None else ():
         if one.decision.get("partition") is None:
             yield Finding(
                 kind="decision-not-allowed",
                 message=f"{one.decision.get('event', 'a decision')}: {one.reason}",
                 evidence={"index": one.index, "decision": dict(one.decision)},
+            )
+    for seen in prediction.impossible if prediction is not None else ():
+        if not seen.allowed:
+            yield Finding(
+                kind="not-as-predicted",
+                topic=seen.topic,
+                partition=seen.partition,
+                brokers=(seen.broker,),
+                message=f"broker {seen.broker}: a high watermark of {seen.topic}-{seen.partition} "
+                f"was seen at {seen.high_watermark}; predicted was no such replica",
+                evidence={"what": "high-watermark-observed", "index": seen.index},
             )
 
 

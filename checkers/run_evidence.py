@@ -3,7 +3,7 @@
 What is read, beside the files that `checkers.run_directory` lists: of snapshot.json `time`,
 `is_final`, `brokers.N.is_running`, `brokers.N.stable` and `states`; of a snapshot's `broker-N/`
 the partition directories and `replication-offset-checkpoint`; of outcome.json `settle`; of
-observations.jsonl the kind `high-watermark-not-pinned`.
+observations.jsonl the kind `high-watermarks-pinned`.
 """
 
 import json
@@ -161,7 +161,6 @@ def _context(
         excuses=tuple(excuses(facts.events, about)),
         operations=tuple(one for one in facts.operations if (one.topic, one.partition) == about),
         settle=_settle(facts.settle, about),
-        is_high_watermark_pinned=bool(snapshot["is_final"]) and facts.is_high_watermark_pinned,
         rounds=None if facts.rounds is None else _about(facts.rounds, about),
         **_predicted_of_partition(facts, prediction, about),
     )
@@ -181,6 +180,12 @@ def _predicted_of_partition(
             json.loads(json.dumps({"index": d.index, "decision": d.decision, "reason": d.reason}))
             for d in prediction.disallowed
             if (d.decision.get("topic"), d.decision.get("partition")) == about
+        ),
+        "impossible": tuple(
+            # What a broker without such a replica is said to hold is nobody's in particular.
+            one
+            for one in prediction.impossible
+            if one.allowed and (one.topic, one.partition) == about
         ),
     }
 
@@ -216,6 +221,7 @@ def _observed(
         log_start_offset=int(segments[0].stem) if segments else 0,
         high_watermarks=_high_watermarks(facts.run, label, broker, about),
         is_running=bool(of_broker.get("is_running", False)),
+        is_high_watermark_pinned=bool(snapshot["is_final"]) and (about, broker) in facts.pinned,
     )
 
 
@@ -254,6 +260,7 @@ def _predicted(
             high_watermarks=one.high_watermarks,
             is_running=one.is_running,
             fetcher=one.fetcher,
+            is_high_watermark_pinned=one.is_high_watermark_pinned,
         )
         for one in _replicas_of(prediction.snapshots[label], about)
     )

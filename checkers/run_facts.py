@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from checkers.errors import ScenarioDataError
 from checkers.evidence import Excuse
 from checkers.history import Operation, epoch_rounds, operations
 from checkers.model.events import (
@@ -17,7 +18,7 @@ from checkers.model.prediction import EpochRound
 from checkers.run_directory import RunDirectory
 from checkers.timeline import (
     TimedEvent,
-    is_ignored,
+    is_internal,
     timed_events,
     topic_configurations,
     znode_changes,
@@ -35,7 +36,8 @@ class RunFacts:
         rounds: Likewise; None without links.
         snapshots: Each snapshot.json, oldest first.
         settle: From outcome.json; None if the run never settled.
-        is_high_watermark_pinned: Whether settling saw every replica checkpoint the last one.
+        pinned: Partition and broker of each checkpoint in which settling saw the last high
+            watermark.
     """
 
     run: RunDirectory
@@ -45,8 +47,7 @@ class RunFacts:
     rounds: tuple[EpochRound, ...] | None
     snapshots: tuple[Mapping[str, Any], ...]
     settle: Mapping[str, Any] | None
-    is_high_watermark_pinned: bool
-    probe_topics: frozenset[str]
+    pinned: frozenset[tuple[TopicPartition, int]]
 
 
 def run_facts(run: RunDirectory) -> RunFacts:
@@ -60,7 +61,6 @@ def run_facts(run: RunDirectory) -> RunFacts:
     settle = None
     if (run.path / "outcome.json").is_file():
         settle = run.read("outcome.json").get("settle")
-    kinds = {line.get("kind") for line in run.read_lines("observations.jsonl")}
     return RunFacts(
         run=run,
         events=events,
@@ -69,12 +69,7 @@ def run_facts(run: RunDirectory) -> RunFacts:
         rounds=epoch_rounds(run),
         snapshots=tuple(run.read(f"snapshots/{label}/snapshot.json") for label in run.snapshots()),
         settle=settle,
-        is_high_watermark_pinned=(
-            settle is not None
-            and settle["state"] == "converged"
-            and "high-watermark-not-pinned" not in kinds
-        ),
-        probe_topics=frozenset(run.read("run.json").get("probe_topics", ())),
+        pinned=frozenset(_pinned(run)),
     )
 
 
@@ -89,7 +84,7 @@ def partitions(facts: RunFacts) -> list[TopicPartition]:
         for name in snapshot["states"]:
             topic, _, number = name.rpartition("-")
             found.add(TopicPartition(topic, int(number)))
-    return sorted(about for about in found if not is_ignored(about.topic, facts.probe_topics))
+    return sorted(about for about in found if not is_internal(about.topic))
 
 
 def assignment(facts: RunFacts, about: TopicPartition) -> tuple[int, ...]:
@@ -126,6 +121,20 @@ def excuses(events: Sequence[TimedEvent], about: TopicPartition) -> Iterator[Exc
                 first_lost_offset=event.log_end_offset,
                 isr=isr or (),
             )
+
+
+def _pinned(run: RunDirectory) -> Iterator[tuple[TopicPartition, int]]:
+    for number, line in enumerate(run.read_lines("observations.jsonl"), start=1):
+        if line.get("kind") != "high-watermarks-pinned":
+            continue
+        try:
+            about = TopicPartition(line["topic"], line["partition"])
+            yield from [(about, int(broker)) for broker in line["brokers"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ScenarioDataError(
+                f"{run.path / 'observations.jsonl'}:{number} does not say which high watermarks "
+                f"were pinned: {error!r}"
+            ) from error
 
 
 def _with_isr(operation: Operation, events: Sequence[TimedEvent]) -> Operation:

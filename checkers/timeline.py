@@ -47,7 +47,7 @@ class TimedEvent:
 def timeline(run: RunDirectory) -> tuple[Event, ...]:
     """The run's actions and decisions in their order; what `checkers.model` predicts from.
 
-    Events of internal topics (`__…`) and of the probe topics that run.json names are left out.
+    Events of internal topics (`__…`) are left out.
 
     Raises:
         ScenarioDataError: An action or a znode does not have the documented shape.
@@ -59,16 +59,20 @@ def timeline(run: RunDirectory) -> tuple[Event, ...]:
 
 def timed_events(run: RunDirectory, changes: Sequence[ZnodeChange]) -> tuple[TimedEvent, ...]:
     """As `timeline`, each event with its time, from changes that were read already."""
-    ignored = frozenset(run.read("run.json").get("probe_topics", ()))
     both = [*decisions(changes), *_actions(run)]
     # Sorting is stable: actions keep the order of their file among themselves.
     both.sort(key=lambda timed: (timed.zxid, not _is_decision(timed.event)))
-    return tuple(timed for timed in both if not is_ignored(_topic(timed.event), ignored))
+    return tuple(timed for timed in both if not is_internal(_topic(timed.event)))
+
+
+def is_internal(topic: str) -> bool:
+    """Whether nothing is judged about a topic, since it is Kafka's own (`__…`)."""
+    return topic.startswith(INTERNAL_PREFIX)
 
 
 def is_ignored(topic: str, probe_topics: frozenset[str]) -> bool:
-    """Whether nothing is judged about a topic: it is Kafka's own, or a probe."""
-    return topic.startswith(INTERNAL_PREFIX) or topic in probe_topics
+    """As `is_internal`, whatever the second argument."""
+    return is_internal(topic)
 
 
 def znode_changes(run: RunDirectory) -> tuple[ZnodeChange, ...]:

@@ -19,6 +19,7 @@ from checkers.findings import Finding
 from checkers.rules.backwards import high_watermark_regression, truncated_below_high_watermark
 from checkers.rules.conformance import (
     decisions_allowed,
+    observations_as_predicted,
     produces_as_predicted,
     replicas_as_predicted,
     rounds_as_predicted,
@@ -46,6 +47,7 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
 )
 CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     replicas_as_predicted,
+    observations_as_predicted,
     produces_as_predicted,
     rounds_as_predicted,
     decisions_allowed,

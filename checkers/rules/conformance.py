@@ -17,9 +17,10 @@ def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     """Yields what differs of each replica: batches, epoch cache, high watermark, process.
 
     **Verifies**, at every snapshot: each batch's offsets, leader epoch, magic and payload; the
-    entries of leader-epoch-checkpoint; the checkpointed high watermark. That one must be predicted
-    where the process had ended, or where settling saw the last value in every checkpoint;
-    elsewhere the checkpoint lags behind memory, and must only not be ahead of the prediction.
+    entries of leader-epoch-checkpoint; the checkpointed high watermark. That one must be the one
+    that memory holds where a gate or settling saw it in that broker's checkpoint and nothing has
+    moved it since; where the process has ended, one that the file could hold. Elsewhere the
+    checkpoint lags behind memory, and must only not be ahead of the prediction.
     **Does not verify**: a predicted log end offset behind the last batch, which no file tells;
     codecs, timestamps and producer ids, which are not predicted; indexes.
     """
@@ -40,6 +41,25 @@ def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
                 predicted=None,
                 observed=[batch.header() for batch in real.batches[:20]],
             )
+
+
+def observations_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
+    """Yields each high watermark that a gate saw checkpointed although the model excludes it.
+
+    **Verifies**: at the moment of each `HighWatermarkObserved`, that the checkpoint file of that
+    broker could hold the value: memory held it, and no later value was observed before.
+    **Does not verify**: what no gate looked at.
+    """
+    for one in evidence.impossible if evidence.is_final else ():
+        yield _not_as_predicted(
+            evidence,
+            one.broker,
+            f"its checkpointed high watermark was seen at {one.high_watermark} (event {one.index} "
+            f"of the timeline); predicted was one of {list(one.allowed)}",
+            what="high-watermark-observed",
+            predicted=list(one.allowed),
+            observed=[one.high_watermark],
+        )
 
 
 def produces_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
@@ -152,12 +172,12 @@ def _replica(
             predicted=_pairs(expected.epoch_entries),
             observed=_pairs(real.epoch_entries),
         )
-    if not _is_high_watermark(evidence, real, expected):
+    if not _is_high_watermark(real, expected):
         yield _not_as_predicted(
             evidence,
             broker,
-            f"its checkpointed high watermark is {real.high_watermarks[0]}; predicted was one of "
-            f"{list(expected.high_watermarks)}",
+            f"its checkpointed high watermark is {_mark(real)}; predicted was "
+            f"{_marks(real, expected)}",
             what="high-watermark",
             predicted=list(expected.high_watermarks),
             observed=list(real.high_watermarks),
@@ -173,15 +193,33 @@ def _replica(
         )
 
 
-def _is_high_watermark(
-    evidence: PartitionEvidence, real: ReplicaEvidence, expected: ReplicaEvidence
-) -> bool:
+def _is_high_watermark(real: ReplicaEvidence, expected: ReplicaEvidence) -> bool:
+    if _is_pinned(real, expected):
+        return real.high_watermarks == expected.high_watermarks[:1]
     if not real.high_watermarks or not expected.high_watermarks:
         return True
     checkpointed = real.high_watermarks[0]
-    if evidence.is_high_watermark_pinned or not real.is_running:
+    if not real.is_running:
         return checkpointed in expected.high_watermarks
     return checkpointed <= max(expected.high_watermarks)
+
+
+def _is_pinned(real: ReplicaEvidence, expected: ReplicaEvidence) -> bool:
+    if not (real.is_running and expected.is_running and expected.high_watermarks):
+        return False
+    return real.is_high_watermark_pinned or expected.is_high_watermark_pinned
+
+
+def _mark(real: ReplicaEvidence) -> str:
+    return str(real.high_watermarks[0]) if real.high_watermarks else "not there"
+
+
+def _marks(real: ReplicaEvidence, expected: ReplicaEvidence) -> str:
+    if _is_pinned(real, expected):
+        return f"{expected.high_watermarks[0]}, which the run saw there before"
+    if real.is_running:
+        return f"at most {max(expected.high_watermarks)}"
+    return f"one of {list(expected.high_watermarks)}"
 
 
 def _identity(batch: BatchEvidence | None) -> tuple[object, ...] | None:

@@ -103,7 +103,6 @@ class RunBuilder:
             "release": self.release,
             "driver": "local",
             "seed": 7,
-            "probe_topics": ["probe"],
             "brokers": {},
         }
         scenario = {"expectation": self.expectation}
@@ -183,6 +182,19 @@ class RunBuilder:
     def history(self, operation: str, kind: str, **detail: Any) -> "RunBuilder":
         line = {"time": self.tick(), "operation": operation, "type": kind, **detail}
         self.run.append("history.jsonl", line)
+        return self
+
+    def pinned(
+        self, high_watermark: int, brokers: Sequence[int], *, topic: str = "t"
+    ) -> "RunBuilder":
+        line = {
+            "kind": "high-watermarks-pinned",
+            "topic": topic,
+            "partition": 0,
+            "brokers": list(brokers),
+            "high_watermark": high_watermark,
+        }
+        self.run.append("observations.jsonl", line)
         return self
 
     def produce(

@@ -1,6 +1,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from checkers.evidence import BatchEvidence, PartitionEvidence
@@ -98,16 +99,48 @@ def test_a_running_brokers_checkpoint_may_lag_but_not_lead() -> None:
     assert whats(replicas_as_predicted(leading)) == ["high-watermark"]
 
 
-def test_a_checkpoint_that_is_pinned_or_of_a_stopped_broker_must_be_predicted() -> None:
-    pinned = compared(
-        {"high_watermarks": (1,)}, {"high_watermarks": (3, 4)}, is_high_watermark_pinned=True
+SEEN = {"is_high_watermark_pinned": True}
+
+
+@pytest.mark.parametrize("checkpointed", [(3,), (5,), ()])
+def test_a_pinned_checkpoint_must_be_what_memory_holds(checkpointed: tuple[int, ...]) -> None:
+    by_settling = compared({"high_watermarks": checkpointed} | SEEN, {"high_watermarks": (4, 3)})
+    by_a_gate = compared({"high_watermarks": checkpointed}, {"high_watermarks": (4,)} | SEEN)
+
+    assert whats(replicas_as_predicted(by_settling)) == ["high-watermark"]
+    assert whats(replicas_as_predicted(by_a_gate)) == ["high-watermark"]
+
+
+def test_a_pinned_checkpoint_that_is_predicted_is_no_finding() -> None:
+    by_settling = compared({"high_watermarks": (4,)} | SEEN, {"high_watermarks": (4, 3)})
+    by_a_gate = compared({"high_watermarks": (4,)}, {"high_watermarks": (4,)} | SEEN)
+
+    assert whats(replicas_as_predicted(by_settling)) == []
+    assert whats(replicas_as_predicted(by_a_gate)) == []
+
+
+def test_a_pinned_checkpoint_tells_what_the_run_saw() -> None:
+    planted = compared({"high_watermarks": (3,)} | SEEN, {"high_watermarks": (4, 3)})
+
+    (found,) = replicas_as_predicted(planted)
+
+    assert found.message == (
+        "broker 0: its checkpointed high watermark is 3; predicted was 4, which the run saw there "
+        "before"
+    )
+
+
+def test_the_checkpoint_of_a_stopped_broker_must_be_one_that_the_file_could_hold() -> None:
+    clean = compared(
+        {"high_watermarks": (3,), "is_running": False} | SEEN,
+        {"high_watermarks": (4, 3), "is_running": False},
     )
     ended = compared(
         {"high_watermarks": (1,), "is_running": False},
         {"high_watermarks": (3, 4), "is_running": False},
     )
 
-    assert whats(replicas_as_predicted(pinned)) == ["high-watermark"]
+    assert whats(replicas_as_predicted(clean)) == []
     assert whats(replicas_as_predicted(ended)) == ["high-watermark"]
 
 

@@ -1,12 +1,15 @@
 import json
 from pathlib import Path
 
+import pytest
 from kafka_6361_runs import A_ONLY, BOTH
 from run_builder import RunBuilder, create_body, values
 
-from checkers.evidence import PartitionEvidence
+from checkers.errors import ScenarioDataError
+from checkers.evidence import PartitionEvidence, batch_rows, context_row, partition_evidence
+from checkers.findings import Finding
 from checkers.judge import judge
-from checkers.model import events
+from checkers.model import events, predict
 from checkers.run_directory import RunDirectory
 from checkers.run_evidence import run_evidence
 from checkers.run_facts import run_facts
@@ -28,6 +31,12 @@ def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:
 def ended(build: RunBuilder) -> RunDirectory:
     logs = {broker: [BOTH, A_ONLY] for broker in (0, 1)}
     return build.snapshot("final", logs, high_watermarks={0: 21, 1: 11}).seal()
+
+
+def observed(broker: int, high_watermark: int) -> events.HighWatermarkObserved:
+    return events.HighWatermarkObserved(
+        broker=broker, topic="t", partition=0, high_watermark=high_watermark
+    )
 
 
 def last(run: RunDirectory) -> PartitionEvidence:
@@ -68,16 +77,67 @@ def test_the_required_in_sync_replicas_are_the_topics_else_the_brokers(tmp_path:
     assert last(ended(of_topic)).min_insync_replicas == 3
 
 
-def test_high_watermarks_are_pinned_unless_settling_says_otherwise(tmp_path: Path) -> None:
-    pinned = started(tmp_path / "pinned")
-    loose = started(tmp_path / "loose")
-    loose.run.append("observations.jsonl", {"kind": "high-watermark-not-pinned"})
-    stalled = started(tmp_path / "stalled")
-    stalled.snapshot("final", {0: [BOTH], 1: [BOTH]})
+def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
+    tmp_path: Path,
+) -> None:
+    build = started(tmp_path / "run")
+    build.snapshot("early", {0: [BOTH], 1: [BOTH]}, is_final=False)
+    build.pinned(11, [1]).pinned(11, [0], topic="other")
+    run = ended(build)
 
-    assert last(ended(pinned)).is_high_watermark_pinned
-    assert not last(ended(loose)).is_high_watermark_pinned
-    assert not last(stalled.seal(settle="stalled")).is_high_watermark_pinned
+    early, final = run_evidence(run_facts(run), None)
+
+    assert [replica.is_high_watermark_pinned for replica in early.replicas] == [False, False]
+    assert [replica.is_high_watermark_pinned for replica in final.replicas] == [False, True]
+
+
+def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path) -> None:
+    build = started(tmp_path / "run")
+    build.run.append("observations.jsonl", {"kind": "high-watermarks-pinned", "topic": "t"})
+
+    with pytest.raises(ScenarioDataError, match=r"observations\.jsonl:1 does not say"):
+        run_facts(ended(build))
+
+
+def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(
+    tmp_path: Path,
+) -> None:
+    build = started(tmp_path / "run")
+    build.act(observed(1, 11))
+    run = ended(build)
+    facts = run_facts(run)
+
+    (final,) = run_evidence(facts, predict(tuple(timed.event for timed in facts.events)))
+
+    assert final.predicted is not None
+    assert [one.is_high_watermark_pinned for one in final.predicted] == [False, True]
+    assert partition_evidence(context_row(final), batch_rows(final)) == final
+
+
+def judged_with_observation(path: Path, broker: int, high_watermark: int) -> list[Finding]:
+    build = started(path)
+    build.act(observed(broker, high_watermark))
+    build.snapshot("final", {0: [BOTH], 1: [BOTH]}, epochs={0: [(1, 0)], 1: [(1, 0)]})
+    return list(judge(build.seal()).findings)
+
+
+def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted_and_no_crash(
+    tmp_path: Path,
+) -> None:
+    (found,) = judged_with_observation(tmp_path / "run", 0, 12)
+
+    assert (found.kind, found.brokers, found.topic) == ("not-as-predicted", (0,), "t")
+    assert found.evidence["predicted"] == [0, 11]
+    assert "was seen at 12" in found.message
+
+
+def test_a_high_watermark_of_a_replica_that_should_not_be_is_not_as_predicted(
+    tmp_path: Path,
+) -> None:
+    (found,) = judged_with_observation(tmp_path / "run", 7, 0)
+
+    assert (found.kind, found.brokers) == ("not-as-predicted", (7,))
+    assert "no such replica" in found.message
 
 
 def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: Path) -> None:
@@ -133,9 +193,9 @@ def test_a_cache_that_cannot_be_parsed_is_a_finding_and_one_that_is_wrong_is_one
     assert [one.brokers for one in mismatches] == [(0,), (1,)]
 
 
-def test_internal_and_probe_topics_are_not_judged(tmp_path: Path) -> None:
+def test_internal_topics_are_not_judged(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
-    build.state(0, 0, [0], topic="__consumer_offsets").state(0, 0, [0], topic="probe")
+    build.state(0, 0, [0], topic="__consumer_offsets")
 
     found = list(run_evidence(run_facts(ended(build)), None))
 

@@ -58,9 +58,8 @@ def test_a_segment_that_cannot_be_one_gives_an_error_row_and_no_exception(tmp_pa
     assert "copy-of-a-segment.log" in error
 
 
-def test_probe_topics_and_kafkas_own_are_not_read(tmp_path: Path) -> None:
+def test_kafkas_own_topics_are_not_read(tmp_path: Path) -> None:
     run = planted_runs.clean(tmp_path / "run").seal().path
-    (run / "snapshots/final/broker-0/probe-0").mkdir()
     (run / "snapshots/final/broker-0/__consumer_offsets-0").mkdir()
 
     assert {part.topic for pack in plan([run]) for part in pack} == {"t"}
