@@ -80,10 +80,7 @@ def reproduce(
     driver: str,
     offline: bool,
 ) -> int:
-    """Play a known bug on real brokers and prove what happened.
-
-    NAME is an entry of `kchaos list`.
-    """
+    """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened."""
     from clusters.releases import release_of
     from harness.catalogue import entry_named
     from harness.exits import UNKNOWN
