@@ -19,7 +19,7 @@ _OWN = ("driver", "seconds", "run")
 def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> dict[str, Any]:
     options = RunOptions(runs_directory=runs / driver, driver=driver)
     scenario = scenario_of(entry_named(name), case, release)
-    one = judged(play(scenario, options=options, say=print))
+    one = judged(play(scenario, options=options, say=print), print)
     line = line_of(one.results)
     assert line["driver"] == driver
     assert all(witness.found for witness in one.results.witness)
