@@ -76,6 +76,7 @@ def operations(run: RunDirectory) -> tuple[Operation, ...]:
     for number, line in enumerate(run.read_lines("history.jsonl"), start=1):
         try:
             name = line["operation"]
+            _check_numbers(line)
             if line["type"] == "invoke":
                 found[name] = _invoked(line)
             else:
@@ -101,6 +102,12 @@ def record_payload(value: str | None) -> str:
     """`payload_digest` of one record with a null key and this value."""
     content = None if value is None else value.encode()
     return payload_digest([Record(offset=0, timestamp=-1, key=None, value=content)])
+
+
+def _check_numbers(line: Mapping[str, Any]) -> None:
+    for name in ("broker", "partition", "acks", "base_offset", "error_code"):
+        if not isinstance(line.get(name), int | None):
+            raise TypeError(f"{name} is no whole number: {line[name]!r}")
 
 
 def _invoked(line: Mapping[str, Any]) -> Operation:

@@ -19,6 +19,7 @@ DAMAGED: list[tuple[str, str, str, str]] = [
     (SNAPSHOT, "{", "", "snapshot.json cannot be read as JSON"),
     ("history.jsonl", '"base_offset"', '"base', "history.jsonl:2 is not JSON"),
     ("history.jsonl", '["both-0"', "[0", "history.jsonl:1 is no line of an operation"),
+    ("history.jsonl", '"base_offset":0', '"base_offset":"0"', "base_offset is no whole number"),
     ("links.jsonl", '"api_key"', '"key"', "links.jsonl has a message without"),
     ("actions.jsonl", '{"event"', '{"happened"', "actions.jsonl:1 is no action"),
     ("outcome.json", '"state"', '"stat"', "outcome.json: settle: state missing"),
