@@ -70,11 +70,6 @@ def is_internal(topic: str) -> bool:
     return topic.startswith(INTERNAL_PREFIX)
 
 
-def is_ignored(topic: str, probe_topics: frozenset[str]) -> bool:
-    """As `is_internal`, whatever the second argument."""
-    return is_internal(topic)
-
-
 def znode_changes(run: RunDirectory) -> tuple[ZnodeChange, ...]:
     """Every change in the logs of the ensemble's member that saw the most; none without logs.
 
