@@ -3,7 +3,8 @@
 `history.jsonl` has a line when an operation is invoked and one when it ends: "ok", "fail" (it had
 no effect) or "info" (nobody knows). Beside the documented fields a read's "ok" line has "records",
 the values that it got, and "base_offset", the offset of the first; "promised" there means that
-they lay below the leader's high watermark, as every record that a consumer gets does.
+they lay below the leader's high watermark, as every record that a consumer gets does. "probe" is
+true in the lines of a write with which settling tries whether the partition works.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from checkers.segments.batch import Record, payload_digest
 FETCH = 1
 OFFSET_FOR_LEADER_EPOCH = 23
 _ARRIVED = ("passed", "released", "delayed")
+_PROBE_PREFIX = "settle-"
+"""How settling names its writes; older histories mark them by nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,8 @@ class Operation:
         invoked_at: Seconds since the epoch.
         ended_at: Likewise, or None.
         isr_when_ended: The ISR in ZooKeeper when it ended.
+        is_probe: Whether settling wrote it to see if the partition still works: the scenario did
+            not ask for it.
     """
 
     operation: str
@@ -53,6 +58,7 @@ class Operation:
     invoked_at: float = 0.0
     ended_at: float | None = None
     isr_when_ended: tuple[int, ...] = ()
+    is_probe: bool = False
 
     @property
     def last_offset(self) -> int:
@@ -70,11 +76,12 @@ def operations(run: RunDirectory) -> tuple[Operation, ...]:
     for number, line in enumerate(run.read_lines("history.jsonl"), start=1):
         try:
             name = line["operation"]
+            _check_numbers(line)
             if line["type"] == "invoke":
                 found[name] = _invoked(line)
             else:
                 found[name] = _ended(found[name], line)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ScenarioDataError(
                 f"{run.path / 'history.jsonl'}:{number} is no line of an operation that was "
                 f"invoked before: {error!r}"
@@ -82,10 +89,25 @@ def operations(run: RunDirectory) -> tuple[Operation, ...]:
     return tuple(found.values())
 
 
+def round_in_words(one: EpochRound) -> str:
+    """A question for a leader epoch and its answer, for people."""
+    asked = f"broker {one.follower} asked broker {one.leader} for epoch {one.requested_epoch}"
+    if one.by_fetch:
+        asked += " in a Fetch"
+    epoch = "" if one.answered_epoch is None else f"epoch {one.answered_epoch} and "
+    return f"{asked}, answered with {epoch}end offset {one.end_offset}"
+
+
 def record_payload(value: str | None) -> str:
     """`payload_digest` of one record with a null key and this value."""
     content = None if value is None else value.encode()
     return payload_digest([Record(offset=0, timestamp=-1, key=None, value=content)])
+
+
+def _check_numbers(line: Mapping[str, Any]) -> None:
+    for name in ("broker", "partition", "acks", "base_offset", "error_code"):
+        if not isinstance(line.get(name), int | None):
+            raise TypeError(f"{name} is no whole number: {line[name]!r}")
 
 
 def _invoked(line: Mapping[str, Any]) -> Operation:
@@ -100,6 +122,7 @@ def _invoked(line: Mapping[str, Any]) -> Operation:
         promised=False,
         payloads=tuple(record_payload(value) for value in line.get("records") or ()),
         invoked_at=line["time"],
+        is_probe=bool(line.get("probe", line["operation"].startswith(_PROBE_PREFIX))),
     )
 
 
@@ -128,12 +151,20 @@ def epoch_rounds(run: RunDirectory) -> tuple[EpochRound, ...] | None:
     in Fetch responses (KIP-595, used between brokers from 2.7 on). A message that was held counts
     when it was released. None without links.jsonl.
 
+    Raises:
+        ScenarioDataError: A message lacks a documented field.
+
     **Does not verify**: requests whose version the links could not read, and those of a sender
     that they could not tell (a consumer's, for instance).
     """
     if not (run.path / "links.jsonl").is_file():
         return None
-    return tuple(_rounds(link_records(run)))
+    try:
+        return tuple(_rounds(link_records(run)))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ScenarioDataError(
+            f"{run.path / 'links.jsonl'} has a message without the documented fields: {error!r}"
+        ) from error
 
 
 def link_records(run: RunDirectory) -> Iterator[dict[str, Any]]:

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from checkers import model
+from checkers.errors import RunDirectoryError, ScenarioDataError
 from checkers.evidence import finding_to_json
 from checkers.findings import Finding
+from checkers.history import Operation
 from checkers.model.events import Event
 from checkers.model.prediction import Prediction
 from checkers.rules import Judged, apply_rules, joined
 from checkers.run_directory import JUDGEMENTS, RunDirectory
 from checkers.run_evidence import run_evidence
 from checkers.run_facts import RunFacts, run_facts
+from checkers.run_shapes import read_outcome
 from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
+from checkers.zookeeper_log import ZooKeeperLogError
 
 _T = TypeVar("_T")
 Predict = Callable[[tuple[Event, ...]], Prediction]
@@ -75,9 +79,9 @@ def judge(
 ) -> Results:
     """Judges one run; reads only.
 
-    A run that is not sealed, did not finish or in which nothing was acknowledged is unknown, and
-    so is one over which a checker fails: then `crashes` has the traceback. What was found all the
-    same is listed.
+    A run that is not sealed, whose evidence is damaged, that did not finish or in which nothing was
+    acknowledged is unknown, and so is one over which a checker fails: then `crashes` has the
+    traceback. What was found all the same is listed.
 
     Args:
         predict: The model.
@@ -200,17 +204,22 @@ class _Judging:
         self._run = run
         self._crashes: list[str] = []
         self._unknown: list[str] = []
+        self._safety: list[str] = []
         self._conformance: list[str] = []
 
     def attempt(
         self, what: str, attempt: Callable[[], _T], *, only_conformance: bool = False
     ) -> _T | None:
         """What the attempt returns; None if it fails, and then the run is unknown."""
+        reasons = self._conformance if only_conformance else self._unknown
         try:
             return attempt()
+        except (RunDirectoryError, ScenarioDataError, ZooKeeperLogError) as error:
+            # The evidence is damaged, as the message says; no checker failed.
+            reasons.append(f"{what} failed: {error}")
+            return None
         except Exception as error:  # noqa: BLE001 - whatever fails here makes the run unknown
             self._crashes.append(traceback.format_exc())
-            reasons = self._conformance if only_conformance else self._unknown
             reasons.append(f"{what} failed: {error!r}")
             return None
 
@@ -227,13 +236,15 @@ class _Judging:
         self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
         if facts is not None:
             self._unknown += _unusable(facts)
+            self._safety += _unsettled(facts)
+            self._conformance += _unlinked(facts)
         if facts is not None and prediction is not None:
             self._conformance += _unpredicted(facts, prediction)
         witnesses = self.attempt(
             "looking for witnesses",
             lambda: find_witnesses(expectation, self._run, facts.rounds if facts else None),
         )
-        outcome = self.attempt("the outcome", lambda: _outcome(self._run)) or {}
+        outcome = self.attempt("the outcome", lambda: read_outcome(self._run)) or {}
         answer = self._verdict(expectation, judged, witnesses or ())
         return Results(
             entry=about.get("entry", ""),
@@ -265,7 +276,11 @@ class _Judging:
         judged: Judged,
         witnesses: tuple[Witness, ...],
     ) -> Verdict:
-        unknown = Unknown(run=tuple(self._unknown), conformance=tuple(self._conformance))
+        unknown = Unknown(
+            run=tuple(self._unknown),
+            safety=tuple(self._safety),
+            conformance=tuple(self._conformance),
+        )
         answer = self.attempt(
             "the verdict",
             lambda: verdict(
@@ -290,14 +305,10 @@ def _events(facts: RunFacts) -> tuple[Event, ...]:
     return tuple(timed.event for timed in facts.events)
 
 
-def _outcome(run: RunDirectory) -> Mapping[str, Any]:
-    return run.read("outcome.json") if (run.path / "outcome.json").is_file() else {}
-
-
 def _unfinished(run: RunDirectory) -> Iterator[str]:
     """Yields what keeps the evidence as a whole from being trusted."""
     yield from run.verify()
-    outcome = _outcome(run)
+    outcome = read_outcome(run)
     if outcome.get("unknown"):
         yield str(outcome["unknown"])
     elif not outcome.get("finished"):
@@ -306,14 +317,33 @@ def _unfinished(run: RunDirectory) -> Iterator[str]:
 
 def _unusable(facts: RunFacts) -> Iterator[str]:
     """Yields what the evidence lacks for an answer to either question."""
-    if not any(one.function == "produce" and one.outcome == "ok" for one in facts.operations):
-        yield "nothing was acknowledged, so nothing could be lost"
+    if not any(map(_is_acknowledged, facts.operations)):
+        yield "nothing that the scenario wrote was acknowledged, so nothing could be lost"
     if not any(snapshot["is_final"] for snapshot in facts.snapshots):
         yield "there is no snapshot of the end"
     for snapshot in facts.snapshots:
         for broker, seen in snapshot["brokers"].items():
             if not seen.get("stable", True):
                 yield f"snapshot {snapshot['label']}: broker {broker}'s files never stood still"
+
+
+def _is_acknowledged(operation: Operation) -> bool:
+    # A probe is written after all faults: it had nothing to survive.
+    is_write = operation.function == "produce" and not operation.is_probe
+    return is_write and operation.outcome == "ok"
+
+
+def _unsettled(facts: RunFacts) -> Iterator[str]:
+    if facts.is_finished and facts.settle is None:
+        yield "outcome.json has no settle record: whether replication goes on is unknown"
+
+
+def _unlinked(facts: RunFacts) -> Iterator[str]:
+    if facts.is_linked and facts.rounds is None:
+        yield (
+            "links.jsonl is missing although the cluster was linked: which questions for leader "
+            "epochs were asked is unknown"
+        )
 
 
 def _unpredicted(facts: RunFacts, prediction: Prediction) -> Iterator[str]:
@@ -326,9 +356,11 @@ def _unpredicted(facts: RunFacts, prediction: Prediction) -> Iterator[str]:
 
 
 def _not_checked(facts: RunFacts | None) -> Iterator[str]:
-    if facts is not None and facts.rounds is None:
+    if facts is None:
+        return
+    if facts.rounds is None and not facts.is_linked:
         yield "questions for leader epochs: the run has no links.jsonl"
-    if facts is not None and facts.settle is None:
+    if facts.settle is None and not facts.is_finished:
         yield "whether replication goes on: the run has no settle record"
 
 

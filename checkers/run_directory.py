@@ -124,7 +124,7 @@ class RunDirectory:
         """
         target = self.path / name
         try:
-            value = json.loads(target.read_text())
+            value = json.loads(target.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RunDirectoryError(
                 f"{target} is missing: is {self.path} a run directory of kchaos?"
@@ -139,23 +139,25 @@ class RunDirectory:
         """The JSON objects of one `.jsonl` file, oldest first; none if there is no such file.
 
         Raises:
-            RunDirectoryError: A line is no JSON object; the message names the line. A last line
-                without its newline is skipped in an unsealed run, where the writer was killed.
+            RunDirectoryError: The file cannot be read, or a line is no JSON object; the message
+                names the line. A last line without its newline is damage in a sealed run; in an
+                unsealed one, whose writer was killed, it is skipped.
         """
         target = self.path / name
         if not target.exists():
             return
-        with target.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith("\n") and not self.is_sealed:
-                    return
-                try:
-                    value = json.loads(line)
-                except ValueError as error:
-                    raise RunDirectoryError(f"{target}:{number} is not JSON: {error}") from error
-                if not isinstance(value, dict):
-                    raise RunDirectoryError(f"{target}:{number} holds no JSON object")
-                yield value
+        for number, line in enumerate(_lines(target), start=1):
+            if not line.endswith(b"\n"):
+                if self.is_sealed:
+                    raise RunDirectoryError(f"{target}:{number} is cut off: it has no newline")
+                return
+            try:
+                value = json.loads(line)
+            except ValueError as error:
+                raise RunDirectoryError(f"{target}:{number} is not JSON: {error}") from error
+            if not isinstance(value, dict):
+                raise RunDirectoryError(f"{target}:{number} holds no JSON object")
+            yield value
 
     def seal(self) -> None:
         """Writes the manifest: from now on the evidence is complete and must not change.
@@ -179,7 +181,7 @@ class RunDirectory:
         """What is wrong with the seal, a sentence each; empty for a run that is whole.
 
         Raises:
-            RunDirectoryError: The manifest cannot be read.
+            RunDirectoryError: The manifest cannot be read, or says not of each file what it was.
         """
         if not self.is_sealed:
             return ("the run is not sealed: it was interrupted, or it is still going on",)
@@ -189,6 +191,10 @@ class RunDirectory:
         problems = []
         present = {str(file.relative_to(self.path)): file for file in self._evidence()}
         for name, sealed in manifest.items():
+            if not isinstance(sealed, dict) or not {"size_bytes", "sha256"} <= sealed.keys():
+                raise RunDirectoryError(
+                    f"{self.path / MANIFEST}: {name!r} has no size_bytes and sha256"
+                )
             file = present.pop(name, None)
             if file is None:
                 problems.append(f"{name} is missing")
@@ -202,14 +208,16 @@ class RunDirectory:
         return tuple(problems)
 
     def snapshots(self) -> tuple[str, ...]:
-        """Labels of the snapshots, in the order in which they were taken."""
+        """Labels of the snapshots, in the order in which they were taken.
+
+        Raises:
+            RunDirectoryError: A snapshot.json cannot be read or has no time.
+        """
         root = self.path / "snapshots"
         if not root.is_dir():
             return ()
         labels = [entry.name for entry in root.iterdir() if (entry / "snapshot.json").is_file()]
-        return tuple(
-            sorted(labels, key=lambda label: self.read(f"snapshots/{label}/snapshot.json")["time"])
-        )
+        return tuple(sorted(labels, key=self._time_of_snapshot))
 
     def judgements(self) -> tuple[str, ...]:
         """Names of the judgements that exist, oldest first."""
@@ -223,17 +231,34 @@ class RunDirectory:
         """A folder for a new judgement, renamed to its final name when the block ends well.
 
         Names count up from 0001. When the block raises, the folder goes away.
+
+        Raises:
+            RunDirectoryError: There cannot be such a folder: something else has its name, or
+                nothing may be written there.
         """
         root = self.path / JUDGEMENTS
-        root.mkdir(exist_ok=True)
         working = root / f".working-{os.getpid()}-{os.urandom(4).hex()}"
-        working.mkdir()
+        try:
+            root.mkdir(exist_ok=True)
+            working.mkdir()
+        except OSError as error:
+            raise RunDirectoryError(
+                f"no judgement can be written to {root}: {error}; it must be a folder to which "
+                "you may write, or be absent"
+            ) from error
         try:
             yield working
             _rename_to_next_number(working, root)
         finally:
             if working.exists():
                 shutil.rmtree(working)
+
+    def _time_of_snapshot(self, label: str) -> float:
+        name = f"snapshots/{label}/snapshot.json"
+        time = self.read(name).get("time")
+        if not isinstance(time, int | float):
+            raise RunDirectoryError(f"{self.path / name} has no time, but {time!r}")
+        return time
 
     def _evidence(self) -> Iterator[Path]:
         for file in sorted(self.path.rglob("*")):
@@ -248,6 +273,14 @@ class RunDirectory:
 
 def _is_judgement(entry: Path) -> bool:
     return entry.is_dir() and entry.name.isdigit()
+
+
+def _lines(target: Path) -> Iterator[bytes]:
+    try:
+        with target.open("rb") as file:
+            yield from file
+    except OSError as error:
+        raise RunDirectoryError(f"{target} cannot be read: {error}") from error
 
 
 def _rename_to_next_number(working: Path, root: Path) -> None:

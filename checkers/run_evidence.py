@@ -241,7 +241,10 @@ def _high_watermarks(
     file = run.path / "snapshots" / label / f"broker-{broker}" / HIGH_WATERMARKS
     if not file.is_file():
         return ()
-    offsets = parse_offset_checkpoint(file.read_text(), file=str(file))
+    try:
+        offsets = parse_offset_checkpoint(file.read_text(), file=str(file))
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{file} is no text: {error}") from error
     return (offsets[about],) if about in offsets else ()
 
 

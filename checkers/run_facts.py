@@ -16,6 +16,7 @@ from checkers.model.events import (
 )
 from checkers.model.prediction import EpochRound
 from checkers.run_directory import RunDirectory
+from checkers.run_shapes import is_linked, read_outcome, read_snapshot
 from checkers.timeline import (
     TimedEvent,
     is_internal,
@@ -36,6 +37,8 @@ class RunFacts:
         rounds: Likewise; None without links.
         snapshots: Each snapshot.json, oldest first.
         settle: From outcome.json; None if the run never settled.
+        is_finished: Whether outcome.json says that the run came to its end.
+        is_linked: Whether, as scenario.json says, brokers spoke through links.
         pinned: Partition and broker of each checkpoint in which settling saw the last high
             watermark.
     """
@@ -47,6 +50,8 @@ class RunFacts:
     rounds: tuple[EpochRound, ...] | None
     snapshots: tuple[Mapping[str, Any], ...]
     settle: Mapping[str, Any] | None
+    is_finished: bool
+    is_linked: bool
     pinned: frozenset[tuple[TopicPartition, int]]
 
 
@@ -58,17 +63,17 @@ def run_facts(run: RunDirectory) -> RunFacts:
     """
     changes = znode_changes(run)
     events = timed_events(run, changes)
-    settle = None
-    if (run.path / "outcome.json").is_file():
-        settle = run.read("outcome.json").get("settle")
+    outcome = read_outcome(run)
     return RunFacts(
         run=run,
         events=events,
         configurations=topic_configurations(changes),
         operations=tuple(_with_isr(one, events) for one in operations(run)),
         rounds=epoch_rounds(run),
-        snapshots=tuple(run.read(f"snapshots/{label}/snapshot.json") for label in run.snapshots()),
-        settle=settle,
+        snapshots=tuple(read_snapshot(run, label) for label in run.snapshots()),
+        settle=outcome.get("settle"),
+        is_finished=bool(outcome.get("finished")),
+        is_linked=is_linked(run),
         pinned=frozenset(_pinned(run)),
     )
 

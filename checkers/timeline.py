@@ -70,11 +70,6 @@ def is_internal(topic: str) -> bool:
     return topic.startswith(INTERNAL_PREFIX)
 
 
-def is_ignored(topic: str, probe_topics: frozenset[str]) -> bool:
-    """As `is_internal`, whatever the second argument."""
-    return is_internal(topic)
-
-
 def znode_changes(run: RunDirectory) -> tuple[ZnodeChange, ...]:
     """Every change in the logs of the ensemble's member that saw the most; none without logs.
 
@@ -98,7 +93,10 @@ def decisions(changes: Sequence[ZnodeChange]) -> Iterator[TimedEvent]:
     """
     reader = _DecisionReader(brokers=_brokers_by_session(changes))
     for change in changes:
-        decision = reader.decision(change)
+        try:
+            decision = reader.decision(change)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise _bad_znode(change, f"another shape ({error!r})") from error
         if decision is not None:
             yield TimedEvent(event=decision, zxid=change.zxid, time=change.time_ms / 1000)
 
@@ -216,7 +214,7 @@ def _actions(run: RunDirectory) -> Iterator[TimedEvent]:
                 time=float(line["time"]),
                 step=int(line["step"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ScenarioDataError(
                 f"{run.path / 'actions.jsonl'}:{number} is no action with time, zxid and step: "
                 f"{error!r}"

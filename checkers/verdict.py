@@ -26,8 +26,9 @@ from typing import Any
 
 from checkers.errors import ScenarioDataError
 from checkers.findings import Finding, Question
-from checkers.history import link_records
+from checkers.history import link_records, round_in_words
 from checkers.model.prediction import EpochRound
+from checkers.rules.offsets import in_words
 from checkers.run_directory import RunDirectory
 
 
@@ -52,10 +53,12 @@ class Unknown:
 
     Attributes:
         run: Reasons that leave both questions open.
+        safety: Reasons that leave only safety open.
         conformance: Reasons that leave only conformance open.
     """
 
     run: tuple[str, ...] = ()
+    safety: tuple[str, ...] = ()
     conformance: tuple[str, ...] = ()
 
 
@@ -100,8 +103,8 @@ def verdict(
     """
     findings = list(findings)
     conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
-    safe = _answer(findings, Question.SAFETY, unknown.run)
-    reasons = [*unknown.run, *unknown.conformance]
+    safe = _answer(findings, Question.SAFETY, (*unknown.run, *unknown.safety))
+    reasons = [*unknown.run, *unknown.safety, *unknown.conformance]
     missing = [str(dict(one.wanted)) for one in witnesses if not one.found]
     if safe and missing:
         safe = None
@@ -204,7 +207,7 @@ def _expected_key(expected: Mapping[str, Any], found: Iterable[FindingKey]) -> F
 def _told(key: FindingKey) -> str:
     kind, topic, partition, brokers, first, last = key
     where = f" of {topic}-{partition}" if topic else ""
-    offsets = f" at {first} to {last}" if first >= 0 else ""
+    offsets = f" at {in_words(first, last)}" if first >= 0 else ""
     return f"{kind}{where} on brokers {list(brokers)}{offsets}"
 
 
@@ -234,8 +237,11 @@ def _round_witness(
         raise ScenarioDataError(f"scenario.json: a round has no field {', '.join(sorted(unknown))}")
     for one in rounds:
         if all(getattr(one, name) == value for name, value in fields.items()):
-            return Witness(wanted=wanted, found=True, seen=str(one))
-    return Witness(wanted=wanted, found=False, seen=f"{len(rounds)} rounds: {list(rounds)[:10]}")
+            return Witness(wanted=wanted, found=True, seen=round_in_words(one))
+    shown = "; ".join(round_in_words(one) for one in rounds[:10]) or "none"
+    return Witness(
+        wanted=wanted, found=False, seen=f"questions for leader epochs ({len(rounds)}): {shown}"
+    )
 
 
 def _log_witness(

@@ -19,13 +19,15 @@ def exit_code_of(error: BaseException) -> int | None:
     from checkers.errors import CheckError, RunDirectoryError
     from clusters.errors import ClusterError, MachineError, ReleaseError
     from faults.errors import FaultError
-    from harness.errors import HarnessError
+    from harness.errors import HarnessError, RunUnknown
 
     if machine_error_in(error) is not None:
         return MACHINE
     match error:
         case KeyboardInterrupt():
             return INTERRUPTED
+        case RunUnknown():
+            return UNKNOWN
         case ReleaseError() | HarnessError() | RunDirectoryError():
             return USAGE
         case MachineError():

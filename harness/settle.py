@@ -33,11 +33,12 @@ _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
 # What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
 # the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
-# The thread's name ends in the leader's id up to 1.0 and has it as leaderId from 1.1 on.
+# The thread's name ends in the leader's id up to 0.11 and has it as leaderId from 1.0 on.
 _THREAD = (
     r"ReplicaFetcher(Thread-\d+-{leader}\b| .*leaderId={leader}\b).*(\bStarting\b|Error due to)"
 )
-_PARTITION = r"Added fetcher .*\b{name}\b|artition {name} .*marked as failed"
+# A partition's name may be the end, or the beginning, of another one's.
+_PARTITION = r"Added fetcher .*(?<![\w.-]){name}(?![\w.-])|artition {name} .*marked as failed"
 
 
 @dataclass(slots=True)

@@ -46,7 +46,10 @@ def become_leader(
         if follower != broker.broker:
             view = replica.views.setdefault(follower, FollowerView())
             view.is_caught_up = follower in state.isr
-            view.may_join_isr = view.asks_to_join = False
+            # A fetch in flight may still be handled in this epoch, even that of a broker that has
+            # just died: seen on 2.0.0, where it put the dead broker back into the ISR.
+            view.may_join_isr = view.log_end_offset >= _needed_for_isr(broker, replica)
+            view.asks_to_join = False
             view.last_leader_end_offset = log_end_offset
     increment_high_watermark(cluster, broker, partition)
 
@@ -174,11 +177,15 @@ def _note_isr_candidate(broker: Broker, replica: Replica, view: FollowerView) ->
     Up to 2.0.0 its log end offset had to reach the high watermark; since KAFKA-7128 the start of
     the leader's epoch too.
     """
-    needed = replica.high_watermark
-    if broker.generation.isr_needs_epoch_start:
-        needed = max(needed, replica.epoch_start_offset)
-    if view.log_end_offset >= needed:
+    if view.log_end_offset >= _needed_for_isr(broker, replica):
         view.may_join_isr = view.asks_to_join = True
+
+
+def _needed_for_isr(broker: Broker, replica: Replica) -> int:
+    """The log end offset that a follower must have reached to join the ISR."""
+    if broker.generation.isr_needs_epoch_start:
+        return max(replica.high_watermark, replica.epoch_start_offset)
+    return replica.high_watermark
 
 
 def complete_produces(cluster: Cluster, broker: Broker, partition: TopicPartition) -> None:

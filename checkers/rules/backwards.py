@@ -11,7 +11,7 @@ from checkers.evidence import (
     Side,
 )
 from checkers.findings import Finding
-from checkers.rules.offsets import merged
+from checkers.rules.offsets import in_words, merged
 
 
 def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
                 brokers=(now.broker,),
                 first_offset=first,
                 last_offset=last,
-                message=f"broker {now.broker} had offsets {first} to {last} below its high "
+                message=f"broker {now.broker} had {in_words(first, last)} below its high "
                 f"watermark {high_watermark}, and no longer has them",
                 evidence={
                     "before": before.snapshot,

@@ -7,8 +7,9 @@ from typing import Any
 
 from checkers.evidence import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from checkers.findings import Finding
-from checkers.history import Operation
+from checkers.history import Operation, round_in_words
 from checkers.model.prediction import EpochRound, PredictedProduce
+from checkers.rules.offsets import in_words
 
 _REQUEST_TIMED_OUT = 7
 
@@ -117,8 +118,8 @@ def rounds_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
         yield _not_as_predicted(
             evidence,
             follower,
-            f"round {index + 1} of its questions for leader epochs is {_round(real, index)}; "
-            f"predicted was {_round(expected, index)}",
+            f"question {index + 1} for a leader epoch: {_round(real, index)}; predicted was: "
+            f"{_round(expected, index)}",
             what="round",
             predicted=[asdict(one) for one in expected],
             observed=[asdict(one) for one in real],
@@ -275,7 +276,7 @@ def _shown(batch: BatchEvidence | None) -> str:
     if batch is None:
         return "nothing"
     return (
-        f"{batch.base_offset}-{batch.last_offset} of epoch {batch.leader_epoch}, "
+        f"{in_words(batch.base_offset, batch.last_offset)} of epoch {batch.leader_epoch}, "
         f"magic {batch.magic}, payload {batch.payload}"
     )
 
@@ -283,11 +284,7 @@ def _shown(batch: BatchEvidence | None) -> str:
 def _round(rounds: Sequence[EpochRound], index: int) -> str:
     if index >= len(rounds):
         return "none"
-    one = rounds[index]
-    return (
-        f"epoch {one.requested_epoch} asked of broker {one.leader}, answered with "
-        f"({one.answered_epoch}, {one.end_offset}){' by Fetch' if one.by_fetch else ''}"
-    )
+    return round_in_words(rounds[index])
 
 
 def _told(operation: Operation) -> str:

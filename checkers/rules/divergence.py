@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from checkers.evidence import PartitionEvidence, Side
 from checkers.findings import Finding
 from checkers.rules.compare import differing_ranges
-from checkers.rules.offsets import headers
+from checkers.rules.offsets import headers, in_words
 
 
 def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
                 first_offset=first,
                 last_offset=last,
                 message=f"brokers {brokers[0]} and {brokers[1]} are in sync and hold different "
-                f"records at offsets {first} to {last}",
+                f"records at {in_words(first, last)}",
                 evidence={
                     str(replica.broker): headers(replica.batches, (first, last))
                     for replica in (measure, other)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from checkers.evidence import PartitionEvidence, Side
 from checkers.findings import Finding
-from checkers.rules.offsets import common, covered, headers, without
+from checkers.rules.offsets import common, covered, headers, in_words, without
 
 
 def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
                 brokers=(replica.broker,),
                 first_offset=first,
                 last_offset=last,
-                message=f"broker {replica.broker} is in sync and has no offsets {first} to {last}, "
+                message=f"broker {replica.broker} is in sync and has no {in_words(first, last)}, "
                 "which another in-sync replica holds",
                 evidence={
                     "around": headers(replica.batches, (first - 1, last + 1)),

@@ -8,6 +8,11 @@ from checkers.evidence import BatchEvidence
 Range = tuple[int, int]
 
 
+def in_words(first: int, last: int) -> str:
+    """The range for people: "offset 1", "offsets 1 to 3"."""
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
 def merged(ranges: Iterable[Range]) -> list[Range]:
     """The same offsets as the fewest ranges, ascending."""
     result: list[Range] = []

@@ -12,7 +12,7 @@ from checkers.model.events import (
     PartitionState,
 )
 from checkers.run_directory import RunDirectory
-from checkers.timeline import TimedEvent, decisions, is_ignored, znode_changes
+from checkers.timeline import TimedEvent, decisions, is_internal, znode_changes
 from harness.report.loading import Line, Loaded
 
 
@@ -57,8 +57,7 @@ class Incarnation:
 
 
 def decisions_of(run: RunDirectory) -> Decisions:
-    """What was decided, from ZooKeeper's transaction logs; internal and probe topics left out."""
-    ignored = frozenset(run.read("run.json").get("probe_topics", ()))
+    """What was decided, from ZooKeeper's transaction logs; Kafka's own topics left out."""
     try:
         events = tuple(decisions(znode_changes(run)))
     except CheckError as error:
@@ -66,9 +65,7 @@ def decisions_of(run: RunDirectory) -> Decisions:
     if not events:
         return Decisions(problems=("no ZooKeeper transaction log was collected",))
     return Decisions(
-        events=tuple(
-            each for each in events if not is_ignored(getattr(each.event, "topic", ""), ignored)
-        )
+        events=tuple(each for each in events if not is_internal(getattr(each.event, "topic", "")))
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,7 @@ class RunBuilder:
     path: Path
     expectation: Mapping[str, Any] | None = None
     release: str = "1.1.1"
+    is_linked: bool = False
     zxid: int = 0
     clock: float = START
     transactions: list[bytes] = field(default_factory=list)
@@ -105,7 +106,8 @@ class RunBuilder:
             "seed": 7,
             "brokers": {},
         }
-        scenario = {"expectation": self.expectation}
+        cluster = {"linked": self.is_linked}
+        scenario = {"expectation": self.expectation, "cluster": cluster}
         self.run = RunDirectory.create(self.path, run=about, scenario=scenario)
 
     def tick(self) -> float:
@@ -208,6 +210,7 @@ class RunBuilder:
         error: str = "",
         error_code: int = 0,
         topic: str = "t",
+        probe: bool | None = None,
     ) -> "RunBuilder":
         """A produce and its end: acknowledged with a base offset, else an error."""
         action = events.Produce(
@@ -224,7 +227,7 @@ class RunBuilder:
             "topic": topic,
             "partition": 0,
             "acks": acks,
-        }
+        } | ({} if probe is None else {"probe": probe})
         self.history(operation, "invoke", **detail, records=list(values))
         self.act(action)
         if base_offset is not None:
@@ -316,11 +319,13 @@ class RunBuilder:
     def seal(
         self,
         *,
-        settle: str = "converged",
+        settle: str | None = "converged",
         reasons: Sequence[Mapping[str, Any]] = (),
         finished: bool = True,
         unknown: str | None = None,
+        before: Callable[[RunDirectory], None] = lambda run: None,
     ) -> RunDirectory:
+        """The run, whole; `before` may still damage it before it is sealed."""
         self.write_zookeeper()
         self.run.write(
             "outcome.json",
@@ -328,7 +333,8 @@ class RunBuilder:
                 "finished": finished,
                 "unknown": unknown,
                 "seconds": 12.5,
-                "settle": {
+                "settle": settle
+                and {
                     "state": settle,
                     "reasons": [dict(reason) for reason in reasons],
                     "bound_s": 20.0,
@@ -337,6 +343,7 @@ class RunBuilder:
                 },
             },
         )
+        before(self.run)
         self.run.seal()
         return self.run
 

@@ -189,13 +189,17 @@ def test_the_first_round_that_differs_is_found_for_each_follower() -> None:
     (found,) = rounds_as_predicted(planted)
 
     assert found.brokers == (1,)
-    assert "round 2" in found.message
+    assert found.message == (
+        "broker 1: question 2 for a leader epoch: broker 1 asked broker 0 for epoch 1, answered "
+        "with epoch 1 and end offset 11; predicted was: broker 1 asked broker 0 for epoch 1, "
+        "answered with epoch 1 and end offset 7"
+    )
     assert found.evidence["predicted"][1]["end_offset"] == 7
 
 
 def test_a_round_too_many_or_too_few_is_found() -> None:
-    assert "predicted was none" in next(rounds_as_predicted(asked((ROUND,)))).message
-    assert "is none" in next(rounds_as_predicted(asked((), ROUND))).message
+    assert "predicted was: none" in next(rounds_as_predicted(asked((ROUND,)))).message
+    assert "epoch: none" in next(rounds_as_predicted(asked((), ROUND))).message
 
 
 def test_a_run_without_links_has_no_rounds_to_compare() -> None:

@@ -73,7 +73,7 @@ def test_the_expected_finding_and_no_other_is_as_expected() -> None:
     assert not judged([HOLE], expectation=UNSAFE, witnesses=[SEEN]).expected
     more = judged([DIVERGENCE, HOLE], expectation=UNSAFE, witnesses=[SEEN])
     assert not more.expected
-    assert more.reason == "found and not expected: hole of t-0 on brokers [1] at 11 to 20"
+    assert more.reason == "found and not expected: hole of t-0 on brokers [1] at offsets 11 to 20"
 
 
 def test_a_finding_at_other_offsets_is_not_the_expected_one() -> None:
@@ -132,6 +132,19 @@ def test_a_model_that_failed_leaves_safety_answered() -> None:
     assert (answer.conforms, answer.safe, answer.expected) == (None, True, False)
 
 
+def test_what_leaves_only_safety_open_answers_conformance() -> None:
+    answer = judged([DIVERGENCE], expectation=UNSAFE, unknown=Unknown(safety=("nobody settled",)))
+
+    assert (answer.conforms, answer.safe, answer.expected) == (True, None, False)
+    assert answer.unknown == "nobody settled"
+
+
+def test_an_offset_alone_is_told_as_one() -> None:
+    answer = judged([found("divergence", 0, 1, first=1, last=1)], expectation=UNSAFE)
+
+    assert "divergence of t-0 on brokers [0, 1] at offset 1" in answer.reason
+
+
 def test_without_an_expectation_the_models_findings_are_expected() -> None:
     assert judged([DIVERGENCE, LOSS], predicted=[DIVERGENCE]).expected
     assert judged([DIVERGENCE], predicted=[DIVERGENCE]).expectation_from == "model"
@@ -160,6 +173,16 @@ def test_a_round_is_found_by_the_fields_that_are_named(tmp_path: Path) -> None:
         {"round": {"answered_epoch": None}},
         {"round": {"follower": 1, "end_offset": 20}},
     ) == [True, True, False]
+
+
+def test_a_round_is_told_in_words(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
+    expectation = {"witness": [{"round": {"end_offset": 21}}, {"round": {"end_offset": 20}}]}
+
+    seen = [one.seen for one in find_witnesses(expectation, build.run, epoch_rounds(build.run))]
+
+    words = "broker 1 asked broker 0 for epoch 2, answered with end offset 21"
+    assert seen == [words, f"questions for leader epochs (1): {words}"]
 
 
 def test_a_line_of_a_broker_s_log_is_found_by_its_pattern(tmp_path: Path) -> None:

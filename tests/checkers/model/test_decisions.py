@@ -69,8 +69,13 @@ def test_a_broker_does_not_join_the_isr_in_an_election():
 
 def test_a_follower_that_never_reached_the_high_watermark_cannot_join():
     behind = [CutLink(source=2, target=0), state(0, 1, (0, 1)), write("far", 0, acks=-1)]
-    (found,) = reasons(*behind, state(0, 1, (0, 1, 2)))
+    (found,) = reasons(*behind, state(0, 2, (0, 1)), state(0, 2, (0, 1, 2)))
     assert "broker 2 joined the ISR at offset 0, although" in found
+
+
+def test_a_fetch_in_flight_may_put_a_dead_broker_back_into_the_isr():
+    in_flight = [*kill(2), state(0, 1, (0, 1)), write("far", 0)]
+    assert reasons(*in_flight, state(0, 1, (0, 1, 2))) == []
 
 
 def test_a_follower_that_reached_the_high_watermark_once_may_be_written_later():

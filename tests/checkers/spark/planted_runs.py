@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
 from run_builder import CONTROLLER_SESSION, RunBuilder, values
@@ -29,7 +30,9 @@ def all_runs(folder: Path) -> list[Path]:
         unsealed,
         changed_after_the_seal,
         reason_without_a_kind,
+        rule_that_fails,
         impossible_action,
+        impossible_high_watermarks,
         two_topics,
     )
     made = [make(folder / make.__name__.replace("_", "-")).path for make in planted]
@@ -101,6 +104,23 @@ def reason_without_a_kind(path: Path) -> RunDirectory:
 def impossible_action(path: Path) -> RunDirectory:
     build = clean(path)
     build.act(events.StartBroker(broker=0, release="1.1.1"))
+    return build.seal()
+
+
+def rule_that_fails(path: Path) -> RunDirectory:
+    build = clean(path)
+    wrong: Any = "two"
+    build.act(events.StartBroker(broker=0, release="1.1.1", min_insync_replicas=wrong))
+    return build.seal()
+
+
+def impossible_high_watermarks(path: Path) -> RunDirectory:
+    build = clean(path)
+    for broker in (0, 7):
+        observed = events.HighWatermarkObserved(
+            broker=broker, topic="t", partition=0, high_watermark=99
+        )
+        build.act(observed)
     return build.seal()
 
 

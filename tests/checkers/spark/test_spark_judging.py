@@ -81,7 +81,8 @@ def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
         ("unsealed", "not sealed"),
         ("changed-after-the-seal", "is not what was sealed"),
         ("segment-without-an-offset", "copy-of-a-segment.log"),
-        ("reason-without-a-kind", "a rule failed: KeyError"),
+        ("reason-without-a-kind", "outcome.json: settle: reasons: kind missing"),
+        ("rule-that-fails", "a rule failed: TypeError"),
     ],
 )
 def test_what_cannot_be_judged_is_unknown_and_the_others_go_on(
@@ -91,6 +92,15 @@ def test_what_cannot_be_judged_is_unknown_and_the_others_go_on(
 
     assert (told["conforms"], told["safe"], told["expected"]) == (None, None, False)
     assert why in told["unknown"]
+
+
+def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted(both: Both) -> None:
+    told = both.spark["impossible-high-watermarks"]
+
+    assert (told["conforms"], told["safe"]) == (False, True)
+    found = [one for one in told["findings"] if "was seen at 99" in one["message"]]
+    assert {one["kind"] for one in found} == {"not-as-predicted"}
+    assert sorted(one["brokers"] for one in found) == [[0], [7]]
 
 
 def test_a_model_that_fails_leaves_only_conformance_unknown(both: Both) -> None:

@@ -1,0 +1,39 @@
+"""Runs of a cluster of two in which nothing went wrong, for tests that plant what does."""
+
+from pathlib import Path
+from typing import Any
+
+from kafka_6361_runs import BOTH
+from run_builder import RunBuilder, values
+
+from checkers.judge import Results
+from checkers.model import events
+
+
+def cluster_of_two(path: Path, **fields: Any) -> RunBuilder:
+    """Brokers 0 and 1 are in sync, and nothing was written yet."""
+    build = RunBuilder(path, **fields)
+    for broker in (0, 1):
+        build.act(events.StartBroker(broker=broker, release="1.1.1"), zxid=0)
+    build.elect_controller(0, 0x10)
+    build.register(0, 0x10).register(1, 0x11)
+    return build.topic("t", [0, 1]).state(0, 1, [0, 1])
+
+
+def clean_run(path: Path, *, acks: int = -1, **fields: Any) -> RunBuilder:
+    """A cluster of two that took eleven records, before its last snapshot."""
+
+    build = cluster_of_two(path, **fields)
+    return build.produce("both", 0, values("both", 11), acks=acks, base_offset=0)
+
+
+def clean_snapshot(build: RunBuilder, **fields: Any) -> RunBuilder:
+    logs = {broker: [BOTH] for broker in (0, 1)}
+    epochs = {broker: [(1, 0)] for broker in (0, 1)}
+    return build.snapshot("final", logs, epochs=epochs, high_watermarks={0: 11, 1: 11}, **fields)
+
+
+def unknown_of(results: Results) -> str:
+    assert (results.conforms, results.safe, results.expected) == (None, None, False)
+    assert results.unknown is not None
+    return results.unknown

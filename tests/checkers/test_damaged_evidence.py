@@ -1,0 +1,91 @@
+from pathlib import Path
+
+import pytest
+from clean_runs import clean_run, clean_snapshot, unknown_of
+
+from checkers.errors import RunDirectoryError
+from checkers.judge import judge, write_judgement
+from checkers.run_directory import RunDirectory
+
+SNAPSHOT = "snapshots/final/snapshot.json"
+DAMAGED: list[tuple[str, str, str, str]] = [
+    (SNAPSHOT, '"time"', '"tim"', "snapshot.json has no time, but None"),
+    (SNAPSHOT, '"is_final"', '"final"', "snapshot.json: is_final missing"),
+    (SNAPSHOT, '"brokers"', '"broker"', "snapshot.json: brokers missing"),
+    (SNAPSHOT, '"0": {', '"zero": {', "brokers has 'zero'"),
+    (SNAPSHOT, '"leader"', '"lead"', "states 't-0': leader missing"),
+    (SNAPSHOT, '"t-0"', '"t"', "states has 't', which is no partition"),
+    (SNAPSHOT, '"final"', '"last"', "is labelled 'last'"),
+    (SNAPSHOT, "{", "", "snapshot.json cannot be read as JSON"),
+    ("history.jsonl", '"base_offset"', '"base', "history.jsonl:2 is not JSON"),
+    ("history.jsonl", '["both-0"', "[0", "history.jsonl:1 is no line of an operation"),
+    ("history.jsonl", '"base_offset":0', '"base_offset":"0"', "base_offset is no whole number"),
+    ("links.jsonl", '"api_key"', '"key"', "links.jsonl has a message without"),
+    ("actions.jsonl", '{"event"', '{"happened"', "actions.jsonl:1 is no action"),
+    ("outcome.json", '"state"', '"stat"', "outcome.json: settle: state missing"),
+    ("outcome.json", '"reasons": []', '"reasons": [1]', "settle: reasons is no object"),
+    ("scenario.json", '"cluster": {', '"cluster": [1], "c": {', "cluster is no object"),
+]
+
+
+@pytest.mark.parametrize(("name", "whole", "damaged", "told"), DAMAGED)
+def test_damaged_evidence_is_unknown_and_says_where_without_a_traceback(
+    name: str, whole: str, damaged: str, told: str, tmp_path: Path
+) -> None:
+    def damage(run: RunDirectory) -> None:
+        text = (run.path / name).read_text()
+        assert whole in text
+        (run.path / name).write_text(text.replace(whole, damaged, 1))
+
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    build.link(api_key=3, api="METADATA")
+
+    results = judge(build.seal(before=damage))
+
+    assert told in unknown_of(results)
+    assert results.crashes == ()
+
+
+@pytest.mark.parametrize("name", ["actions.jsonl", "history.jsonl", "links.jsonl"])
+def test_a_line_that_was_cut_off_before_the_seal_is_unknown(name: str, tmp_path: Path) -> None:
+    def cut(run: RunDirectory) -> None:
+        content = (run.path / name).read_bytes()
+        (run.path / name).write_bytes(content[:-1])
+
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    build.link(api_key=3, api="METADATA")
+
+    results = judge(build.seal(before=cut))
+
+    assert f"{name}:" in unknown_of(results)
+    assert "is cut off: it has no newline" in unknown_of(results)
+    assert results.crashes == ()
+
+
+@pytest.mark.parametrize("name", ["history.jsonl", "outcome.json"])
+def test_a_folder_where_a_file_should_be_is_unknown(name: str, tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+    (run.path / name).unlink()
+    (run.path / name).mkdir()
+
+    results = judge(run)
+
+    assert f"{name} cannot be read" in unknown_of(results)
+    assert results.crashes == ()
+
+
+def test_a_manifest_that_does_not_say_what_a_file_was_is_unknown(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+    file = run.path / "manifest.json"
+    file.write_text(file.read_text().replace('"sha256"', '"sha1"', 1))
+
+    assert "has no size_bytes and sha256" in unknown_of(judge(run))
+
+
+def test_a_file_where_judgements_belong_is_told(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+    (run.path / "judgements").write_text("")
+    results = judge(run)
+
+    with pytest.raises(RunDirectoryError, match=r"no judgement can be written to .*judgements"):
+        write_judgement(run, results)

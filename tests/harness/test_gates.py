@@ -1,0 +1,270 @@
+"""Gates on literal link records, and answers that decide nothing: unit tests, no cluster."""
+
+import json
+import re
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kazoo.exceptions import NoNodeError
+
+from checkers.model import events
+from checkers.model.events import TopicPartition
+from checkers.run_directory import RunDirectory
+from clusters.client import NoAnswer, NotSent, Produced
+from clusters.errors import AwaitTimeout, BrokerExited
+from clusters.links import ApiKey, LinkRecord
+from harness import gates
+from harness import play as play_module
+from harness.errors import ScenarioError
+from harness.play import Play
+
+ABOUT = TopicPartition("t", 0)
+STATE = "/brokers/topics/t/partitions/0/state"
+NOT_LEADER = Produced(error_code=6, base_offset=-1)
+DONE = Produced(error_code=0, base_offset=7)
+
+
+class ZooKeeper:
+    """Stands in for the shared client: each read of the state znode gives the next state."""
+
+    last_zxid = 5
+
+    def __init__(self, *states: dict[str, Any] | None) -> None:
+        self._states = list(states)
+
+    def exists(self, path: str) -> None:
+        assert path == "/"
+
+    def get(self, path: str) -> tuple[bytes, None]:
+        assert path == STATE
+        state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        if state is None:
+            raise NoNodeError(path)
+        return json.dumps(state).encode(), None
+
+
+class Broker:
+    """Stands in for a broker whose process may have ended."""
+
+    release = "1.1.1"
+    client_address = "127.0.0.1:1"
+    is_running = True
+    has_ended = False
+
+    def check_running(self) -> None:
+        if self.has_ended:
+            raise BrokerExited(name="broker 0", exit_code=1, last_lines=(), log="server.log")
+
+
+def state(leader: int, leader_epoch: int, isr: list[int] | None = None) -> dict[str, Any]:
+    return {"leader": leader, "leader_epoch": leader_epoch, "isr": isr or [leader]}
+
+
+def play_of(tmp_path: Path, zookeeper: ZooKeeper, broker: Broker | None = None) -> Play:
+    cluster = SimpleNamespace(
+        brokers={0: broker or Broker()}, zookeeper=lambda: zookeeper, links=None
+    )
+    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    return Play(cluster=cast(Any, cluster), run=run, say=print)
+
+
+def produced(
+    play: Play, monkeypatch: pytest.MonkeyPatch, *answers: Produced | Exception
+) -> Produced | Exception:
+    """The answer to produce p, after the broker has said these things one after another."""
+    left = list(answers)
+
+    def produce(*_: Any, **__: Any) -> Produced:
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(play_module, "produce", produce)
+    action = events.Produce(
+        operation="p", broker=0, topic="t", partition=0, records=("p-0",), acks=-1
+    )
+    play.start_produce(action, timeout_s=0.2)
+    return gates.await_answer(play, "p", timeout_s=10)
+
+
+def ended(play: Play) -> dict[str, Any]:
+    """How the history says that the one operation ended."""
+    invoke, end = play.run.read_lines("history.jsonl")
+    assert (invoke["type"], invoke["operation"], end["operation"]) == ("invoke", "p", "p")
+    return end
+
+
+def test_a_refusal_is_asked_again_while_the_partitions_state_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = play_of(tmp_path, ZooKeeper(state(0, 1)))
+    assert produced(play, monkeypatch, NOT_LEADER, NOT_LEADER, DONE) == DONE
+    assert (ended(play)["type"], ended(play)["base_offset"]) == ("ok", 7)
+
+
+@pytest.mark.parametrize("after", [state(1, 2), state(0, 2), None], ids=["leader", "epoch", "none"])
+def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: dict[str, Any] | None
+) -> None:
+    play = play_of(tmp_path, ZooKeeper(state(0, 1), after))
+    with pytest.raises(ScenarioError, match="while broker 0 refused produce p") as error:
+        produced(play, monkeypatch, NOT_LEADER, DONE)
+    assert str(state(0, 1)) in str(error.value)
+    assert str(after) in str(error.value)
+    # No request was accepted, so the operation is known to have failed.
+    assert ended(play)["type"] == "fail"
+
+
+def test_an_isr_that_changes_alone_is_no_change_of_the_term(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = play_of(tmp_path, ZooKeeper(state(0, 1, [0, 1]), state(0, 1, [0])))
+    assert produced(play, monkeypatch, NOT_LEADER, DONE) == DONE
+
+
+def test_a_broker_that_refuses_until_the_time_is_up_has_the_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = play_of(tmp_path, ZooKeeper(state(0, 1)))
+    assert produced(play, monkeypatch, NOT_LEADER) == NOT_LEADER
+    assert (ended(play)["type"], ended(play)["error_code"]) == ("fail", 6)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (NotSent("nobody listens"), "fail"),
+        (NoAnswer("silence"), "info"),
+        (Produced(error_code=7, base_offset=-1), "info"),
+        (Produced(error_code=20, base_offset=-1), "info"),
+        (Produced(error_code=19, base_offset=-1), "fail"),
+    ],
+    ids=["not-sent", "no-answer", "timed-out", "too-few-after-append", "too-few"],
+)
+def test_what_may_have_been_appended_is_never_called_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Produced | Exception, kind: str
+) -> None:
+    play = play_of(tmp_path, ZooKeeper(state(0, 1)))
+    assert produced(play, monkeypatch, answer) == answer
+    assert ended(play)["type"] == kind
+
+
+def test_a_defect_in_a_client_is_raised_and_not_taken_for_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = play_of(tmp_path, ZooKeeper(state(0, 1)))
+    with pytest.raises(ValueError, match="cannot be decoded"):
+        produced(play, monkeypatch, ValueError("cannot be decoded"))
+
+
+def test_a_state_that_never_comes_is_named_with_the_one_last_seen(tmp_path: Path) -> None:
+    play = play_of(tmp_path, ZooKeeper(state(0, 1), state(0, 4, [0])))
+    expected = "waited 0.1 s for t-0 to have leader 0 and ISR [0, 1]; last seen: "
+    with pytest.raises(AwaitTimeout, match=re.escape(expected)) as error:
+        gates.await_state(play, ABOUT, leader=0, isr=[0, 1], timeout_s=0.1)
+    assert error.value.last_seen == str(state(0, 4, [0]))
+
+
+def test_an_isr_is_awaited_in_any_order(tmp_path: Path) -> None:
+    play = play_of(tmp_path, ZooKeeper(state(1, 1, [1, 0])))
+    assert gates.await_state(play, ABOUT, isr=[0, 1], timeout_s=0.1)["isr"] == [1, 0]
+
+
+def test_a_broker_that_ends_by_itself_ends_the_wait(tmp_path: Path) -> None:
+    broker = Broker()
+    broker.has_ended = True
+    play = play_of(tmp_path, ZooKeeper(state(0, 1)), broker)
+    with pytest.raises(BrokerExited, match="broker 0 exited with code 1"):
+        gates.await_state(play, ABOUT, leader=1, timeout_s=60)
+
+
+# -- what the links saw -------------------------------------------------------------------------
+
+ASKED = {"topic": "t", "partition": 0, "leader": 0, "leader_epoch": 3}
+ANSWERED = {"topic": "t", "partition": 0, "error_code": 0}
+
+
+def record(sequence: int, direction: str, entry: dict[str, Any], **changed: Any) -> LinkRecord:
+    """A LeaderAndIsr to broker 1, or its answer, on connection 1 with correlation id 9."""
+    fields: dict[str, Any] = {
+        "sequence": sequence,
+        "monotonic_s": 0.0,
+        "wall_time_s": time.time(),
+        "connection": 1,
+        "source": 0,
+        "target": 1,
+        "api_key": ApiKey.LEADER_AND_ISR,
+        "api_version": 1,
+        "correlation_id": 9,
+        "client_id": "0",
+        "direction": direction,
+        "fate": "passed",
+        "detail": {"partitions": [entry], "error_code": 0},
+    }
+    return LinkRecord(**(fields | changed))
+
+
+def delivered(*records: LinkRecord, since: int = 0) -> bool:
+    """Whether broker 1 has accepted leader 0 with leader epoch 3."""
+
+    def log(wanted: int) -> list[LinkRecord]:
+        return [one for one in records if one.sequence >= wanted]
+
+    cluster = SimpleNamespace(links=SimpleNamespace(log=log))
+    play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
+    play.links_started[1] = since
+    return gates.is_delivered(play, ABOUT, 1, state(0, 3))
+
+
+def test_a_state_is_delivered_once_the_broker_has_answered_the_request_that_names_it() -> None:
+    request, answer = record(1, "request", ASKED), record(2, "response", ANSWERED)
+    assert delivered(request, answer)
+    assert not delivered(request)
+    assert not delivered(answer)
+
+
+@pytest.mark.parametrize(
+    "request_changed",
+    [
+        {"entry": ASKED | {"leader_epoch": 2}},
+        {"entry": ASKED | {"leader": 1}},
+        {"entry": ASKED | {"partition": 1}},
+        {"entry": ASKED | {"topic": "u"}},
+        {"entry": ASKED, "target": 2},
+        {"entry": ASKED, "correlation_id": 8},
+        {"entry": ASKED, "connection": 2},
+        {"entry": ASKED, "api_key": ApiKey.UPDATE_METADATA},
+    ],
+    ids=["epoch", "leader", "partition", "topic", "broker", "correlation", "connection", "api"],
+)
+def test_an_answer_to_any_other_request_delivers_nothing(request_changed: dict[str, Any]) -> None:
+    request = record(1, "request", **request_changed)
+    assert not delivered(request, record(2, "response", ANSWERED))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        record(2, "response", ANSWERED | {"error_code": 11}),
+        record(2, "response", ANSWERED, detail={"partitions": [], "error_code": 77}),
+        record(2, "response", ANSWERED, fate="held"),
+        record(2, "response", ANSWERED, fate="cut"),
+    ],
+    ids=["stale-controller", "stale-broker-epoch", "held", "cut"],
+)
+def test_a_refusing_or_withheld_answer_delivers_nothing(answer: LinkRecord) -> None:
+    assert not delivered(record(1, "request", ASKED), answer)
+
+
+def test_what_an_earlier_process_answered_was_not_delivered_to_this_one() -> None:
+    exchange = record(1, "request", ASKED), record(2, "response", ANSWERED)
+    assert not delivered(*exchange, since=3)
+
+
+def test_a_cluster_without_links_delivers_unseen() -> None:
+    play = Play(cluster=cast(Any, SimpleNamespace(links=None)), run=cast(Any, None), say=print)
+    assert gates.is_delivered(play, ABOUT, 1, state(0, 3))

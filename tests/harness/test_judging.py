@@ -1,0 +1,221 @@
+"""Judging folders of runs, comparing with Spark, and which error means which exit code."""
+
+import errno
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_6361_runs import kafka_6361
+
+from checkers.errors import CheckError, RunDirectoryError
+from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, MachineError, ReleaseError
+from faults.errors import FaultError, NoEffect
+from harness import judging
+from harness.errors import HarnessError, ScenarioError, UsageError
+from harness.exits import exit_code_of, machine_error_in
+from harness.judging import find_runs, judge_paths, spark_agrees
+from harness.verdicts import exit_code_for_lines
+
+
+def finished_run(path: Path) -> Path:
+    """A sealed run that conforms, is safe, and has one finding: a permitted loss."""
+    return kafka_6361(path, "n20", "2.0.1").path
+
+
+def judged(*paths: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The object of `--json` for each run, and what was said."""
+    said: list[str] = []
+    lines = judge_paths(paths, spark=False, master=None, output=None, offline=True, say=said.append)
+    return lines, said
+
+
+# -- which runs ---------------------------------------------------------------------------------
+
+
+def test_a_folder_gives_its_runs_by_name_each_once_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text("{}")
+    (tmp_path / "judgements-spark").mkdir()
+    (tmp_path / "notes.txt").write_text("")
+    (tmp_path / "latest").symlink_to("b")
+    both = [tmp_path / "a", tmp_path / "b"]
+    assert find_runs([tmp_path]) == both
+    assert find_runs([tmp_path / "b", tmp_path, tmp_path / "latest"]) == [both[1], both[0]]
+
+
+@pytest.mark.parametrize("mark", ["run.json", "scenario.json", "actions.jsonl", "manifest.json"])
+def test_a_torn_run_counts_by_whatever_file_is_left(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / mark).write_text("")
+    assert find_runs([tmp_path]) == find_runs([tmp_path / "torn"]) == [tmp_path / "torn"]
+
+
+@pytest.mark.parametrize("name", ["empty", "none", "file"])
+def test_a_path_without_runs_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "good").mkdir()
+    (tmp_path / "good" / "run.json").write_text("{}")
+    with pytest.raises(UsageError, match=f"{name} is no run directory, and holds none"):
+        find_runs([tmp_path / "good", tmp_path / name])
+
+
+# -- plain Python -------------------------------------------------------------------------------
+
+
+def test_a_damaged_run_among_good_ones_is_an_unknown_line_and_hides_no_other(
+    tmp_path: Path,
+) -> None:
+    finished_run(tmp_path / "a")
+    finished_run(tmp_path / "b")
+    finished_run(tmp_path / "c")
+    (tmp_path / "b" / "run.json").unlink()
+    lines, said = judged(tmp_path)
+    answers = [(line["conforms"], line["safe"], line["expected"]) for line in lines]
+    assert answers == [(True, True, True), (None, None, False), (True, True, True)]
+    assert [Path(line["run"]).name for line in lines] == ["a", "b", "c"]
+    assert set(lines[1]) == set(lines[0])
+    (complaint,) = [line for line in said if "cannot be judged" in line]
+    assert complaint.startswith(f"{tmp_path / 'b'} ")
+    assert "run.json is missing" in complaint
+    assert exit_code_for_lines(lines) == 2
+
+
+def test_evidence_that_changed_after_the_seal_is_unknown(tmp_path: Path) -> None:
+    finished_run(tmp_path / "a")
+    segment = tmp_path / "a/snapshots/final/broker-0/t-0/00000000000000000000.log"
+    segment.write_bytes(segment.read_bytes()[:-1])
+    (line,), said = judged(tmp_path)
+    assert (line["conforms"], line["safe"], line["expected"]) == (None, None, False)
+    assert exit_code_for_lines([line]) == 2
+    assert any("unknown: " in one for one in said)
+
+
+def test_one_damaged_run_alone_is_refused(tmp_path: Path) -> None:
+    finished_run(tmp_path / "a")
+    (tmp_path / "a" / "run.json").unlink()
+    with pytest.raises(RunDirectoryError, match=r"run\.json is missing"):
+        judged(tmp_path)
+
+
+# -- Spark beside plain Python ------------------------------------------------------------------
+
+
+def agreement(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, changed: Mapping[str, dict[str, Any]]
+) -> tuple[bool, list[str]]:
+    """Whether both agree when Spark gives plain Python's lines, changed for some runs."""
+    lines, _ = judged(runs)
+    spark = [line | changed.get(Path(line["run"]).name, {}) for line in lines]
+    monkeypatch.setattr(judging, "_with_spark", lambda _runs, **_options: spark)
+    said: list[str] = []
+    return spark_agrees([runs], offline=True, say=said.append), said
+
+
+FINDING = {
+    "kind": "divergence",
+    "partition": "t-0",
+    "brokers": [0, 1],
+    "first_offset": 1,
+    "last_offset": 2,
+}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"conforms": False},
+        {"safe": None},
+        {"safe": False, "expected": False},
+        {"expected": None},
+        {"findings": [FINDING]},
+        {"findings": []},
+    ],
+    ids=["conforms", "unknown", "unsafe", "expected", "other-finding", "no-finding"],
+)
+def test_spark_that_says_anything_else_does_not_agree_and_the_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    finished_run(tmp_path / "a")
+    finished_run(tmp_path / "b")
+    agrees, said = agreement(tmp_path, monkeypatch, {"b": changed})
+    assert not agrees
+    complaint, count = said
+    assert complaint.startswith("Spark and plain Python disagree on b: ")
+    assert count == "Spark agrees with plain Python on 1 of 2 runs"
+
+
+def test_spark_that_says_the_same_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished_run(tmp_path / "a")
+    agrees, said = agreement(tmp_path, monkeypatch, {})
+    assert (agrees, said) == (True, ["Spark agrees with plain Python on 1 of 1 runs"])
+
+
+def test_findings_are_the_same_in_any_order_and_other_ones_in_no_order() -> None:
+    other = FINDING | {"first_offset": 7, "last_offset": 7}
+    assert judging._kinds([FINDING, other]) == judging._kinds([other, FINDING])
+    assert judging._kinds([FINDING]) != judging._kinds([FINDING, FINDING])
+    for name, value in (("kind", "hole"), ("brokers", [0, 2]), ("last_offset", 3)):
+        assert judging._kinds([FINDING]) != judging._kinds([FINDING | {name: value}])
+
+
+# -- exit codes ---------------------------------------------------------------------------------
+
+AWAITED = AwaitTimeout(waited_for="x", last_seen="y", remedy="", timeout_s=1)
+EXITED = BrokerExited(name="broker 0", exit_code=1, last_lines=(), log="server.log")
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyboardInterrupt(), 130),
+        (ReleaseError("0.7"), 64),
+        (UsageError("no such case"), 64),
+        (ScenarioError("two snapshots"), 64),
+        (RunDirectoryError("no run.json"), 64),
+        (MachineError("no Java"), 69),
+        (FULL, 69),
+        (AWAITED, 2),
+        (EXITED, 2),
+        (ClusterError("odd"), 2),
+        (FaultError("odd"), 2),
+        (NoEffect("nothing came of it"), 2),
+        (CheckError("odd"), 2),
+        (OSError(errno.ENOENT, "No such file"), None),
+        (ValueError("a defect"), None),
+        (ExceptionGroup("several", [ValueError("a defect")]), None),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
+)
+def test_every_error_has_the_exit_code_of_its_kind_and_a_defect_has_none(
+    error: BaseException, code: int | None
+) -> None:
+    assert exit_code_of(error) == code
+
+
+def chained(error: Exception, cause: Exception, *, explicit: bool) -> Exception:
+    """The error as it is when it was raised from the cause, or while that was handled."""
+    if explicit:
+        error.__cause__ = cause
+    error.__context__ = cause
+    return error
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["cause", "context"])
+def test_a_full_disk_is_found_behind_the_errors_that_it_caused(explicit: bool) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    first = chained(RunDirectoryError("cannot write"), full, explicit=explicit)
+    second = chained(HarnessError("cannot go on"), first, explicit=explicit)
+    assert machine_error_in(second) is full
+    assert exit_code_of(second) == 69
+
+
+def test_no_machine_error_is_seen_where_there_is_none() -> None:
+    missing = OSError(errno.ENOENT, "No such file")
+    error = chained(CheckError("cannot read"), missing, explicit=True)
+    assert machine_error_in(error) is None
+    assert machine_error_in(None) is None
+    assert exit_code_of(error) == 2

@@ -1,0 +1,140 @@
+"""Runs on real clusters that end badly: sealed, unknown, and each says why."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.judge import Results, judge
+from checkers.run_directory import RunDirectory
+from clusters.spec import ClusterSpec, brokers_of
+from faults import HoldRequests
+from harness.runner import RunOptions, play
+from harness.scenario import Scenario
+from harness.steps import (
+    AwaitAnswer,
+    AwaitHeld,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Produce,
+    Step,
+    TakeSnapshot,
+)
+
+pytestmark = pytest.mark.cluster
+
+RELEASE = "1.1.1"
+TOPIC = CreateTopic(topic="t", assignment=((0,),))
+
+
+def played(
+    tmp_path: Path,
+    *steps: Step,
+    brokers: tuple[int, ...] = (0,),
+    properties: Mapping[str, str] | None = None,
+) -> RunDirectory:
+    cluster = ClusterSpec(brokers=brokers_of(RELEASE, brokers), properties=properties or {})
+    scenario = Scenario(entry="test", case="", release=RELEASE, cluster=cluster, steps=steps)
+    return play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+
+
+def unknown_of(run: RunDirectory) -> tuple[str, Results]:
+    """What outcome.json gives as the reason, of a run that is whole and has no verdict."""
+    assert run.verify() == ()
+    outcome = run.read("outcome.json")
+    results = judge(run)
+    assert not outcome["finished"]
+    assert (results.conforms, results.safe, results.expected) == (None, None, False)
+    assert outcome["unknown"] in (results.unknown or "")
+    return outcome["unknown"], results
+
+
+def lines_of(run: RunDirectory, file: str, /, **wanted: Any) -> list[dict[str, Any]]:
+    return [line for line in run.read_lines(file) if wanted.items() <= line.items()]
+
+
+def test_a_gate_that_times_out_is_unknown_and_says_what_was_awaited_and_seen(
+    tmp_path: Path,
+) -> None:
+    acknowledged = Produce(operation="p", topic="t", partition=0, records=2, acks=-1)
+    awaited = AwaitState(topic="t", partition=0, leader=7, timeout_s=2)
+    reason, _ = unknown_of(run := played(tmp_path, TOPIC, acknowledged, awaited))
+    assert reason.startswith("step 2: waited 2 s for t-0 to have leader 7; last seen: ")
+    assert "'leader': 0" in reason
+    assert "server.log" in reason
+    # What happened until then is kept, the end as well.
+    assert [line["base_offset"] for line in lines_of(run, "history.jsonl", type="ok")] == [0]
+    assert run.snapshots() == ("final",)
+    assert (run.path / "snapshots/final/broker-0/t-0/00000000000000000000.log").stat().st_size > 0
+    assert (run.path / "brokers/0/server.log").stat().st_size > 0
+
+
+def test_a_scenario_that_writes_nothing_is_never_a_pass(tmp_path: Path) -> None:
+    run = played(tmp_path, TOPIC)
+    assert run.verify() == ()
+    outcome = run.read("outcome.json")
+    assert (outcome["finished"], outcome["settle"]["state"]) == (True, "converged")
+    # Settling wrote and got its answer, and that is no evidence about the scenario.
+    assert [line["probe"] for line in lines_of(run, "history.jsonl", type="ok")] == [True]
+    results = judge(run)
+    assert (results.safe, results.expected) == (None, False)
+    assert "acknowledged" in (results.unknown or "")
+
+
+def test_two_snapshots_of_one_name_end_the_run_as_unknown(tmp_path: Path) -> None:
+    reason, _ = unknown_of(
+        run := played(tmp_path, TOPIC, TakeSnapshot(label="s"), TakeSnapshot(label="s"))
+    )
+    assert reason == "step 2: the scenario takes two snapshots named 's'"
+    assert run.snapshots() == ("s", "final")
+
+
+def test_healing_an_unknown_name_ends_the_run_as_unknown_with_the_names_that_act(
+    tmp_path: Path,
+) -> None:
+    fetches = Inject(name="fetches", fault=HoldRequests(name="fetches", api="Fetch"))
+    reason, _ = unknown_of(run := played(tmp_path, TOPIC, fetches, Heal(name="fetch")))
+    assert reason == "step 2: no fault named 'fetch' acts; those that do: ['fetches']"
+    assert lines_of(run, "observations.jsonl", kind="healed", name="fetches")
+
+
+def test_an_answer_that_a_hold_delays_comes_once_it_is_healed(tmp_path: Path) -> None:
+    hold = HoldRequests(name="held", api="Fetch", source=1, target=0, topic="t", partition=0)
+    run = played(
+        tmp_path,
+        CreateTopic(topic="t", assignment=((0, 1),)),
+        Inject(name="held", fault=hold),
+        AwaitHeld(name="held"),
+        Produce(operation="p", topic="t", partition=0, records=3, acks=-1, await_answer=False),
+        Heal(name="held"),
+        AwaitAnswer(operation="p"),
+        brokers=(0, 1),
+        # The follower must not leave the ISR while it is held, or nobody would wait for it.
+        properties={"replica.lag.time.max.ms": "60000"},
+    )
+    healed = lines_of(run, "observations.jsonl", kind="healed")
+    (answer,) = lines_of(run, "history.jsonl", operation="p", type="ok")
+    (invoked,) = lines_of(run, "history.jsonl", operation="p", type="invoke")
+    (released,) = lines_of(run, "observations.jsonl", kind="released")
+    assert invoked["time"] < released["time"] <= answer["time"]
+    assert (answer["base_offset"], answer["promised"], len(healed)) == (0, True, 1)
+    results = judge(run)
+    assert (results.unknown, results.conforms, results.safe) == (None, True, True)
+
+
+def test_a_cluster_that_never_comes_up_leaves_a_sealed_unknown_run_with_its_logs(
+    tmp_path: Path,
+) -> None:
+    run = played(tmp_path, TOPIC, properties={"log.message.format.version": "nonsense"})
+    reason, results = unknown_of(run)
+    assert reason.startswith("the cluster never came up: broker 0 exited with code 1")
+    assert "nonsense" in reason
+    assert results.findings == ()
+    logs = [run.path / "brokers" / "0" / name for name in ("server.log", "console.log")]
+    assert any("nonsense" in log.read_text() for log in logs)
+    properties = (run.path / "brokers" / "0" / "server.properties").read_text()
+    assert "log.message.format.version=nonsense" in properties
+    assert [*(run.path / "zookeeper").iterdir()]

@@ -1,0 +1,315 @@
+"""Settling: which log lines are a fetcher's end, what counts as different, what stalls for real."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from run_builder import segment
+
+from checkers.model.events import TopicPartition
+from checkers.run_directory import RunDirectory
+from clusters.leftovers import new_work_directory
+from clusters.links import ApiKey, Match
+from clusters.local import LocalCluster
+from clusters.spec import ClusterSpec, brokers_of
+from harness import gates
+from harness.play import Play
+from harness.runner import RunOptions, begin
+from harness.scenario import Scenario
+from harness.settle import Settled, _different, fetcher_failure, settle
+from harness.steps import CreateTopic, Produce
+
+ABOUT = TopicPartition("t", 0)
+RELEASE = "1.1.1"
+BOUND_S = 2.0
+
+# As releases wrote them, with the layout of kchaos's own log4j configuration.
+DIED_0_11 = "[2026-01-01 10:00:00,000] ERROR [ReplicaFetcherThread-0-0]: Error due to (kafka.server.ReplicaFetcherThread)"  # noqa: E501 - a log line
+DIED_0_10 = DIED_0_11.replace("]: Error due to", "], Error due to ")
+DIED_1_0 = DIED_0_11.replace(
+    "[ReplicaFetcherThread-0-0]:", "[ReplicaFetcher replicaId=1, leaderId=0, fetcherId=0]"
+)
+STARTING_0_10 = DIED_0_10.replace("ERROR", "INFO").replace("Error due to ", "Starting ")
+STARTING_0_11 = DIED_0_11.replace("ERROR", "INFO").replace("Error due to", "Starting")
+STARTING_1_0 = DIED_1_0.replace("ERROR", "INFO").replace("Error due to", "Starting")
+FAILED = "[2026-01-01 10:00:00,000] WARN [ReplicaFetcher replicaId=1, leaderId=0, fetcherId=0] Partition t-0 marked as failed (kafka.server.ReplicaFetcherThread)"  # noqa: E501
+ADDED = "[2026-01-01 10:00:01,000] INFO [ReplicaFetcherManager on broker 1] Added fetcher to broker 0 for partitions Map(t-0 -> (offset=4, leaderEpoch=2)) (kafka.server.ReplicaFetcherManager)"  # noqa: E501
+
+
+def failure(tmp_path: Path, *lines: str, leader: int = 0, since: int = 0) -> str:
+    """What broker 1 says of following t-0, after these lines of its log."""
+    log = tmp_path / "server.log"
+    log.write_text("".join(line + "\n" for line in lines))
+    cluster = SimpleNamespace(brokers={1: SimpleNamespace(server_log=log)})
+    play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
+    play.log_started[1] = since
+    return fetcher_failure(play, 1, leader, ABOUT)
+
+
+@pytest.mark.parametrize("died", [DIED_0_10, DIED_0_11, DIED_1_0], ids=["0.10", "0.11", "1.0"])
+def test_the_line_with_which_a_fetcher_thread_died_is_found_in_every_form(
+    tmp_path: Path, died: str
+) -> None:
+    assert failure(tmp_path, died, "\tat kafka.server.AbstractFetcherThread") == died
+
+
+@pytest.mark.parametrize("died", [DIED_0_10, DIED_0_11, DIED_1_0], ids=["0.10", "0.11", "1.0"])
+@pytest.mark.parametrize("leader", [1, 2, 10])
+def test_a_dead_thread_is_not_charged_to_another_leader(
+    tmp_path: Path, died: str, leader: int
+) -> None:
+    assert failure(tmp_path, died, leader=leader) == ""
+
+
+def test_a_leader_of_two_digits_is_not_mistaken_for_one_of_its_digits(tmp_path: Path) -> None:
+    of_ten = [
+        DIED_0_11.replace("Thread-0-0", "Thread-0-10"),
+        DIED_1_0.replace("leaderId=0", "leaderId=10"),
+    ]
+    assert [failure(tmp_path, line, leader=1) for line in of_ten] == ["", ""]
+    assert [failure(tmp_path, line, leader=10) for line in of_ten] == of_ten
+
+
+@pytest.mark.parametrize(
+    ("died", "starting"),
+    [(DIED_0_10, STARTING_0_10), (DIED_0_11, STARTING_0_11), (DIED_1_0, STARTING_1_0)],
+    ids=["0.10", "0.11", "1.0"],
+)
+def test_a_thread_that_starts_after_the_death_clears_it_and_one_before_does_not(
+    tmp_path: Path, died: str, starting: str
+) -> None:
+    assert failure(tmp_path, died, starting) == ""
+    assert failure(tmp_path, starting, died) == died
+    assert failure(tmp_path, died, starting, died) == died
+
+
+def test_a_thread_to_another_leader_that_starts_clears_nothing(tmp_path: Path) -> None:
+    other = STARTING_1_0.replace("leaderId=0", "leaderId=2")
+    assert failure(tmp_path, DIED_1_0, other) == DIED_1_0
+
+
+def test_a_failed_partition_counts_until_a_fetcher_is_added_for_it(tmp_path: Path) -> None:
+    assert failure(tmp_path, FAILED) == FAILED
+    assert failure(tmp_path, FAILED, ADDED) == ""
+    assert failure(tmp_path, ADDED, FAILED) == FAILED
+
+
+@pytest.mark.parametrize("other", ["t-1", "t-01", "tt-0", "a-t-0", "a.t-0", "t-0-0", "t-0.b-0"])
+def test_another_partition_that_fails_or_is_added_says_nothing_about_this_one(
+    tmp_path: Path, other: str
+) -> None:
+    assert failure(tmp_path, FAILED.replace("t-0", other)) == ""
+    assert failure(tmp_path, FAILED, ADDED.replace("t-0", other)) == FAILED
+
+
+def test_a_fetcher_added_for_several_partitions_clears_each_of_them(tmp_path: Path) -> None:
+    several = ADDED.replace("Map(t-0", "HashMap(a-t-0 -> (offset=1, leaderEpoch=0), t-0")
+    assert failure(tmp_path, FAILED, several) == ""
+
+
+def test_lines_from_before_the_process_started_do_not_count(tmp_path: Path) -> None:
+    started = len((DIED_1_0 + "\n" + FAILED + "\n").encode())
+    assert failure(tmp_path, DIED_1_0, FAILED, since=started) == ""
+    assert failure(tmp_path, DIED_1_0, FAILED, DIED_1_0, since=started) == DIED_1_0
+
+
+def test_a_broker_without_a_log_has_no_failed_fetcher(tmp_path: Path) -> None:
+    cluster = SimpleNamespace(brokers={1: SimpleNamespace(server_log=tmp_path / "none.log")})
+    play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
+    assert fetcher_failure(play, 1, 0, ABOUT) == ""
+
+
+@pytest.mark.parametrize(
+    ("states", "worst"),
+    [
+        ([], "converged"),
+        (["converged"], "converged"),
+        (["failed", "converged"], "failed"),
+        (["stalled", "failed", "converged"], "stalled"),
+        (["failed", "stalled"], "stalled"),
+    ],
+)
+def test_the_worst_state_of_all_partitions_stays(states: list[str], worst: str) -> None:
+    settled = Settled()
+    for state in states:
+        settled.worsen(state)
+    assert settled.state == worst
+
+
+def test_a_reason_names_kind_broker_partition_and_what_was_seen() -> None:
+    settled = Settled(bound_s=3.0)
+    settled.add("replication-stopped", TopicPartition("t", 4), 1, "its fetcher died")
+    reason = {
+        "kind": "replication-stopped",
+        "broker": 1,
+        "topic": "t",
+        "partition": 4,
+        "detail": "its fetcher died",
+    }
+    assert settled.to_json() == {
+        "state": "converged",
+        "reasons": [reason],
+        "bound_s": 3.0,
+        "probes": [],
+        "last_seen": {},
+    }
+
+
+def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[str, Any] | None:
+    """What `_different` says of brokers whose disks hold these logs of t-0."""
+    brokers = {}
+    for broker, log in enumerate(logs):
+        folder = tmp_path / str(broker) / "t-0"
+        folder.mkdir(parents=True)
+        (folder / "00000000000000000000.log").write_bytes(segment(log))
+        brokers[broker] = SimpleNamespace(log_directory=folder.parent)
+    cluster = SimpleNamespace(brokers=brokers)
+    play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
+    return _different(play, ABOUT, list(brokers))
+
+
+def test_equal_logs_and_a_single_log_do_not_differ(tmp_path: Path) -> None:
+    log = [(0, 0, ["a"]), (1, 1, ["b", "c"])]
+    assert different(tmp_path / "three", log, log, log) is None
+    assert different(tmp_path / "one", log) is None
+    assert different(tmp_path / "empty", [], []) is None
+
+
+def test_the_first_batch_in_which_two_logs_differ_is_named(tmp_path: Path) -> None:
+    seen = different(
+        tmp_path,
+        [(0, 0, ["a"]), (1, 0, ["b"]), (2, 2, ["d"])],
+        [(0, 0, ["a"]), (1, 0, ["b"]), (2, 2, ["d"])],
+        [(0, 0, ["a"]), (1, 1, ["c"]), (2, 2, ["d"])],
+    )
+    assert seen is not None
+    assert seen["brokers"] == [0, 2]
+    mine, theirs = seen["batches"]
+    assert (mine[:3], theirs[:3]) == ((1, 1, 0), (1, 1, 1))
+
+
+def test_equal_offsets_and_epochs_with_other_bytes_differ(tmp_path: Path) -> None:
+    seen = different(tmp_path, [(0, 0, ["a"])], [(0, 0, ["b"])])
+    assert seen is not None
+    mine, theirs = seen["batches"]
+    assert mine[:4] == theirs[:4]
+    assert mine != theirs
+
+
+def test_a_log_that_only_ends_earlier_differs_by_its_length(tmp_path: Path) -> None:
+    seen = different(tmp_path, [(0, 0, ["a"]), (1, 0, ["b"])], [(0, 0, ["a"])])
+    assert seen == {"brokers": [0, 1], "lengths": [2, 1]}
+
+
+# -- on a real cluster --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """Two linked brokers, 0 the controller; a follower that is held leaves the ISR soon."""
+    spec = ClusterSpec(
+        brokers=brokers_of(RELEASE, (0, 1)),
+        first_broker=0,
+        properties={"replica.lag.time.max.ms": "1500", "zookeeper.session.timeout.ms": "3000"},
+    )
+    work = new_work_directory("test-settle")
+    try:
+        with LocalCluster(spec, work_directory=work) as running:
+            yield running
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@pytest.fixture
+def play(cluster: LocalCluster, tmp_path: Path) -> Iterator[Play]:
+    for broker in cluster.brokers.values():
+        if not broker.is_running:
+            broker.start()
+            broker.await_ready()
+    scenario = Scenario(entry="test", case="", release=RELEASE, cluster=cluster.spec, steps=())
+    now = begin(
+        scenario,
+        cluster,
+        options=RunOptions(runs_directory=tmp_path),
+        started=time.time(),
+        say=print,
+    )
+    yield now
+    assert cluster.links is not None
+    cluster.links.set_sink(None)
+
+
+def observed(run: RunDirectory, kind: str) -> dict[str, Any]:
+    (line,) = [one for one in run.read_lines("observations.jsonl") if one["kind"] == kind]
+    return line
+
+
+@pytest.mark.cluster
+def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: Play) -> None:
+    CreateTopic(topic="good", assignment=((0, 1),)).perform(play)
+    settled = settle(play, [TopicPartition("good", 0)], bound_s=20)
+    assert (settled.state, settled.reasons) == ("converged", [])
+    assert settled.probes == [{"operation": "settle-good-0", "acknowledged": True, "error": 0}]
+    assert settled.last_seen["good-0"]["ends"] == {"0": 1, "1": 1}
+
+
+@pytest.mark.cluster
+def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Play) -> None:
+    about = TopicPartition("held", 0)
+    CreateTopic(topic="held", assignment=((0, 1),)).perform(play)
+    links = play.cluster.links
+    assert links is not None
+    with links.hold(Match(api_keys=frozenset({ApiKey.FETCH}), source=1, target=0)):
+        Produce(operation="p", topic="held", partition=0, records=2, acks=1).perform(play)
+        gates.await_state(play, about, leader=0, isr=[0], timeout_s=30)
+        settled = settle(play, [about], bound_s=BOUND_S)
+    assert (settled.state, settled.bound_s) == ("stalled", BOUND_S)
+    assert settled.reasons == [
+        {
+            "kind": "replication-stopped",
+            "broker": 1,
+            "topic": "held",
+            "partition": 0,
+            "detail": "not in the ISR [0] for 2 s without any change",
+        }
+    ]
+    # Nothing else is at fault: the leader acknowledged what was written meanwhile.
+    assert settled.probes == [{"operation": "settle-held-0", "acknowledged": True, "error": 0}]
+    seen = settled.last_seen["held-0"]
+    assert (seen["leader"], seen["isr"], seen["live"]) == (0, [0], [0, 1])
+    assert seen["ends"]["0"] == 3
+    assert (
+        json.loads(json.dumps(settled.to_json())).items() <= observed(play.run, "settled").items()
+    )
+    # The hold was all that kept it from following.
+    gates.await_state(play, about, isr=[0, 1], timeout_s=30)
+
+
+@pytest.mark.cluster
+def test_a_partition_whose_only_replica_was_killed_is_offline_while_the_controller_works(
+    play: Play,
+) -> None:
+    about = TopicPartition("lonely", 0)
+    CreateTopic(topic="lonely", assignment=((1,),)).perform(play)
+    play.cluster.brokers[1].kill()
+    gates.await_state(play, about, leader=-1, timeout_s=30)
+    settled = settle(play, [about], bound_s=BOUND_S)
+    assert settled.state == "stalled"
+    kinds = {one["kind"]: one for one in settled.reasons}
+    assert len(settled.reasons) == len(kinds) == 2
+    stopped, offline = kinds["replication-stopped"], kinds["offline-partition"]
+    assert (stopped["broker"], stopped["detail"]) == (
+        1,
+        "its process ended by itself with exit code -9",
+    )
+    assert (offline["broker"], offline["topic"], offline["detail"]) == (
+        -1,
+        "lonely",
+        "leader -1 for 2 s, while controller 0 gave a new topic its leader at once",
+    )
+    assert settled.probes == []
