@@ -1,6 +1,7 @@
 """The rules of the house, as tests: what the linters, types and import contracts say."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,12 @@ def test_imports_go_one_way() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 200
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_links_between_pages_lead_somewhere(page: str) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
+    assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
 @pytest.mark.parametrize("room", ["harness", "clusters", "faults", "checkers"])
