@@ -47,7 +47,10 @@ def compose(project: Path, ports: dict[str, ReservedPort]) -> Iterator[Compose]:
     """Runs compose in a folder that has a copy of the file; ends what it started."""
     command = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
     if subprocess.run([*command, "version"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("there is no docker-compose: apt-get install docker-compose")
+        missing = "there is no docker-compose: apt-get install docker-compose"
+        if os.environ.get("KCHAOS_REQUIRE_DOCKER"):
+            pytest.fail(missing)
+        pytest.skip(missing)
     numbers = {name: str(port.number) for name, port in ports.items()}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
