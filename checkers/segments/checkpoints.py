@@ -28,6 +28,8 @@ class PartitionMetadata:
 def parse_leader_epoch_checkpoint(text: str, *, file: str) -> tuple[EpochEntry, ...]:
     """Return the entries of a `leader-epoch-checkpoint`, in file order (0.11 and later).
 
+    A file that was made and not written yet is empty, and has no entries.
+
     Raises `CheckpointError`, with `file` and the line, for anything but version 0, a count, and
     that many lines of epoch and start offset. Whether epochs and offsets increase is not judged
     here: an old cache that does not is evidence (see `checkers.segments.directory`).
@@ -46,7 +48,7 @@ def parse_offset_checkpoint(text: str, *, file: str) -> dict[TopicPartition, int
 
     The files `replication-offset-checkpoint` (high watermarks), `recovery-point-offset-checkpoint`,
     `log-start-offset-checkpoint` and `cleaner-offset-checkpoint` of a log directory share this
-    form, with version 0.
+    form, with version 0. One that was made and not written yet is empty, and has no entries.
 
     Raises `CheckpointError`, with `file` and the line, for any other form, and for a partition that
     is named twice.
@@ -101,6 +103,10 @@ def parse_partition_metadata(text: str, *, file: str) -> PartitionMetadata:
 
 
 def _entries(text: str, *, file: str, fields_per_line: int) -> Iterator[tuple[int, list[str]]]:
+    if not text:
+        # A broker makes the file empty when it first names it, and reads it back as no entries
+        # (OffsetCheckpoint in 0.10.2, CheckpointFile since 0.11).
+        return
     lines = text.splitlines()
     if len(lines) < 2:
         raise CheckpointError(f"{file}, line {len(lines) + 1}: the version or the count is missing")

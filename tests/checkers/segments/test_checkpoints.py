@@ -25,6 +25,11 @@ def test_an_empty_checkpoint_has_no_entries() -> None:
     assert parse_offset_checkpoint("0\n0\n", file="f") == {}
 
 
+def test_a_checkpoint_that_was_made_and_not_written_yet_has_no_entries() -> None:
+    assert parse_leader_epoch_checkpoint("", file="f") == ()
+    assert parse_offset_checkpoint("", file="f") == {}
+
+
 def test_offsets_are_read_by_topic_and_partition() -> None:
     text = "0\n3\nt 0 17\nmy.topic-1 12 0\n__consumer_offsets 49 5\n"
     assert parse_offset_checkpoint(text, file="f") == {
@@ -37,7 +42,7 @@ def test_offsets_are_read_by_topic_and_partition() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "line 1: the version or the count is missing"),
+        ("\n", "line 2: the version or the count is missing"),
         ("0\n", "line 2: the version or the count is missing"),
         ("1\n0\n", "line 1: version 1 is not known"),
         ("x\n0\n", "line 1: the version 'x' is not a number"),
