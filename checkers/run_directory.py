@@ -1,7 +1,8 @@
 """The run directory: what is in it, how it is written, sealed, read and judged.
 
     RUN/
-      run.json            what was run: entry, case, releases, seed, versions, replay command
+      run.json            what was run: entry, case, releases, seed, versions, replay command; with
+                          containers engine and images, and why there were no links if so
       scenario.json       the scenario as data: cluster, topics, steps, expectation
       actions.jsonl       the model's actions, each with step, wall time and last zxid before it
       history.jsonl       client operations: invoke, then ok, fail or info (nobody knows)

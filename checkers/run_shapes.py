@@ -68,11 +68,13 @@ def read_outcome(run: RunDirectory) -> dict[str, Any]:
 
 
 def is_linked(run: RunDirectory) -> bool:
-    """Whether brokers spoke through links, as scenario.json says.
+    """Whether brokers spoke through links: scenario.json asked for them, and they could be had.
 
     Raises:
         RunDirectoryError: There is no readable scenario.json, or its cluster is no object.
     """
+    if run.read("run.json").get("unlinked"):
+        return False
     cluster = run.read("scenario.json").get("cluster") or {}
     if not isinstance(cluster, dict):
         raise RunDirectoryError(f"{run.path / 'scenario.json'}: cluster is no object")

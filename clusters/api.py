@@ -151,6 +151,13 @@ class Broker(Protocol):
         """How its last process ended, negative for a signal; None while it runs or before."""
 
     @property
+    def cause_of_death(self) -> str:
+        """What ended its last process from outside Kafka, such as a memory limit; else empty."""
+
+    def check_running(self) -> None:
+        """Raise BrokerExited, with the cause and its last log lines, if its process has ended."""
+
+    @property
     def capabilities(self) -> frozenset[type]:
         """The protocols of this module that it fulfils."""
 
@@ -196,6 +203,14 @@ class Cluster(Protocol):
     @property
     def links(self) -> Links | None:
         """The links between the brokers, None without; closed with the cluster."""
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """What runs its JVMs, in versions, such as engine and image; empty for processes."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment variables without which its driver would make another cluster."""
 
     @property
     def why_unlinked(self) -> str:

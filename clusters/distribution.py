@@ -161,5 +161,10 @@ def _unpack(archive: Path, place: Path) -> None:
 
 
 def java_of(distribution: Distribution, *, offline: bool = False) -> Path:
-    """Return the JAVA_HOME that the distribution runs on, installing it if needed."""
+    """Return the JAVA_HOME that the distribution runs on, installing it if needed.
+
+    A Kafka in an image runs on the image's own Java, wherever that is in there.
+    """
+    if distribution.image:
+        return Path("$JAVA_HOME")
     return java_home(distribution.java_line, offline=offline)

@@ -119,10 +119,10 @@ def _docker() -> Examined:
     from clusters.docker_driver.engine import connect
     from clusters.docker_driver.image import MAKE_IT, has_image
     from clusters.docker_driver.leftovers import dead_runs
-    from clusters.docker_driver.options import options_from
+    from clusters.docker_driver.options import base_image
 
     only_for = "needed for --driver docker only"
-    image = options_from().image
+    image = base_image()
     try:
         api = connect(timeout_s=10)
         found = api.version()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clusters.distribution import Distribution, resolve
 from clusters.errors import MachineError
-from clusters.jvm_cluster import JvmCluster
-from clusters.spec import ClusterSpec
+
+# Whoever only wants the names, as options do, waits for nothing else.
+if TYPE_CHECKING:
+    from clusters.distribution import Distribution
+    from clusters.jvm_cluster import JvmCluster
+    from clusters.spec import ClusterSpec
 
 DRIVERS = ("local", "docker")
 
@@ -22,6 +26,8 @@ def kafka_in_image(
     MachineError when it cannot be had.
     """
     if driver != "docker":
+        from clusters.distribution import resolve
+
         return resolve(kafka, offline=offline)
     from clusters.docker_driver.kafka_image import find_in_image
 

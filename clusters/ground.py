@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 from clusters.api import Collectable, Killable, Pausable, Restartable, Wire
 from clusters.distribution import Distribution, resolve
+from clusters.errors import MachineError
 from clusters.leftovers import record_process
 from clusters.ports import ReservedPort, reserve_port
 from clusters.processes import Process, spawn
+from clusters.spec import ClusterSpec
 
 Role = Literal["zookeeper", "broker"]
 
@@ -56,8 +59,16 @@ class Ground(Protocol):
     def resolve(self, kafka: str, *, offline: bool) -> Distribution:
         """Return the Kafka of that name; see ``clusters.distribution.resolve``."""
 
-    def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
-        """Prepare for these members (counted from 1) and broker ids; raise MachineError."""
+    @property
+    def about(self) -> Mapping[str, str]:
+        """What runs the JVMs, in versions, once it is open: worth keeping with a run."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment variables that it goes by, other than by default."""
+
+    def open(self, spec: ClusterSpec) -> None:
+        """Prepare for the spec's members and brokers; raise MachineError if it cannot be had."""
 
     def site(self, role: Role, index: int) -> Site:
         """Return the place of a member or broker."""
@@ -77,6 +88,8 @@ class LocalGround:
     capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
     links_host = "127.0.0.1"
     why_unlinked = ""
+    about: Mapping[str, str] = MappingProxyType({})
+    environment: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, work_directory: Path) -> None:
         self._work_directory = work_directory
@@ -85,8 +98,13 @@ class LocalGround:
         """Return the Kafka of that name."""
         return resolve(kafka, offline=offline)
 
-    def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
-        """Nothing needs to be prepared."""
+    def open(self, spec: ClusterSpec) -> None:
+        """Refuse what processes cannot have; nothing needs to be prepared."""
+        if spec.limits:
+            raise MachineError(
+                f"processes have no limits ({', '.join(spec.limits)}): leave them out, or start "
+                "containers with --driver docker"
+            )
 
     def site(self, role: Role, index: int) -> Site:
         """Reserve ports: a broker's inter-broker port, or a member's peer and election port."""

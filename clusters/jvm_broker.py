@@ -127,6 +127,11 @@ class JvmBroker:
         return None if self._process is None else self._process.exit_code
 
     @property
+    def cause_of_death(self) -> str:
+        """What ended its last process from outside Kafka, where that is known."""
+        return "" if self._process is None else self._process.cause_of_death
+
+    @property
     def capabilities(self) -> frozenset[type]:
         """What can be done to it."""
         return self.place.capabilities
@@ -179,7 +184,7 @@ class JvmBroker:
                 exit_code=code,
                 last_lines=last_lines([self.server_log, self.console_log]),
                 log=str(self.server_log),
-                cause=self._process.cause_of_death,
+                cause=self.cause_of_death,
             )
 
     def await_ready(self, timeout_s: float = 60) -> None:

@@ -84,6 +84,16 @@ class JvmCluster:
         return tuple(self._zookeepers)
 
     @property
+    def about(self) -> Mapping[str, str]:
+        """What runs the JVMs; see ``clusters.api.Cluster``."""
+        return self._ground.about
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that its driver goes by; see ``clusters.api.Cluster``."""
+        return self._ground.environment
+
+    @property
     def why_unlinked(self) -> str:
         """Why there are no links; empty where there are."""
         if self.links is not None:
@@ -121,7 +131,7 @@ class JvmCluster:
         )
         self.work_directory.mkdir(parents=True, exist_ok=True)
         claim(self.work_directory)
-        self._ground.open(zookeepers=self.spec.zookeepers, brokers=sorted(distributions))
+        self._ground.open(self.spec)
         self._start_zookeeper(distributions)
         self._open_links()
         for broker_spec in self.spec.brokers:

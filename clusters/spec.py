@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,8 @@ class ClusterSpec:
     the controller; ``linked`` puts the relays between the brokers and before ZooKeeper;
     ``tick_time_ms`` is ZooKeeper's (sessions last at least two ticks); ``zookeeper_kafka`` is
     the Kafka whose jars ZooKeeper runs from, None for the newest of the brokers'.
+    ``broker_memory_mib`` and ``broker_cpus`` limit each broker, None for no limit; only a driver
+    whose brokers are containers can hold them.
     """
 
     brokers: tuple[BrokerSpec, ...]
@@ -64,6 +67,8 @@ class ClusterSpec:
     linked: bool = True
     broker_heap_mib: int = 256
     zookeeper_kafka: str | None = None
+    broker_memory_mib: int | None = None
+    broker_cpus: float | None = None
 
     def __post_init__(self) -> None:
         ids = [broker.id for broker in self.brokers]
@@ -73,6 +78,21 @@ class ClusterSpec:
             raise ReleaseError(f"ZooKeeper needs an odd number of members, not {self.zookeepers}")
         if self.first_broker is not None and self.first_broker not in ids:
             raise ReleaseError(f"first_broker {self.first_broker} is none of the brokers {ids}")
+        for name, limit in self.limits.items():
+            if not 0 < limit < math.inf:
+                raise ReleaseError(f"{name} must be above 0 and finite, not {limit}")
+
+    @property
+    def kafkas(self) -> frozenset[str]:
+        """Every Kafka that is named."""
+        named = {broker.kafka for broker in self.brokers}
+        return frozenset(named | ({self.zookeeper_kafka} if self.zookeeper_kafka else set()))
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits of each broker that are set, by field name."""
+        limits = {"broker_memory_mib": self.broker_memory_mib, "broker_cpus": self.broker_cpus}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
     def to_json(self) -> dict[str, Any]:
         """Return the cluster as a dict of JSON values."""
@@ -85,6 +105,8 @@ class ClusterSpec:
             "linked": self.linked,
             "broker_heap_mib": self.broker_heap_mib,
             "zookeeper_kafka": self.zookeeper_kafka,
+            "broker_memory_mib": self.broker_memory_mib,
+            "broker_cpus": self.broker_cpus,
         }
 
     @classmethod

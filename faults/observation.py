@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from clusters.api import Broker, Cluster
+from clusters.api import Cluster
 from clusters.waiting import await_until
 
 
@@ -102,7 +102,7 @@ def await_registered(
         f"see {cluster.brokers[broker].server_log}; a broker that another fault cuts off from "
         "ZooKeeper cannot register: heal that one first",
         timeout_s,
-        abort=lambda: check_process(cluster.brokers[broker]),
+        abort=cluster.brokers[broker].check_running,
     )
 
 
@@ -115,13 +115,6 @@ def controller(cluster: Cluster) -> int | None:
     except NoNodeError:
         return None
     return int(json.loads(data)["brokerid"])
-
-
-def check_process(broker: Broker) -> None:
-    """Raises BrokerExited if a broker that should run has ended."""
-    check = getattr(broker, "check_running", None)
-    if check is not None:
-        check()
 
 
 def _await(

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from clusters.drivers import DRIVERS
+
 RUNS_DIRECTORY = "kchaos-runs"
 
 runs_directory = click.option(
@@ -16,9 +18,8 @@ runs_directory = click.option(
 offline = click.option("--offline", is_flag=True, help="Never fetch anything; use the cache.")
 driver = click.option(
     "--driver",
-    # As in clusters.drivers, which is not imported before a command needs it.
-    type=click.Choice(["local", "docker"]),
-    default="local",
+    type=click.Choice(DRIVERS),
+    default=DRIVERS[0],
     envvar="KCHAOS_DRIVER",
     show_default=True,
     show_envvar=True,

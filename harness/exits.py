@@ -39,7 +39,14 @@ def exit_code_of(error: BaseException) -> int | None:
 
 
 def machine_error_in(error: BaseException | None) -> OSError | None:
-    """The disk's or the system's refusal that is, or caused, this error; None if there is none."""
+    """The disk's or the system's refusal that is, or caused, this error; None if there is none.
+
+    A MachineError says itself what was refused and what to do.
+    """
+    from clusters.errors import MachineError
+
+    if isinstance(error, MachineError):
+        return None
     while error is not None:
         if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
             return error

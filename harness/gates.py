@@ -12,7 +12,6 @@ from clusters.interrupts import check_interrupt
 from clusters.links import ApiKey, LinkRecord
 from clusters.waiting import await_until
 from faults.api import links_of
-from faults.observation import check_process
 from harness.play import Play
 
 _GONE_ON = ("passed", "released", "delayed")
@@ -294,6 +293,6 @@ def no_exit(play: Play) -> Callable[[], None]:
 
     def check() -> None:
         for broker in running:
-            check_process(broker)
+            broker.check_running()
 
     return check

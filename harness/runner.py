@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from clusters.drivers import make_cluster
 from clusters.errors import AwaitTimeout, BrokerExited, ClusterError
 from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import new_work_directory
-from clusters.spec import ClusterSpec
 from faults.errors import FaultError
 from harness.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
 from harness.errors import HarnessError
@@ -77,10 +76,17 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
     work = new_work_directory(_slug(scenario))
     try:
         with interrupts_at_gates(), contextlib.ExitStack() as stack:
+            cluster = make_cluster(
+                options.driver,
+                scenario.cluster,
+                work_directory=work,
+                offline=options.offline,
+                say=say,
+            )
             try:
-                cluster = stack.enter_context(_cluster(scenario.cluster, work, options, say))
+                stack.enter_context(cluster)
             except (BrokerExited, AwaitTimeout) as error:
-                return _never_came_up(scenario, options, found, work, started, error)
+                return _never_came_up(scenario, cluster, options, found, started, error)
             now = begin(scenario, cluster, options=options, started=started, say=say)
             failure = _perform_all(scenario, now)
             return finish(now, started=started, failure=failure)
@@ -90,9 +96,9 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
 
 def _never_came_up(
     scenario: Scenario,
+    cluster: Cluster,
     options: RunOptions,
     found: Mapping[str, str],
-    work: Path,
     started: float,
     error: Exception,
 ) -> RunDirectory:
@@ -101,9 +107,9 @@ def _never_came_up(
         broker.id: (found[broker.kafka], broker.protocol or found[broker.kafka])
         for broker in scenario.cluster.brokers
     }
-    run = _new_run(scenario, options, releases, started)
-    collect_zookeeper(run, work)
-    collect_logs(run, work)
+    run = _new_run(scenario, cluster, options, releases, started)
+    collect_zookeeper(run, cluster.work_directory)
+    collect_logs(run, cluster.work_directory)
     seconds = round(time.time() - started, 3)
     reason = f"the cluster never came up: {error}"
     run.write("outcome.json", {"finished": False, "unknown": reason, "seconds": seconds})
@@ -125,7 +131,7 @@ def begin(
         started: When the cluster's start began, in seconds since the epoch.
     """
     releases = {one.id: (one.release, one.protocol) for one in cluster.brokers.values()}
-    run = _new_run(scenario, options, releases, started)
+    run = _new_run(scenario, cluster, options, releases, started)
     now = Play(cluster=cluster, run=run, say=say)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
@@ -156,12 +162,6 @@ def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirect
     now.run.write("outcome.json", outcome | {"seconds": round(time.time() - started, 3)})
     now.run.seal()
     return now.run
-
-
-def _cluster(
-    spec: ClusterSpec, work: Path, options: RunOptions, say: Callable[[str], None]
-) -> contextlib.AbstractContextManager[Cluster]:
-    return make_cluster(options.driver, spec, work_directory=work, offline=options.offline, say=say)
 
 
 def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
@@ -234,11 +234,15 @@ def _record_links(now: Play) -> None:
 
 def _new_run(
     scenario: Scenario,
+    cluster: Cluster,
     options: RunOptions,
     releases: Mapping[int, tuple[str, str]],
     started: float,
 ) -> RunDirectory:
-    """A run directory with what is known beforehand; `releases` are release and protocol by id."""
+    """A run directory with what is known beforehand; `releases` are release and protocol by id.
+
+    The scenario is kept with the cluster's own specification, which has what the environment added.
+    """
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     path = options.runs_directory / f"{_slug(scenario)}-{stamp}-{os.urandom(2).hex()}"
     run = RunDirectory.create(
@@ -248,22 +252,30 @@ def _new_run(
             "case": scenario.case,
             "release": releases[min(releases)][0],
             "driver": options.driver,
+            **cluster.about,
+            "unlinked": cluster.why_unlinked,
             "seed": scenario.seed,
             "kchaos": version("kchaos"),
             "python": platform.python_version(),
             "platform": platform.platform(),
             "command": shlex.join(options.command or sys.argv),
-            "replay": f"kchaos replay --driver {options.driver} {shlex.quote(str(path))}",
+            "replay": _replay_command(cluster, options, path),
             "started_at": started,
             "brokers": {
                 str(broker): {"release": release, "protocol": protocol}
                 for broker, (release, protocol) in releases.items()
             },
         },
-        scenario=scenario.to_json(),
+        scenario=replace(scenario, cluster=cluster.spec).to_json(),
     )
     _link_latest(options.runs_directory, path)
     return run
+
+
+def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:
+    variables = [f"{name}={shlex.quote(value)} " for name, value in cluster.environment.items()]
+    command = f"kchaos replay --driver {options.driver} {shlex.quote(str(run))}"
+    return "".join(variables) + command
 
 
 def _link_latest(runs_directory: Path, path: Path) -> None:

@@ -159,8 +159,11 @@ def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str
     for broker in replicas:
         if broker not in seen["live"]:
             settled.worsen("failed")
-            code = play.cluster.brokers[broker].exit_code
-            detail = f"its process ended by itself with exit code {code}"
+            ended = play.cluster.brokers[broker]
+            if ended.cause_of_death:
+                # That was not Kafka: nobody can say how replication would have gone on.
+                ended.check_running()
+            detail = f"its process ended by itself with exit code {ended.exit_code}"
             settled.add("replication-stopped", about, broker, detail)
     if seen["leader"] not in seen["live"]:
         settled.worsen("stalled")

@@ -7,6 +7,7 @@ Does nothing when the engine has the image. Needs mmdebstrap and a Debian mirror
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusters.docker_driver.engine import connect, speaking
-from clusters.docker_driver.image import ensure_image, has_image
-from clusters.docker_driver.options import options_from
+from clusters.docker_driver.image import ensure_image, has_image, raise_refusal
+from clusters.docker_driver.options import base_image
 from clusters.errors import MachineError
 
 if TYPE_CHECKING:
@@ -29,26 +30,38 @@ _IMPORT_TIMEOUT_S = 300
 
 def make_base_image(image: str) -> None:
     """Make the image and tag it so; raise MachineError when a tool or the mirror is missing."""
+    from docker.utils import parse_repository_tag
+
     if shutil.which("mmdebstrap") is None:
         raise MachineError(
             f"the image {image} cannot be made: mmdebstrap is missing; apt-get install mmdebstrap"
         )
-    name, _, tag = image.rpartition(":") if ":" in image.rpartition("/")[2] else (image, "", "")
     with tempfile.TemporaryDirectory(prefix="kchaos-image-") as folder:
         tar = Path(folder) / "base.tar"
-        command = ["mmdebstrap", "--quiet", "--variant=essential", _SUITE, str(tar)]
+        _make_tar(image, tar)
+        api = connect(timeout_s=_IMPORT_TIMEOUT_S)
+        with speaking(f"the image {image} cannot be imported"):
+            name, tag = parse_repository_tag(image)
+            answer = api.import_image_from_file(str(tar), repository=name, tag=tag or "latest")
+            raise_refusal(map(json.loads, answer.splitlines()))
+        api.close()
+
+
+def _make_tar(image: str, tar: Path) -> None:
+    command = ["mmdebstrap", "--quiet", "--variant=essential", _SUITE, str(tar)]
+    try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_MAKE_TIMEOUT_S
         )
-        if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise MachineError(
-                f"mmdebstrap could not make the image {image}: {last}; check that apt-get update "
-                "works, and the free space"
-            )
-        api = connect(timeout_s=_IMPORT_TIMEOUT_S)
-        with speaking(f"the image {image} cannot be imported"):
-            api.import_image_from_file(str(tar), repository=name, tag=tag or "latest")
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        failed = said[-1] if done.returncode != 0 else ""
+    except subprocess.TimeoutExpired:
+        failed = f"it was not done after {_MAKE_TIMEOUT_S} s"
+    if failed:
+        raise MachineError(
+            f"mmdebstrap could not make the image {image}: {failed}; check the free space, that "
+            "apt-get update works and, if this is not Debian, that debian-archive-keyring is there"
+        )
 
 
 def ensure_base_image(api: APIClient, image: str) -> str:
@@ -65,10 +78,10 @@ def ensure_base_image(api: APIClient, image: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
-    image = arguments[0] if arguments else options_from().image
+    image = arguments[0] if arguments else base_image()
     try:
         print(f"{image} {ensure_base_image(connect(), image)}")
-    except MachineError as error:
+    except (MachineError, OSError) as error:
         print(f"kchaos: {error}", file=sys.stderr)
         return 69
     return 0

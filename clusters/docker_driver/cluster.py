@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clusters.distribution import java_of
 from clusters.docker_driver.ground import DockerGround
-from clusters.docker_driver.options import DockerOptions, options_from
+from clusters.docker_driver.options import base_image, with_limits
 from clusters.jvm_cluster import JvmCluster
 from clusters.spec import ClusterSpec
 
@@ -16,8 +16,8 @@ from clusters.spec import ClusterSpec
 class DockerCluster(JvmCluster):
     """A cluster of containers; see ``JvmCluster``.
 
-    ``docker`` says which image and which limits; without it the environment does, see
-    ``options_from``.
+    ``image`` is the base image; without it, and for limits that the spec leaves open, the
+    environment decides: see ``clusters.docker_driver.options``.
     """
 
     def __init__(
@@ -27,15 +27,19 @@ class DockerCluster(JvmCluster):
         work_directory: Path,
         offline: bool = False,
         say: Callable[[str], None] | None = None,
-        docker: DockerOptions | None = None,
+        image: str | None = None,
     ) -> None:
         ground = DockerGround(
             work_directory.resolve(),
             java_of=cache(lambda distribution: java_of(distribution, offline=offline)),
-            options=docker or options_from(),
+            image=image or base_image(),
             offline=offline,
             say=say or (lambda _text: None),
         )
         super().__init__(
-            spec, ground=ground, work_directory=work_directory, offline=offline, say=say
+            with_limits(spec),
+            ground=ground,
+            work_directory=work_directory,
+            offline=offline,
+            say=say,
         )

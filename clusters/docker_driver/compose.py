@@ -12,7 +12,7 @@ from clusters.cache import cache_directory, locked, staging
 from clusters.distribution import Distribution, java_of, resolve
 from clusters.docker_driver.engine import connect
 from clusters.docker_driver.image import ensure_image
-from clusters.docker_driver.options import options_from
+from clusters.docker_driver.options import base_image
 from clusters.errors import MachineError
 
 _HEADER = "# Written by `kchaos compose`; docker-compose.yml reads it."
@@ -38,7 +38,7 @@ def write_environment(
     if file.exists() and not file.read_text(encoding="utf-8").startswith(_HEADER):
         raise MachineError(f"{file} was not written by kchaos: rename it, or add its lines later")
     distribution = resolve(kafka, offline=offline)
-    image = options_from().image
+    image = base_image()
     api = connect()
     try:
         ensure_image(api, image, offline=offline, say=say)
@@ -60,22 +60,24 @@ def write_environment(
 def _jars_folder(distribution: Distribution) -> Path:
     """Return a folder with all jars of a Kafka side by side, and a log4j.properties.
 
-    It is named after the release; a distribution of one's own gets its path's digest besides.
+    It is named after the release; a distribution of one's own gets a digest of its jars besides,
+    since it may be built anew while containers use the former one.
     """
     name = distribution.release
     if distribution.source != "maven":
-        place = str(Path(distribution.source).resolve())
-        name += f"-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
-    folder = cache_directory() / "compose" / name
+        built = [
+            (str(jar), jar.stat().st_size, jar.stat().st_mtime_ns)
+            for jar in distribution.class_path
+        ]
+        name += f"-{hashlib.sha256(repr(built).encode()).hexdigest()[:8]}"
+    # Compose names this folder when it does not find a release in it.
+    folder = cache_directory() / "prepared-by-kchaos-compose" / name
     with locked("compose"), staging(folder.parent) as unfinished:
         made = unfinished / name
         made.mkdir()
         for jar in distribution.class_path:
             _link(jar, made / jar.name)
         (made / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
-        # A folder that containers use already is the same one; a patched build may have changed.
-        if folder.exists() and distribution.source != "maven":
-            shutil.rmtree(folder)
         if not folder.exists():
             made.rename(folder)
     return folder

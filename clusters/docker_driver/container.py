@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
-from clusters.docker_driver.engine import CALL_TIMEOUT_S, speaking
-from clusters.errors import AwaitTimeout
+from clusters.docker_driver.engine import CALL_TIMEOUT_S, HANGS, speaking
+from clusters.errors import AwaitTimeout, MachineError
 from clusters.waiting import await_until
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ _GONE: dict[str, Any] = {"Running": False, "ExitCode": 137, "Removed": True}
 # SIGTERM, in a container or not.
 _SIGNALS = {128 + number: -number for number in (4, 6, 7, 8, 9, 11)}
 _OUT_OF_MEMORY_S = 2.0
+_LAST_LINES = 3
 
 
 class Container:
@@ -66,15 +67,27 @@ class Container:
 
     @property
     def cause_of_death(self) -> str:
-        """Says so when it was killed for its memory, or somebody removed its container."""
+        """Says so when it was killed for its memory, when somebody removed its container, and
+        what kept the JVM from starting: that one writes to a file of its own.
+        """
         if self.exit_code is None or self._end is None:
             return ""
         if self._end.get("Removed"):
             return "its container was removed by somebody else"
         if not self._end.get("OOMKilled"):
-            return ""
+            return self._last_words()
         limit = "" if self._memory_mib is None else f" of {self._memory_mib} MiB"
         return f"killed for memory: the container needed more than its limit{limit}"
+
+    def _last_words(self) -> str:
+        from docker.errors import NotFound
+
+        with speaking(f"the engine was asked for the output of {self.name}"):
+            try:
+                said = self._api.logs(self.id, tail=_LAST_LINES)
+            except NotFound:
+                return ""
+        return " ".join(said.decode(errors="replace").split())
 
     def kill(self) -> None:
         """End it with SIGKILL and return once it is gone. Safe to call twice."""
@@ -106,7 +119,8 @@ class Container:
                 self._api.unpause(self.id)
 
     def _never_started(self) -> bool:
-        return self._started.exception(CALL_TIMEOUT_S) is not None
+        wait([self._started], timeout=2 * CALL_TIMEOUT_S)
+        return self._started.done() and self._started.exception() is not None
 
     def _signal(self, name: str) -> None:
         from docker.errors import APIError, NotFound
@@ -130,10 +144,17 @@ class Container:
             remedy="see its server.log, and the engine's log",
         )
 
+    def _await_started(self) -> None:
+        """Return once the engine has answered to the start; raise what it refused."""
+        done, _ = wait([self._started], timeout=2 * CALL_TIMEOUT_S)
+        if not done:
+            raise MachineError(f"{self.name} is being started for too long: {HANGS}")
+        self._started.result()
+
     def _state(self) -> dict[str, Any]:
         from docker.errors import NotFound
 
-        self._started.result(CALL_TIMEOUT_S)
+        self._await_started()
         with speaking(f"the engine was asked for the state of {self.name}"):
             try:
                 found = self._api.inspect_container(self.id)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from clusters.errors import MachineError
+from clusters.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 CALL_TIMEOUT_S = 60
 _SOCKET = "unix:///var/run/docker.sock"
 _HERE = ("127.0.0.1", "::1", "localhost")
+HANGS = "the engine hangs: look at its log, or restart it"
 # What the engine says, or the system below it, and what to do about it. The first that matches.
 _REMEDIES = (
     ("filenotfounderror", "start the engine: systemctl start docker, or dockerd by hand"),
@@ -29,9 +33,17 @@ _REMEDIES = (
     ("port is already allocated", "stop what listens there, or start the cluster anew"),
     ("address already in use", "stop what listens there, or start the cluster anew"),
     ("no such image", "see kchaos doctor"),
+    (
+        "bind source path does not exist",
+        "the engine sees other folders than this process: it is "
+        "remote, or kchaos runs in a container; run kchaos where the engine runs",
+    ),
     ("client version", "set DOCKER_API_VERSION to one that the engine speaks, or unset it"),
-    ("api version", "use an engine that is newer (Docker 17.03 or later)"),
-    ("timed out", "the engine hangs: look at its log, or restart it"),
+    (
+        "api version",
+        "unset DOCKER_API_VERSION, or use an engine that is newer (Docker 17.06 or later)",
+    ),
+    ("timed out", HANGS),
     ("connection refused", "start the engine: systemctl start docker, or dockerd by hand"),
     ("connection aborted", "the engine went away: start it again, then run kchaos gc"),
 )
@@ -50,7 +62,9 @@ def connect(timeout_s: float = CALL_TIMEOUT_S) -> APIClient:
     folders cannot be shared with it, nor ports of 127.0.0.1.
     """
     try:
-        import docker
+        from docker.utils import kwargs_from_env
+
+        from clusters.docker_driver.deadlines import DeadlineClient
     except ImportError as error:
         raise MachineError(
             "the Docker driver needs the Docker SDK: pip install 'kchaos[docker]'"
@@ -64,14 +78,21 @@ def connect(timeout_s: float = CALL_TIMEOUT_S) -> APIClient:
             "engine here"
         )
     with speaking(f"the Docker engine at {where} cannot be used"):
-        client = docker.APIClient(
+        client = DeadlineClient(
             base_url=where,
-            version=os.environ.get("DOCKER_API_VERSION") or "auto",
+            version=_api_version(),
             timeout=timeout_s,
-            **docker.utils.kwargs_from_env() if host else {},
+            tls=kwargs_from_env().get("tls", False) if host else False,
         )
         client.ping()
     return client
+
+
+def _api_version() -> str:
+    version = os.environ.get("DOCKER_API_VERSION") or "auto"
+    if version != "auto" and not re.fullmatch(r"\d+\.\d+", version):
+        raise MachineError(f"DOCKER_API_VERSION is {version!r}, no version: set 1.41, or unset it")
+    return version
 
 
 @contextmanager
@@ -89,6 +110,56 @@ def speaking(what: str) -> Iterator[None]:
             "see the engine's log",
         )
         raise MachineError(f"{what}: {said}; {remedy}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    """What an engine says of itself.
+
+    ``is_rootless``: it runs as an ordinary user, who is root in its containers.
+    ``remaps_users``: its containers see shifted user ids, unless they ask not to.
+    ``labels_files``: SELinux keeps containers from files that are not labelled as theirs.
+    ``can_pause``, ``can_limit_memory``, ``can_limit_cpus``: what its control groups allow; it
+    discards limits that it cannot hold.
+    """
+
+    version: str
+    is_rootless: bool
+    remaps_users: bool
+    labels_files: bool
+    can_pause: bool
+    can_limit_memory: bool
+    can_limit_cpus: bool
+
+    def check_limits(self, spec: ClusterSpec) -> None:
+        """Raise MachineError for a limit that this engine would discard."""
+        kinds = {
+            "broker_memory_mib": self.can_limit_memory,
+            "broker_cpus": self.can_limit_cpus,
+        }
+        discarded = [name for name in spec.limits if not kinds[name]]
+        if discarded:
+            raise MachineError(
+                f"this engine cannot hold {' and '.join(discarded)}, for want of control groups "
+                "(rootless engines need cgroup v2 for them); leave the limits out, or use an "
+                "engine that runs as root"
+            )
+
+
+def engine_info(api: APIClient) -> EngineInfo:
+    """Return what the engine says of itself; raise MachineError if it does not answer."""
+    with speaking("the engine was asked what it is"):
+        said = api.info()
+    options = {option.split(",")[0] for option in said.get("SecurityOptions") or ()}
+    return EngineInfo(
+        version=str(said["ServerVersion"]),
+        is_rootless="name=rootless" in options,
+        remaps_users="name=userns" in options,
+        labels_files="name=selinux" in options,
+        can_pause=said.get("CgroupDriver") != "none",
+        can_limit_memory=bool(said.get("MemoryLimit")),
+        can_limit_cpus=bool(said.get("CpuCfsQuota")),
+    )
 
 
 def may_be_here() -> bool:

@@ -6,7 +6,7 @@ import atexit
 import ipaddress
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,24 @@ from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restar
 from clusters.cache import cache_directory
 from clusters.distribution import IN_IMAGE, Distribution, resolve
 from clusters.docker_driver.container import Container
-from clusters.docker_driver.engine import CALL_TIMEOUT_S, connect, speaking
+from clusters.docker_driver.engine import (
+    CALL_TIMEOUT_S,
+    EngineInfo,
+    connect,
+    engine_info,
+    speaking,
+)
 from clusters.docker_driver.image import ensure_image
 from clusters.docker_driver.kafka_image import find_in_image
 from clusters.docker_driver.leftovers import remove_dead, remove_run
 from clusters.docker_driver.network import create_network, why_unbindable
-from clusters.docker_driver.options import DockerOptions
+from clusters.docker_driver.options import DEFAULT_IMAGE, IMAGE_VARIABLE
 from clusters.docker_driver.owner import labels_of
-from clusters.errors import MachineError
+from clusters.errors import ClusterError, MachineError
 from clusters.ground import Role, Site
 from clusters.ports import reserve_port
 from clusters.processes import Process
+from clusters.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -40,16 +47,12 @@ _STARTS_AT_ONCE = 4
 class DockerGround:
     """Containers on a bridge network of their own; see ``clusters.ground.Ground``."""
 
-    capabilities: frozenset[type] = frozenset(
-        {Killable, Pausable, Restartable, Collectable, Disconnectable}
-    )
-
     def __init__(
         self,
         work_directory: Path,
         *,
         java_of: Callable[[Distribution], Path],
-        options: DockerOptions,
+        image: str,
         offline: bool,
         say: Callable[[str], None],
     ) -> None:
@@ -58,7 +61,11 @@ class DockerGround:
         self.why_unlinked = "the cluster is not started"
         self._work_directory = work_directory
         self._java_of = java_of
-        self._options = options
+        self._image = image
+        self._memory_mib: int | None = None
+        self._cpus: float | None = None
+        self._info: EngineInfo | None = None
+        self._image_ids: dict[str, str] = {}
         self._offline = offline
         self._say = say
         self._labels = labels_of(self.run)
@@ -68,25 +75,51 @@ class DockerGround:
         self._starter = ThreadPoolExecutor(max_workers=_STARTS_AT_ONCE)
         self._starting: list[Future[None]] = []
 
+    @property
+    def about(self) -> Mapping[str, str]:
+        """The engine's version, and each image that was used with its id."""
+        used = [f"{name}@{found}" for name, found in sorted(self._image_ids.items())]
+        return {"engine": self._info.version if self._info else "", "images": ", ".join(used)}
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The base image, if it is not the default."""
+        return {} if self._image == DEFAULT_IMAGE else {IMAGE_VARIABLE: self._image}
+
+    @property
+    def capabilities(self) -> frozenset[type]:
+        """What can be done to a broker; pausing takes control groups."""
+        always = {Killable, Restartable, Collectable, Disconnectable}
+        return frozenset(always | ({Pausable} if self._info and self._info.can_pause else set()))
+
     def resolve(self, kafka: str, *, offline: bool) -> Distribution:
         """Return the Kafka of that name; ``image:NAME`` is the one that an image brings along."""
         if kafka.startswith(IN_IMAGE):
             return find_in_image(kafka, offline=offline, say=self._say)
         return resolve(kafka, offline=offline)
 
-    def open(self, *, zookeepers: int, brokers: Sequence[int]) -> None:
+    def open(self, spec: ClusterSpec) -> None:
         """Make the network; remove what dead owners left, since it may hold what we need."""
+        brokers = sorted(broker.id for broker in spec.brokers)
         if len(brokers) > _MOST_BROKERS:
             raise MachineError(f"a network holds {_MOST_BROKERS} brokers, not {len(brokers)}")
+        self._memory_mib, self._cpus = spec.broker_memory_mib, spec.broker_cpus
         api = self._api = connect()
+        self._info = engine_info(api)
+        self._info.check_limits(spec)
         atexit.register(self._close_at_exit)
-        ensure_image(api, self._options.image, offline=self._offline, say=self._say)
-        for line in remove_dead(api):
-            self._say(line)
+        if not all(kafka.startswith(IN_IMAGE) for kafka in spec.kafkas):
+            self._have_image(self._image)
+        try:
+            for line in remove_dead(api):
+                self._say(line)
+        except ClusterError as error:
+            # Another kchaos may be at it at the same time; this cluster needs nothing of it.
+            self._say(str(error))
         _, subnet = create_network(api, self.run, self._labels)
         self.links_host = str(subnet[1])
         self.why_unlinked = why_unbindable(self.links_host)
-        for index in range(zookeepers):
+        for index in range(spec.zookeepers):
             self._hosts[f"zookeeper-{index + 1}"] = _address(subnet, _FIRST_ZOOKEEPER + index)
         for index, broker_id in enumerate(brokers):
             self._hosts[f"broker-{broker_id}"] = _address(subnet, _FIRST_BROKER + index)
@@ -118,23 +151,26 @@ class DockerGround:
         """
         api = self._engine()
         host_name = site.directory.name
-        former = self._containers.pop(host_name, None)
-        memory_mib = self._options.memory_mib if host_name.startswith("broker") else None
+        is_broker = host_name.startswith("broker")
+        memory_mib = self._memory_mib if is_broker else None
+        image = distribution.image or self._image
+        self._have_image(image)
+        self._remove_former(host_name)
         with speaking(f"the container of {site.name} cannot be started"):
-            if former is not None:
-                api.remove_container(former, v=True, force=True)
             made = api.create_container(
-                image=distribution.image or self._options.image,
+                image=image,
                 name=f"{self.run}-{host_name}",
                 hostname=host_name,
                 # The shell only sends the output to the file, and is replaced by the JVM.
                 entrypoint=["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', str(console)],
                 command=_with_own_java(command) if distribution.image else list(command),
                 working_dir=str(site.directory),
-                user=f"{os.getuid()}:{os.getgid()}",
+                user=self._user(),
                 labels=self._labels,
                 ports=[site.client_listen_port],
-                host_config=self._host_config(site, distribution, memory_mib),
+                host_config=self._host_config(
+                    site, distribution, memory_mib, self._cpus if is_broker else None
+                ),
                 networking_config=self._networking(api, host_name),
             )
             self._containers[host_name] = made["Id"]
@@ -142,11 +178,42 @@ class DockerGround:
         self._starting.append(started)
         return Container(api, made["Id"], name=site.name, memory_mib=memory_mib, started=started)
 
+    def _have_image(self, image: str) -> None:
+        """Return once the engine has the image, and remember which one it is."""
+        if image in self._image_ids:
+            return
+        api = self._engine()
+        ensure_image(api, image, offline=self._offline, say=self._say)
+        with speaking(f"the engine was asked for the image {image}"):
+            self._image_ids[image] = str(api.inspect_image(image)["Id"])
+
+    def _remove_former(self, host_name: str) -> None:
+        """Remove the container that the new one replaces; one that is off the network stays off."""
+        from docker.errors import NotFound
+
+        former = self._containers.get(host_name)
+        if former is None:
+            return
+        with speaking(f"the former container of {host_name} cannot be removed"):
+            try:
+                found = self._engine().inspect_container(former)
+                if self.run not in found["NetworkSettings"]["Networks"]:
+                    raise MachineError(
+                        f"{host_name} is off its network, and a new container would be on it: "
+                        "reconnect it before it is started again"
+                    )
+                self._engine().remove_container(former, v=True, force=True)
+            except NotFound:
+                # Somebody else has removed it.
+                pass
+        del self._containers[host_name]
+
     def _host_config(
-        self, site: Site, distribution: Distribution, memory_mib: int | None
+        self, site: Site, distribution: Distribution, memory_mib: int | None, cpus: float | None
     ) -> dict[str, Any]:
         from docker.types import LogConfig, Mount
 
+        info = self._engine_info()
         read_only: list[Path] = []
         if not distribution.image:
             read_only = _without_nested([self._java_of(distribution), *_folders(distribution)])
@@ -156,17 +223,27 @@ class DockerGround:
         made: dict[str, Any] = self._engine().create_host_config(
             network_mode=self.run,
             port_bindings={site.client_listen_port: ("127.0.0.1", site.client_port.number)},
+            # Java asks for the name of an address that it connects to; where nobody knows it, that
+            # takes seconds.
             extra_hosts=self._hosts | {"links": self.links_host},
             mounts=mounts,
             mem_limit=memory,
             memswap_limit=memory,
-            nano_cpus=int(self._options.cpus * 1e9) if self._options.cpus is not None else None,
+            nano_cpus=int(cpus * 1e9) if cpus is not None else None,
             read_only=True,
             cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
-            log_config=LogConfig(type="none"),
+            security_opt=["no-new-privileges", *(["label=disable"] if info.labels_files else [])],
+            userns_mode="host" if info.remaps_users else None,
+            # The JVM writes to its own file; this has what kept it from starting.
+            log_config=LogConfig(type="json-file", config={"max-size": "1m"}),
         )
         return made
+
+    def _user(self) -> str:
+        """Who this user is inside a container: the files that brokers write are to be ours."""
+        if self._engine_info().is_rootless:
+            return "0:0"
+        return f"{os.getuid()}:{os.getgid()}"
 
     def _networking(self, api: APIClient, host_name: str) -> Any:
         endpoint = api.create_endpoint_config(
@@ -207,18 +284,23 @@ class DockerGround:
         self._close(side_by_side=False)
 
     def _close(self, *, side_by_side: bool) -> None:
-        api, self._api = self._api, None
+        api = self._api
         if api is None:
             return
         self.why_unlinked = "the cluster is stopped"
-        atexit.unregister(self._close_at_exit)
         # The engine can lose sight of a container that is removed while it starts.
         wait(self._starting, timeout=CALL_TIMEOUT_S)
         self._starter.shutdown(wait=False)
-        try:
-            remove_run(api, self.run, side_by_side=side_by_side)
-        finally:
-            api.close()
+        remove_run(api, self.run, side_by_side=side_by_side)
+        # Not before all is gone: whatever interrupts the removal, there is another try at exit.
+        self._api = None
+        atexit.unregister(self._close_at_exit)
+        api.close()
+
+    def _engine_info(self) -> EngineInfo:
+        if self._info is None:
+            raise MachineError("the cluster's network is not open yet")
+        return self._info
 
     def _engine(self) -> APIClient:
         if self._api is None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from clusters.docker_driver.engine import CALL_TIMEOUT_S, speaking
+from clusters.docker_driver.engine import speaking
 from clusters.errors import MachineError
 
 if TYPE_CHECKING:
     from docker import APIClient
 
-_PULL_TIMEOUT_S = 300
+_PULL_TIMEOUT_S = 900
 MAKE_IT = "python -m clusters.docker_driver.base_image"
 
 
@@ -31,6 +31,8 @@ def ensure_image(
     api: APIClient, image: str, *, offline: bool = False, say: Callable[[str], None]
 ) -> None:
     """Return once the engine has the image, pulling it if it must; raise MachineError."""
+    from clusters.docker_driver.deadlines import within
+
     if has_image(api, image):
         return
     make = (
@@ -42,14 +44,20 @@ def ensure_image(
             f"the engine has no image {image} and --offline forbids pulling it; {make}"
         )
     say(f"pulling the image {image}")
-    name, _, tag = image.rpartition(":") if ":" in image.rpartition("/")[2] else (image, "", "")
-    api.timeout = _PULL_TIMEOUT_S
     try:
         with speaking(f"the image {image} cannot be pulled"):
-            api.pull(name, tag=tag or "latest")
+            raise_refusal(within(_PULL_TIMEOUT_S, api.pull(image, stream=True, decode=True)))
     except MachineError as error:
-        raise MachineError(f"{str(error).rpartition(';')[0]}; {make}") from error
-    finally:
-        api.timeout = CALL_TIMEOUT_S
-    if not has_image(api, image):
-        raise MachineError(f"the image {image} was pulled and is not there; {make}")
+        raise MachineError(f"{error}; or {make}") from error
+
+
+def raise_refusal(answer: Iterable[Mapping[str, Any]]) -> None:
+    """Read an answer to its end; raise the SDK's APIError for an error inside it.
+
+    The engine begins to answer before it knows whether it will succeed.
+    """
+    from docker.errors import APIError
+
+    for line in answer:
+        if "error" in line:
+            raise APIError("refused", explanation=str(line["error"]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -12,6 +14,8 @@ from typing import IO, TYPE_CHECKING
 from clusters.distribution import IN_IMAGE, Distribution
 from clusters.docker_driver.engine import connect, speaking
 from clusters.docker_driver.image import ensure_image
+from clusters.docker_driver.leftovers import remove_run
+from clusters.docker_driver.owner import labels_of
 from clusters.errors import ReleaseError
 from clusters.releases import release_of
 
@@ -20,7 +24,15 @@ if TYPE_CHECKING:
 
 # Where images keep Kafka's jars: Apache's, those that follow it, and Confluent's.
 _PLACES = ("/opt/kafka/libs", "/opt/bitnami/kafka/libs", "/kafka/libs", "/usr/share/java/kafka")
-_KAFKA_JAR = re.compile(r".*/kafka_2\.\d+-(\d[\w.\-]*?)(?:-ccs)?\.jar")
+_KAFKA_JAR = re.compile(r".*/kafka_2\.\d+-(\d[\w.\-]*)\.jar")
+_NO_BROKER = ("-sources", "-javadoc", "-scaladoc", "-test", "-test-sources", "-site-docs")
+# Confluent counts its own versions, in the names of its jars since 5.4: 5.4 is Kafka 2.4, 6.0 is
+# 2.6, 7.0 is 3.0.
+_CONFLUENT = re.compile(r"(\d)\.(\d+)\.\d+-ccs")
+_CONFLUENT_LINES = {"5": ("2", 0), "6": ("2", 6), "7": ("3", 0)}
+_LOOK_TIMEOUT_S = 120
+# What was found, by name and image id: an image does not change, and its jars take time to read.
+_found: dict[tuple[str, str], Distribution] = {}
 _SPOOL_BYTES = 16 << 20
 
 
@@ -33,7 +45,11 @@ def find_in_image(kafka: str, *, offline: bool, say: Callable[[str], None]) -> D
     api = connect()
     try:
         ensure_image(api, image, offline=offline, say=say)
-        return _look_into(api, image)
+        with speaking(f"the image {image} cannot be looked into"):
+            image_id = str(api.inspect_image(image)["Id"])
+            if (image, image_id) not in _found:
+                _found[image, image_id] = _look_into(api, image)
+        return _found[image, image_id]
     finally:
         api.close()
 
@@ -45,27 +61,29 @@ def _look_into(api: APIClient, image: str) -> Distribution:
     """
     from docker.errors import NotFound
 
-    with speaking(f"the image {image} cannot be looked into"):
-        made = api.create_container(image, command=["true"])["Id"]
-        try:
-            for place in _PLACES:
-                try:
-                    chunks, _ = api.get_archive(made, place)
-                except NotFound:
-                    continue
-                with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as file:
-                    for chunk in chunks:
-                        file.write(chunk)
-                    file.seek(0)
-                    version = _version(file)
-                if version:
-                    return Distribution(
-                        release=release_of(version).text,
-                        class_path=(Path(place) / "*",),
-                        source=f"{IN_IMAGE}{image}",
-                    )
-        finally:
-            api.remove_container(made, v=True, force=True)
+    from clusters.docker_driver.deadlines import within
+
+    run = f"kchaos-{os.getpid()}-{secrets.token_hex(3)}"
+    try:
+        made = api.create_container(image, command=["true"], labels=labels_of(run))["Id"]
+        for place in _PLACES:
+            try:
+                chunks, _ = api.get_archive(made, place)
+            except NotFound:
+                continue
+            with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as file:
+                for chunk in within(_LOOK_TIMEOUT_S, chunks):
+                    file.write(chunk)
+                file.seek(0)
+                version = _version(file)
+            if version:
+                return Distribution(
+                    release=release_of(version).text,
+                    class_path=(Path(place) / "*",),
+                    source=f"{IN_IMAGE}{image}",
+                )
+    finally:
+        remove_run(api, run)
     raise ReleaseError(
         f"the image {image} has no kafka_2.1x-VERSION.jar in {', '.join(_PLACES)}: "
         "is it a Kafka image?"
@@ -76,4 +94,14 @@ def _version(file: IO[bytes]) -> str:
     """Return the version that the server's jar is named after, empty without one."""
     with tarfile.open(fileobj=file) as tar:
         found = [_KAFKA_JAR.fullmatch(name) for name in tar.getnames()]
-    return next((match[1] for match in found if match), "")
+    versions = [match[1] for match in found if match and not match[1].endswith(_NO_BROKER)]
+    return kafka_version(versions[0]) if versions else ""
+
+
+def kafka_version(version: str) -> str:
+    """Return the Kafka that a jar's version stands for: Confluent's, as the first of its line."""
+    own = _CONFLUENT.fullmatch(version)
+    if own is None or own[1] not in _CONFLUENT_LINES:
+        return version
+    major, first = _CONFLUENT_LINES[own[1]]
+    return f"{major}.{first + int(own[2])}.0"

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from clusters.docker_driver.engine import connect, may_be_here, speaking
 from clusters.docker_driver.owner import RUN, is_dead, owner_pid
 from clusters.errors import MachineError
+from clusters.waiting import await_until
 
 if TYPE_CHECKING:
     from docker import APIClient
 
 _AT_ONCE = 8
 _COLLECT_TIMEOUT_S = 20
+_REMOVE_TIMEOUT_S = 60
 
 
 def remove_run(api: APIClient, run: str, *, side_by_side: bool = True) -> None:
@@ -27,6 +29,14 @@ def remove_run(api: APIClient, run: str, *, side_by_side: bool = True) -> None:
     with speaking(f"the containers of {run} cannot be removed"):
         containers = [each["Id"] for each in api.containers(all=True, filters=label)]
         _all(containers, partial(api.remove_container, v=True, force=True), side_by_side)
+        # Somebody else may be removing them as well, and a network goes last.
+        await_until(
+            lambda: not api.containers(all=True, filters=label),
+            timeout_s=_REMOVE_TIMEOUT_S,
+            waiting_for=f"the containers of {run} to be gone",
+            last_seen=lambda: [one["Names"] for one in api.containers(all=True, filters=label)],
+            remedy="see the engine's log, then run kchaos gc",
+        )
     with speaking(f"the network of {run} cannot be removed"):
         networks = [each["Id"] for each in api.networks(filters=label)]
         _all(networks, api.remove_network, side_by_side)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import random
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,10 @@ from clusters.errors import MachineError
 if TYPE_CHECKING:
     from docker import APIClient
 
-_POOL = ipaddress.IPv4Network("10.192.0.0/10")
+# Private networks; engines themselves take theirs from the first half of the second and the third.
+_POOLS = tuple(
+    ipaddress.IPv4Network(pool) for pool in ("10.192.0.0/10", "172.24.0.0/13", "192.168.128.0/17")
+)
 _TRIES = 40
 _random = random.SystemRandom()
 
@@ -31,12 +34,8 @@ def create_network(
     from docker.errors import APIError
     from docker.types import IPAMConfig, IPAMPool
 
-    taken = _routed()
-    subnets = list(_POOL.subnets(new_prefix=24))
-    said = "every subnet that was tried is routed elsewhere"
-    for subnet in _random.sample(subnets, _TRIES):
-        if any(subnet.overlaps(other) for other in taken):
-            continue
+    said = ""
+    for subnet in _candidates(_routed()):
         pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
         with speaking(f"the network {name} cannot be made"):
             try:
@@ -53,10 +52,24 @@ def create_network(
                     continue
                 raise
         return str(made["Id"]), subnet
+    pools = ", ".join(map(str, _POOLS))
     raise MachineError(
-        f"no subnet of {_POOL} is free for a network: {said}; remove networks that are no longer "
-        "used (docker network prune), or run kchaos gc"
+        f"no subnet of {pools} is free for a network{f': {said}' if said else ''}; see ip route; "
+        "remove networks that are no longer used (docker network prune), or run kchaos gc"
     )
+
+
+def _candidates(
+    taken: Sequence[ipaddress.IPv4Network],
+) -> Iterator[ipaddress.IPv4Network]:
+    """Yield some subnets of each pool in random order, without those that are routed elsewhere."""
+    for pool in _POOLS:
+        subnets = [
+            subnet
+            for subnet in pool.subnets(new_prefix=24)
+            if not any(subnet.overlaps(other) for other in taken)
+        ]
+        yield from _random.sample(subnets, min(_TRIES, len(subnets)))
 
 
 def why_unbindable(host: str) -> str:

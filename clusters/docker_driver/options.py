@@ -1,42 +1,43 @@
-"""What can be chosen about containers."""
+"""What the environment says about containers."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeVar
 
 from clusters.errors import MachineError
+from clusters.spec import ClusterSpec
 
 T = TypeVar("T")
 
 DEFAULT_IMAGE = "debian:bookworm-slim"
+IMAGE_VARIABLE = "KCHAOS_DOCKER_IMAGE"
+_MEMORY, _CPUS = "KCHAOS_DOCKER_MEMORY_MIB", "KCHAOS_DOCKER_CPUS"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DockerOptions:
-    """How containers are made.
+def base_image(environment: Mapping[str, str] = os.environ) -> str:
+    """Return KCHAOS_DOCKER_IMAGE, or the default: an image with glibc and a shell.
 
-    ``image`` is any image with glibc and a shell: its Kafka and Java, if it has any, are not
-    used. (A broker whose ``kafka`` is ``image:NAME`` runs in that image and uses both.)
-    ``memory_mib`` and ``cpus`` limit each broker's container, None for no limit.
+    Its Kafka and Java, if it has any, are not used. (A broker whose ``kafka`` is ``image:NAME``
+    runs in that image and uses both.)
     """
-
-    image: str = DEFAULT_IMAGE
-    memory_mib: int | None = None
-    cpus: float | None = None
+    return environment.get(IMAGE_VARIABLE) or DEFAULT_IMAGE
 
 
-def options_from(environment: Mapping[str, str] = os.environ) -> DockerOptions:
-    """Return what KCHAOS_DOCKER_IMAGE, KCHAOS_DOCKER_MEMORY_MIB and KCHAOS_DOCKER_CPUS say.
+def with_limits(spec: ClusterSpec, environment: Mapping[str, str] = os.environ) -> ClusterSpec:
+    """Return the spec, with KCHAOS_DOCKER_MEMORY_MIB and KCHAOS_DOCKER_CPUS where it has no limit.
 
     Raises MachineError for a limit that is no positive number.
     """
-    return DockerOptions(
-        image=environment.get("KCHAOS_DOCKER_IMAGE") or DEFAULT_IMAGE,
-        memory_mib=_positive(environment, "KCHAOS_DOCKER_MEMORY_MIB", int),
-        cpus=_positive(environment, "KCHAOS_DOCKER_CPUS", float),
+    memory_mib = _positive(environment, _MEMORY, int)
+    cpus = _positive(environment, _CPUS, float)
+    return replace(
+        spec,
+        broker_memory_mib=spec.broker_memory_mib or memory_mib,
+        broker_cpus=spec.broker_cpus or cpus,
     )
 
 
@@ -48,6 +49,6 @@ def _positive(environment: Mapping[str, str], name: str, read: Callable[[str], T
         value = read(text)
     except ValueError:
         value = read("0")
-    if not value > 0:  # type: ignore[operator]
+    if not 0 < value < math.inf:  # type: ignore[operator]
         raise MachineError(f"{name} is {text!r}; it must be a positive number")
     return value

@@ -13,6 +13,7 @@ _PID = "kchaos.owner-pid"
 _START = "kchaos.owner-start-time"
 _USER = "kchaos.owner-user"
 _BOOT = "kchaos.owner-boot"
+_MACHINE = "kchaos.owner-machine"
 _PROCESSES = "kchaos.owner-processes"
 
 
@@ -25,6 +26,7 @@ def labels_of(run: str) -> dict[str, str]:
         _START: str(process_start_time(pid)),
         _USER: str(os.getuid()),
         _BOOT: _boot(),
+        _MACHINE: _machine(),
         _PROCESSES: _process_table(),
     }
 
@@ -33,9 +35,12 @@ def is_dead(labels: Mapping[str, str]) -> bool:
     """Return whether the owner is known to be dead.
 
     A pid means something only in the table of processes that it is from, and another user's
-    process may be hidden: in doubt the owner lives. After a boot nobody from before does.
+    process may be hidden, and another machine may use the same engine: in doubt the owner lives.
+    After a boot of this machine nobody from before does.
     """
     if RUN not in labels or labels.get(_USER) != str(os.getuid()):
+        return False
+    if labels.get(_MACHINE) != _machine():
         return False
     if labels.get(_BOOT) != _boot():
         return True
@@ -52,6 +57,12 @@ def owner_pid(labels: Mapping[str, str]) -> int:
 
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _machine() -> str:
+    """Name the machine, over its boots; the boot itself where nothing else does."""
+    file = Path("/etc/machine-id")
+    return file.read_text(encoding="ascii").strip() if file.is_file() else _boot()
 
 
 def _process_table() -> str:

@@ -14,7 +14,6 @@ from faults.errors import NoEffect
 from faults.observation import (
     BrokerObservation,
     await_registered,
-    check_process,
     observe_broker,
 )
 from faults.process.restart import require_running
@@ -102,7 +101,7 @@ def _await_answer(broker: Broker) -> None:
         waiting_for=f"broker {broker.id} to answer at {broker.client_address} after its pause",
         last_seen=lambda: f"no answer, paused: {broker.is_paused}",
         remedy=f"see {broker.server_log}",
-        abort=lambda: check_process(broker),
+        abort=broker.check_running,
     )
 
 
@@ -113,5 +112,5 @@ def _await_paused(broker: Broker, paused: bool) -> None:
         timeout_s=10,
         waiting_for=f"broker {broker.id} to be {'paused' if paused else 'going on'}",
         last_seen=lambda: f"paused: {broker.is_paused}",
-        abort=lambda: check_process(broker),
+        abort=broker.check_running,
     )

@@ -10,7 +10,7 @@ from clusters.probe import answers_at
 from clusters.waiting import await_until
 from faults.api import Injection, Journal, broker_able
 from faults.errors import NoEffect
-from faults.observation import BrokerObservation, check_process, observe_broker
+from faults.observation import BrokerObservation, observe_broker
 from faults.process.restart import require_running
 from faults.zookeeper.activity import await_heard, packets_of
 
@@ -96,5 +96,5 @@ def _await_clients(broker: Broker) -> None:
         waiting_for=f"broker {broker.id} to answer at {broker.client_address} again",
         last_seen=lambda: "no answer",
         remedy=f"see {broker.server_log}",
-        abort=lambda: check_process(broker),
+        abort=broker.check_running,
     )

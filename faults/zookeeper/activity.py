@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from clusters.api import Cluster
 from clusters.waiting import await_until
-from faults.observation import BrokerObservation, check_process, observe_broker
+from faults.observation import BrokerObservation, observe_broker
 
 _CONNECTION = re.compile(r"(\S+:\d+)\[.*?recved=(\d+),.*?sid=0x([0-9a-f]+)")
 _ID_BITS = 64
@@ -72,7 +72,7 @@ def await_heard(
         waiting_for=f"ZooKeeper to hear of broker {before.broker} again",
         last_seen=lambda: f"{seen[0].to_json()}, {packets_of(cluster, before)}, was {heard}",
         remedy=f"see {broker.server_log}",
-        abort=lambda: check_process(broker),
+        abort=broker.check_running,
     )
     return seen[0]
 

@@ -19,7 +19,8 @@ Fixtures:
     zookeeper             a started kazoo client of the cluster that the test uses
     kafka_release         the release, or path, that the test's cluster runs
 
-Markers: `kafka_cluster(release=, brokers=, zookeepers=, properties=, linked=)`, `chaos_seed(n)`.
+Markers: `kafka_cluster(release=, brokers=, zookeepers=, properties=, linked=, broker_memory_mib=,
+broker_cpus=)` and `chaos_seed(n)`.
 A marker comes before every option. Options: command line before environment before ini file.
 
     --kafka-release    KCHAOS_KAFKA_RELEASE  kafka_release    repeated: each test on each release

@@ -1,7 +1,7 @@
 """What kchaos adds to pytest's command line and ini file, and what follows from it.
 
 This module is imported in every pytest run of an environment that has kchaos installed: it
-imports pytest and the standard library, and nothing else.
+imports pytest, the standard library, and of kchaos only what imports nothing else.
 """
 
 import os
@@ -12,15 +12,16 @@ from typing import Any, Literal
 
 import pytest
 
+from clusters.drivers import DRIVERS
+
 KEEP = ("never", "failed", "always")
-# As in clusters.drivers, which is not imported before a test needs it.
-DRIVERS = ("local", "docker")
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
 _MARKERS = (
-    "kafka_cluster(release=..., brokers=3, zookeepers=1, properties={}, linked=True): the cluster "
-    "that the test gets; release is one release or path, or a tuple of them to run the test on "
-    "each, and comes before --kafka-release",
+    "kafka_cluster(release=..., brokers=3, zookeepers=1, properties={}, linked=True, "
+    "broker_memory_mib=None, broker_cpus=None): the cluster that the test gets; release is one "
+    "release or path, or a tuple of them to run the test on each, and comes before "
+    "--kafka-release; the last two limit each broker's container",
     "chaos_seed(n): the seed of the test's run; comes before --kchaos-seed",
 )
 

@@ -29,6 +29,8 @@ class Shape:
         zookeepers: How many.
         properties: Broker properties, over those that make the gates quick.
         linked: Whether broker-to-broker and ZooKeeper traffic goes through links.
+        broker_memory_mib: Limit of each broker's container, None for none.
+        broker_cpus: Likewise.
     """
 
     release: str | tuple[str, ...] | None = None
@@ -36,6 +38,8 @@ class Shape:
     zookeepers: int = 1
     properties: Mapping[str, str] | None = None
     linked: bool = True
+    broker_memory_mib: int | None = None
+    broker_cpus: float | None = None
 
 
 def quiet_imports() -> AbstractContextManager[object]:
@@ -105,6 +109,8 @@ def spec_for(node: pytest.Item, release: str) -> "ClusterSpec":
         properties={**QUICK, **properties},
         first_broker=ids[-1] if len(ids) > 1 else None,
         linked=shape.linked,
+        broker_memory_mib=shape.broker_memory_mib,
+        broker_cpus=shape.broker_cpus,
     )
 
 

@@ -147,7 +147,7 @@ def _cache(view: PartitionView) -> dict[str, Any]:
 
 def _versions(loaded: Loaded) -> list[tuple[str, str]]:
     run = loaded.run
-    names = ("driver", "seed", "kchaos", "python", "platform")
+    names = ("driver", "engine", "images", "seed", "kchaos", "python", "platform")
     return [(name, str(run[name])) for name in names if run.get(name) is not None]
 
 

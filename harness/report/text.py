@@ -335,6 +335,6 @@ def _incarnation(each: Incarnation, zero: float) -> str:
 
 
 def _versions(loaded: Loaded) -> Iterator[str]:
-    for name in ("driver", "seed", "kchaos", "python"):
+    for name in ("driver", "engine", "images", "seed", "kchaos", "python"):
         if loaded.run.get(name) is not None:
             yield f"{name} {loaded.run[name]}"

@@ -90,6 +90,7 @@ class RunBuilder:
     expectation: Mapping[str, Any] | None = None
     release: str = "1.1.1"
     is_linked: bool = False
+    unlinked: str = ""
     zxid: int = 0
     clock: float = START
     transactions: list[bytes] = field(default_factory=list)
@@ -105,6 +106,7 @@ class RunBuilder:
             "driver": "local",
             "seed": 7,
             "brokers": {},
+            "unlinked": self.unlinked,
         }
         cluster = {"linked": self.is_linked}
         scenario = {"expectation": self.expectation, "cluster": cluster}

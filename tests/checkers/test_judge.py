@@ -171,6 +171,18 @@ def test_a_linked_cluster_without_its_links_leaves_conformance_unknown(tmp_path:
     assert "links.jsonl is missing although the cluster was linked" in results.unknown
 
 
+def test_a_cluster_that_could_not_be_linked_is_judged_without_what_links_tell(
+    tmp_path: Path,
+) -> None:
+    why = "the network's gateway is no address of this machine"
+    build = clean_snapshot(clean_run(tmp_path / "run", is_linked=True, unlinked=why))
+
+    results = judge(build.seal())
+
+    assert (results.conforms, results.safe, results.expected) == (True, True, True)
+    assert results.not_checked == ("questions for leader epochs: the run has no links.jsonl",)
+
+
 def test_a_linked_cluster_with_its_links_is_judged(tmp_path: Path) -> None:
     build = clean_snapshot(clean_run(tmp_path / "run", is_linked=True))
     build.epoch_round(1, 0, -1, None, -1)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
+from clusters.errors import BrokerExited
 
 
 class Stat(NamedTuple):
@@ -107,6 +108,12 @@ class StandInBroker:
             self.process, self.exit_code = 2**22 + 100 * self.id + self.starts, None
             self.is_paused = False
             self.cluster.register(self.id)
+
+    def check_running(self) -> None:
+        if self.exit_code is not None:
+            raise BrokerExited(
+                name=f"broker {self.id}", exit_code=self.exit_code, last_lines=[], log="server.log"
+            )
 
     def await_ready(self, timeout_s: float = 60) -> None:
         self.cluster.moments.passes()

@@ -14,9 +14,9 @@ def engine() -> Iterator[APIClient]:
     """The engine, with the base image; that is made if it can neither be found nor pulled."""
     from clusters.docker_driver.base_image import ensure_base_image
     from clusters.docker_driver.engine import connect
-    from clusters.docker_driver.options import options_from
+    from clusters.docker_driver.options import base_image
 
     api = connect()
-    ensure_base_image(api, options_from().image)
+    ensure_base_image(api, base_image())
     yield api
     api.close()

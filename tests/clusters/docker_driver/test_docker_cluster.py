@@ -18,7 +18,7 @@ from clusters.docker_driver import ground
 from clusters.docker_driver.cluster import DockerCluster
 from clusters.docker_driver.leftovers import dead_runs, remove_dead
 from clusters.docker_driver.network import why_unbindable
-from clusters.docker_driver.options import DockerOptions, options_from
+from clusters.docker_driver.options import base_image
 from clusters.docker_driver.owner import RUN
 from clusters.errors import BrokerExited, MachineError
 from clusters.probe import answers_at
@@ -35,14 +35,18 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 
 RELEASE = "2.0.1"
-LIMITS = DockerOptions(image=options_from().image, memory_mib=700, cpus=1.5)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, engine: APIClient) -> Iterator[DockerCluster]:
-    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0, 1)), first_broker=0)
+    spec = ClusterSpec(
+        brokers=brokers_of(RELEASE, (0, 1)),
+        first_broker=0,
+        broker_memory_mib=700,
+        broker_cpus=1.5,
+    )
     work = tmp_path_factory.mktemp("docker") / "one"
-    with DockerCluster(spec, work_directory=work, docker=LIMITS) as started:
+    with DockerCluster(spec, work_directory=work) as started:
         yield started
 
 
@@ -205,10 +209,9 @@ def test_a_container_that_somebody_removed_counts_as_dead(
 
 
 def test_a_broker_that_is_killed_for_memory_is_reported_as_such(tmp_path: Path) -> None:
-    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
-    options = DockerOptions(image=options_from().image, memory_mib=32)
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)), broker_memory_mib=32)
     with pytest.raises(BrokerExited) as caught:
-        DockerCluster(spec, work_directory=tmp_path / "work", docker=options).start()
+        DockerCluster(spec, work_directory=tmp_path / "work").start()
     assert caught.value.cause == (
         "killed for memory: the container needed more than its limit of 32 MiB"
     )
@@ -254,7 +257,7 @@ def test_a_name_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClie
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
     refused = DockerCluster(spec, work_directory=tmp_path / "work")
     somebodys = engine.create_container(
-        options_from().image, command=["true"], name=f"{run_of(refused)}-zookeeper-1"
+        base_image(), command=["true"], name=f"{run_of(refused)}-zookeeper-1"
     )
     try:
         with pytest.raises(MachineError, match=r"already in use .*remove what has that name"):

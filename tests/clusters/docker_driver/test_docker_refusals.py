@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,15 @@ import pytest
 
 from clusters.docker_driver.engine import connect, speaking
 from clusters.docker_driver.image import ensure_image
-from clusters.docker_driver.options import options_from
+from clusters.docker_driver.options import base_image, with_limits
 from clusters.docker_driver.owner import is_dead, labels_of
 from clusters.errors import MachineError
+from clusters.spec import ClusterSpec, brokers_of
 
 if TYPE_CHECKING:
     from docker import APIClient
+
+SPEC = ClusterSpec(brokers=brokers_of("2.0.1", (0,)))
 
 
 def test_no_engine_is_named_with_what_starts_one(
@@ -62,13 +66,19 @@ def test_a_refusal_is_one_line_with_the_remedy(said: str, remedy: str) -> None:
 @pytest.mark.parametrize("value", ["much", "-1", "0"])
 def test_a_limit_that_is_no_positive_number_is_refused(value: str) -> None:
     with pytest.raises(MachineError, match=r"KCHAOS_DOCKER_MEMORY_MIB is .* positive number"):
-        options_from({"KCHAOS_DOCKER_MEMORY_MIB": value})
+        with_limits(SPEC, {"KCHAOS_DOCKER_MEMORY_MIB": value})
 
 
-def test_limits_and_image_come_from_the_environment() -> None:
-    named = {"KCHAOS_DOCKER_IMAGE": "mine:1", "KCHAOS_DOCKER_CPUS": "0.5"}
-    options = options_from(named)
-    assert (options.image, options.cpus, options.memory_mib) == ("mine:1", 0.5, None)
+def test_the_environment_limits_what_the_spec_leaves_open() -> None:
+    environment = {"KCHAOS_DOCKER_MEMORY_MIB": "900", "KCHAOS_DOCKER_CPUS": "0.5"}
+    assert with_limits(SPEC, {}) == SPEC
+    limited = with_limits(replace(SPEC, broker_memory_mib=700), environment)
+    assert limited.limits == {"broker_memory_mib": 700, "broker_cpus": 0.5}
+
+
+def test_the_base_image_comes_from_the_environment() -> None:
+    assert base_image({"KCHAOS_DOCKER_IMAGE": "mine:1"}) == "mine:1"
+    assert base_image({}) == "debian:bookworm-slim"
 
 
 def test_the_living_and_the_unknown_are_not_dead() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from clusters.distribution import java_of, resolve
 from clusters.docker_driver.cluster import DockerCluster
-from clusters.docker_driver.options import options_from
+from clusters.docker_driver.options import base_image
 from clusters.errors import ReleaseError
 from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
@@ -32,7 +32,7 @@ def kafka_image(engine: APIClient) -> Iterator[str]:
         for jar in distribution.class_path:
             tar.add(jar, f"opt/kafka/libs/{jar.name}")
         tar.add(java_of(distribution), "opt/java")
-    container = engine.create_container(options_from().image, command=["true"])["Id"]
+    container = engine.create_container(base_image(), command=["true"])["Id"]
     engine.put_archive(container, "/", buffer.getvalue())
     environment = {"Env": ["JAVA_HOME=/opt/java"]}
     engine.commit(container, repository="kchaos-test/kafka", tag="of-2.8", conf=environment)
@@ -56,7 +56,7 @@ def test_an_image_with_a_kafka_is_used_by_name(
 
 
 def test_an_image_without_a_kafka_is_refused(tmp_path: Path) -> None:
-    spec = ClusterSpec(brokers=brokers_of(f"image:{options_from().image}", (0,)))
+    spec = ClusterSpec(brokers=brokers_of(f"image:{base_image()}", (0,)))
     with pytest.raises(ReleaseError, match="is it a Kafka image"):
         DockerCluster(spec, work_directory=tmp_path / "work").start()
 

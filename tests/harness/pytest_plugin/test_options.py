@@ -295,8 +295,10 @@ import sys
 
 def test_unrelated():
     heavy = {"kafka", "kazoo", "docker", "pyspark", "pyarrow", "jinja2", "click", "cramjam",
-             "jgo", "clusters", "faults", "checkers"}
+             "jgo", "faults", "checkers"}
     assert heavy & set(sys.modules) == set()
+    ours = {name for name in sys.modules if name.partition(".")[0] == "clusters"}
+    assert ours == {"clusters", "clusters.drivers", "clusters.errors"}
     assert "harness.pytest_plugin.fixtures" in sys.modules
 """
 
