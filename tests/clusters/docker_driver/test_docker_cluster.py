@@ -65,6 +65,16 @@ def run_of(cluster: DockerCluster) -> str:
     return cluster._ground.run  # type: ignore[attr-defined]
 
 
+def await_unregistered(cluster: DockerCluster, broker: int) -> None:
+    """Returns once a dead broker's session has expired: before, it cannot register again."""
+    await_until(
+        lambda: observe_broker(cluster, broker).czxid is None,
+        timeout_s=30,
+        waiting_for=f"the session of broker {broker} to expire",
+        last_seen=lambda: observe_broker(cluster, broker),
+    )
+
+
 def test_the_driver_offers_what_the_protocols_promise(cluster: DockerCluster) -> None:
     assert isinstance(cluster, Cluster)
     assert isinstance(cluster.brokers[0], Broker)
@@ -173,6 +183,22 @@ def test_a_fault_that_ends_twice_heals_once(cluster: DockerCluster) -> None:
     assert broker.is_connected
 
 
+def test_a_broker_that_is_off_its_network_is_not_put_back_by_a_start(
+    cluster: DockerCluster,
+) -> None:
+    broker = cluster.brokers[1]
+    broker.disconnect()
+    broker.kill()
+    with pytest.raises(MachineError, match=r"broker-1 is off its network.*reconnect it before"):
+        broker.start()
+    assert not broker.is_connected
+    broker.reconnect()
+    await_unregistered(cluster, 1)
+    broker.start()
+    broker.await_ready()
+    assert broker.is_connected
+
+
 def test_a_killed_broker_starts_again_with_another_release_and_configuration(
     cluster: DockerCluster, round_trip: Callable[..., list[bytes]]
 ) -> None:
@@ -187,12 +213,7 @@ def test_a_killed_broker_starts_again_with_another_release_and_configuration(
     broker.kill()
     assert broker.exit_code == -signal.SIGKILL
     broker.kill()
-    await_until(
-        lambda: observe_broker(cluster, 1).czxid is None,
-        timeout_s=30,
-        waiting_for="the session of broker 1 to expire",
-        last_seen=lambda: observe_broker(cluster, 1),
-    )
+    await_unregistered(cluster, 1)
     broker.start(RELEASE)
     broker.await_ready()
     assert round_trip(cluster, [b"d"]) == [b"d"]
@@ -206,6 +227,9 @@ def test_a_container_that_somebody_removed_counts_as_dead(
     assert (broker.is_running, broker.exit_code) == (False, -signal.SIGKILL)
     with pytest.raises(BrokerExited, match="its container was removed by somebody else"):
         broker.check_running()
+    await_unregistered(cluster, 1)
+    broker.start()
+    broker.await_ready()
 
 
 def test_a_broker_that_is_killed_for_memory_is_reported_as_such(tmp_path: Path) -> None:
@@ -216,6 +240,15 @@ def test_a_broker_that_is_killed_for_memory_is_reported_as_such(tmp_path: Path) 
         "killed for memory: the container needed more than its limit of 32 MiB"
     )
     assert caught.value.exit_code == -signal.SIGKILL
+
+
+def test_what_keeps_a_jvm_from_starting_is_in_the_error(tmp_path: Path) -> None:
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
+    cluster = DockerCluster(spec, work_directory=tmp_path / "work")
+    # Where the shell that starts the JVM sends its output.
+    (tmp_path / "work" / "zookeeper-1" / "console.log").mkdir(parents=True)
+    with pytest.raises(BrokerExited, match=r"console\.log: .*[Dd]irectory"):
+        cluster.start()
 
 
 def test_without_a_gateway_to_listen_at_what_needs_links_is_refused_with_the_reason(

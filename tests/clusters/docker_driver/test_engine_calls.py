@@ -1,0 +1,282 @@
+"""Calls of an engine that hangs, refuses in the middle of an answer, or is behind a TCP port.
+
+The first two are stand-ins on a socket: no real engine hangs when asked to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pytest
+
+from clusters.docker_driver import base_image
+from clusters.docker_driver.engine import connect, engine_info, speaking
+from clusters.docker_driver.image import ensure_image
+from clusters.errors import MachineError
+from clusters.spec import ClusterSpec, brokers_of
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+SPEC = ClusterSpec(brokers=brokers_of("2.0.1", (0,)))
+HANG = b""
+
+
+class Engine(socketserver.ThreadingUnixStreamServer):
+    """Answers each method and path (without the version before it) as told; else it hangs."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        self.answers: dict[str, tuple[int, bytes]] = {
+            "GET /version": (200, b'{"ApiVersion": "1.41"}'),
+            "GET /_ping": (200, b"OK"),
+        }
+        self.asked: list[str] = []
+        self.closing = threading.Event()
+        super().__init__(str(path), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Engine
+    protocol_version = "HTTP/1.1"
+
+    def _answer(self) -> None:
+        path = "/" + self.path.split("/", 2)[2] if self.path.startswith("/v1.") else self.path
+        path = unquote(path)
+        self.server.asked.append(path)
+        status, body = self.server.answers.get(f"{self.command} {path.split('?')[0]}", (200, HANG))
+        self.send_response(status)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("X-Docker-Container-Path-Stat", "e30=")
+        self.end_headers()
+        for line in body.splitlines(keepends=True):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+        if body:
+            self.wfile.write(b"0\r\n\r\n")
+        self.wfile.flush()
+        if not body:
+            self.server.closing.wait()
+
+    do_GET = do_POST = _answer
+
+    def address_string(self) -> str:
+        return "a unix socket"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    path = tmp_path / "engine.sock"
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    monkeypatch.delenv("DOCKER_API_VERSION", raising=False)
+    engine = Engine(path)
+    serving = threading.Thread(target=engine.serve_forever, args=[0.05])
+    serving.start()
+    yield engine
+    engine.closing.set()
+    engine.shutdown()
+    serving.join()
+    engine.server_close()
+
+
+def pull(api: APIClient) -> None:
+    api.pull("a:1")
+
+
+def import_tar(api: APIClient) -> None:
+    api.import_image_from_data(b"tar", repository="a")
+
+
+def read_archive(api: APIClient) -> None:
+    chunks, _ = api.get_archive("a", "/opt")
+    b"".join(chunks)
+
+
+@pytest.mark.parametrize("call", [pull, import_tar, read_archive])
+def test_a_call_that_the_sdk_gives_no_deadline_has_one(
+    call: Callable[[APIClient], None], stand_in: Engine
+) -> None:
+    api = connect(timeout_s=0.2)
+    with pytest.raises(MachineError, match="the engine hangs"), speaking("refused"):
+        call(api)
+    api.close()
+
+
+def test_a_refusal_in_the_middle_of_a_pull_is_raised_with_its_remedy(stand_in: Engine) -> None:
+    stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
+    lines = [{"status": "Pulling"}, {"error": "write /x: no space left on device"}]
+    stand_in.answers["POST /images/create"] = (
+        200,
+        b"\n".join(json.dumps(one).encode() for one in lines),
+    )
+    with pytest.raises(MachineError, match=r"no space left on device; the disk is full.*or make"):
+        ensure_image(connect(), "a:1", say=lambda _text: None)
+
+
+@pytest.mark.parametrize(
+    ("image", "asked"),
+    [
+        ("debian", "fromImage=debian&"),
+        ("127.0.0.1:5000/debian:12", "tag=12&fromImage=127.0.0.1:5000/debian"),
+        ("debian@sha256:aaaa", "tag=sha256:aaaa&fromImage=debian"),
+    ],
+)
+def test_an_image_is_pulled_under_the_name_that_was_given(
+    image: str, asked: str, stand_in: Engine
+) -> None:
+    stand_in.answers[f"GET /images/{image}/json"] = (404, b'{"message": "no such image"}')
+    stand_in.answers["POST /images/create"] = (200, b'{"status": "done"}')
+    ensure_image(connect(), image, say=lambda _text: None)
+    pulled = next(one for one in stand_in.asked if one.startswith("/images/create"))
+    assert all(part in pulled for part in asked.split("&"))
+
+
+def test_an_import_that_is_refused_is_not_taken_for_an_image(
+    stand_in: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker(tmp_path, monkeypatch, 'echo tar > "$4"')
+    stand_in.answers["POST /images/create"] = (200, b'{"error": "no space left on device"}')
+    with pytest.raises(MachineError, match=r"cannot be imported: no space left.*the disk is full"):
+        base_image.make_base_image("a:1")
+
+
+def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Puts a mmdebstrap on the PATH that does what the script says."""
+    program = tmp_path / "bin" / "mmdebstrap"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo E: no keyring >&2; exit 25", "E: no keyring; check the free space"),
+        ("exec sleep 60", "it was not done after 0.2 s"),
+    ],
+)
+def test_an_image_that_cannot_be_made_is_one_line_and_exit_code_69(
+    script: str,
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stand_in: Engine,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    maker(tmp_path, monkeypatch, script)
+    monkeypatch.setattr(base_image, "_MAKE_TIMEOUT_S", 0.2)
+    stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
+    stand_in.answers["POST /images/create"] = (404, b'{"message": "no registry"}')
+    assert base_image.main(["a:1"]) == 69
+    said = capsys.readouterr().err
+    assert why in said
+    assert said.count("\n") == 1
+
+
+ROOTLESS = {
+    "ServerVersion": "20.10.24",
+    "SecurityOptions": ["name=seccomp,profile=default", "name=rootless"],
+    "CgroupDriver": "none",
+    "MemoryLimit": False,
+    "CpuCfsQuota": False,
+}
+AS_ROOT = ROOTLESS | {
+    "SecurityOptions": ["name=selinux", "name=userns"],
+    "CgroupDriver": "systemd",
+    "MemoryLimit": True,
+    "CpuCfsQuota": True,
+}
+
+
+def test_limits_that_an_engine_would_discard_are_refused(stand_in: Engine) -> None:
+    limited = ClusterSpec(brokers=SPEC.brokers, broker_memory_mib=700)
+    stand_in.answers["GET /info"] = (200, json.dumps(ROOTLESS).encode())
+    rootless = engine_info(connect())
+    rootless.check_limits(SPEC)
+    with pytest.raises(MachineError, match="cannot hold broker_memory_mib"):
+        rootless.check_limits(limited)
+    stand_in.answers["GET /info"] = (200, json.dumps(AS_ROOT).encode())
+    engine_info(connect()).check_limits(limited)
+
+
+def test_what_an_engine_says_of_itself_is_read(stand_in: Engine) -> None:
+    stand_in.answers["GET /info"] = (200, json.dumps(ROOTLESS).encode())
+    rootless = engine_info(connect())
+    assert (rootless.is_rootless, rootless.remaps_users, rootless.can_pause) == (True, False, False)
+    stand_in.answers["GET /info"] = (200, json.dumps(AS_ROOT).encode())
+    other = engine_info(connect())
+    assert (other.is_rootless, other.remaps_users, other.can_pause) == (False, True, True)
+    assert (rootless.labels_files, other.labels_files) == (False, True)
+
+
+@pytest.mark.docker
+def test_an_engine_at_a_port_of_this_machine_is_used(
+    engine: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = engine.version()["Version"]
+    path = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
+    with forwarding_to(path) as port:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        api = connect()
+        assert api.version()["Version"] == version
+        api.close()
+
+
+@contextlib.contextmanager
+def forwarding_to(path: str) -> Iterator[int]:
+    """A port of 127.0.0.1 that leads to a unix socket."""
+
+    class Forward(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.socket(socket.AF_UNIX) as behind:
+                behind.connect(path)
+                back = threading.Thread(target=copy, args=(behind, self.request))
+                back.start()
+                copy(self.request, behind)
+                back.join()
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Forward) as server:
+        serving = threading.Thread(target=server.serve_forever, args=[0.05])
+        serving.start()
+        yield server.server_address[1]
+        server.shutdown()
+        serving.join()
+
+
+@pytest.mark.docker
+def test_a_folder_that_the_engine_does_not_see_is_named_with_the_remedy(
+    engine: APIClient, tmp_path: Path
+) -> None:
+    from docker.types import Mount
+
+    gone = tmp_path / "gone"
+    settings = engine.create_host_config(mounts=[Mount("/x", str(gone), type="bind")])
+    with pytest.raises(MachineError, match=f"{gone}.*sees other folders"), speaking("refused"):
+        engine.create_container(base_image.base_image(), ["true"], host_config=settings)
+
+
+def test_mmdebstrap_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    with pytest.raises(MachineError, match="apt-get install mmdebstrap"):
+        base_image.make_base_image("a:1")
