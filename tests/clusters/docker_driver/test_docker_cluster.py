@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ import pytest
 from clusters.api import Broker, Cluster, Disconnectable, Killable, Pausable
 from clusters.docker_driver import ground
 from clusters.docker_driver.cluster import DockerCluster
-from clusters.docker_driver.leftovers import dead_runs, remove_dead
+from clusters.docker_driver.engine import connect
+from clusters.docker_driver.leftovers import dead_runs, remove_dead, remove_run
 from clusters.docker_driver.network import why_unbindable
 from clusters.docker_driver.options import base_image
 from clusters.docker_driver.owner import RUN
@@ -335,11 +337,11 @@ NEVER_STOPPED = SCRIPT.replace("WAY", "cluster.start()")
 @pytest.fixture
 def harness(
     tmp_path: Path, engine: APIClient
-) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str]]]:
+) -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
     """Starts another harness; gives its process, once its cluster is up, and its run."""
     started = []
 
-    def start(script: str) -> tuple[subprocess.Popen[str], str]:
+    def start(script: str, *, is_up: bool = True) -> tuple[subprocess.Popen[str], str]:
         process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / f"w{len(started)}")],
             stdin=subprocess.PIPE,
@@ -349,7 +351,8 @@ def harness(
         started.append(process)
         assert process.stdout is not None
         run = process.stdout.readline().strip()
-        assert process.stdout.readline().strip() == "up"
+        if is_up:
+            assert process.stdout.readline().strip() == "up"
         return process, run
 
     yield start
@@ -374,8 +377,58 @@ def test_what_a_killed_harness_left_is_removed_and_the_living_keep_theirs(
     (dead, dead_run), (_alive, alive_run) = harness(IN_A_BLOCK), harness(IN_A_BLOCK)
     dead.kill()
     dead.wait()
-    assert dead_runs(engine) == {dead_run: dead.pid}
-    lines = remove_dead(engine)
-    assert [line for line in lines if dead_run in line] == lines
+    assert dead_runs(engine).items() >= {(dead_run, dead.pid)}
+    done = subprocess.run(
+        [sys.executable, "-m", "kchaos", "gc"], capture_output=True, text=True, check=True
+    )
+    said = f"removed the containers and the network {dead_run} of process {dead.pid}"
+    assert said in done.stdout.splitlines()
     assert made_by(engine, dead_run) == []
     assert len(made_by(engine, alive_run)) == 3
+
+
+def test_two_that_remove_the_same_leftovers_do_not_fail_each_other(
+    harness: Callable, engine: APIClient
+) -> None:
+    dead, dead_run = harness(IN_A_BLOCK)
+    dead.kill()
+    dead.wait()
+    with ThreadPoolExecutor() as pool:
+        removals = [pool.submit(remove_run, connect(), dead_run) for _ in range(4)]
+    for removal in removals:
+        removal.result()
+    assert made_by(engine, dead_run) == []
+
+
+def test_ctrl_c_while_it_starts_leaves_nothing(harness: Callable, engine: APIClient) -> None:
+    process, run = harness(IN_A_BLOCK, is_up=False)
+    await_until(
+        lambda: len(made_by(engine, run)) > 1,
+        timeout_s=60,
+        waiting_for="the first container",
+        last_seen=lambda: made_by(engine, run),
+    )
+    process.send_signal(signal.SIGINT)
+    process.wait(60)
+    assert process.returncode != 0
+    assert made_by(engine, run) == []
+
+
+def test_a_stop_that_was_interrupted_can_be_made_again(
+    tmp_path: Path, engine: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = DockerCluster(
+        ClusterSpec(brokers=brokers_of(RELEASE, (0,))), work_directory=tmp_path / "work"
+    )
+    stopped.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(ground, "remove_run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stopped.stop()
+    assert len(made_by(engine, run_of(stopped))) == 3
+    stopped.stop()
+    assert made_by(engine, run_of(stopped)) == []
+
+
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt

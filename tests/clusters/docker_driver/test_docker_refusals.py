@@ -1,9 +1,12 @@
-"""What is said when the engine cannot be used. None of these needs an engine, but the last two."""
+"""What is said when the engine cannot be used. Few of these need an engine."""
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 from dataclasses import replace
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +14,13 @@ import pytest
 
 from clusters.docker_driver.engine import connect, speaking
 from clusters.docker_driver.image import ensure_image
+from clusters.docker_driver.network import _candidates
 from clusters.docker_driver.options import base_image, with_limits
 from clusters.docker_driver.owner import is_dead, labels_of
 from clusters.errors import MachineError
+from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
+from harness.cli import run
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -30,12 +36,32 @@ def test_no_engine_is_named_with_what_starts_one(
         connect()
 
 
-def test_an_engine_that_lets_nobody_in_is_told_from_none() -> None:
-    from requests.exceptions import ConnectionError as Refused
+def test_an_engine_that_lets_nobody_in_is_one_line_and_exit_code_69(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
 
-    error = Refused("('Connection aborted.', PermissionError(13, 'Permission denied'))")
-    with pytest.raises(MachineError, match="join the group docker"), speaking("refused"):
-        raise error
+    # As the kernel does for a user who may not write to the socket; root may.
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    assert run(["up", "--driver", "docker", "--kafka", "image:mine:1"]) == 69
+    said = capsys.readouterr().err.splitlines()
+    assert "Permission denied" in said[-1]
+    assert said[-1].endswith("join the group docker, or run as root")
+
+
+def test_no_engine_is_exit_code_69_and_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
+    runs = tmp_path / "runs"
+    named = ["reproduce", "KIP-101-2", "--kafka", "image:mine:1", "--runs-dir", str(runs)]
+    assert run([*named, "--driver", "docker"]) == 69
+    assert "start the engine" in capsys.readouterr().err.splitlines()[-1]
+    assert not runs.exists()
 
 
 def test_an_engine_on_another_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,10 +89,17 @@ def test_a_refusal_is_one_line_with_the_remedy(said: str, remedy: str) -> None:
     assert "\n" not in text
 
 
-@pytest.mark.parametrize("value", ["much", "-1", "0"])
-def test_a_limit_that_is_no_positive_number_is_refused(value: str) -> None:
-    with pytest.raises(MachineError, match=r"KCHAOS_DOCKER_MEMORY_MIB is .* positive number"):
-        with_limits(SPEC, {"KCHAOS_DOCKER_MEMORY_MIB": value})
+@pytest.mark.parametrize("value", ["much", "-1", "0", "inf", "nan"])
+@pytest.mark.parametrize("name", ["KCHAOS_DOCKER_MEMORY_MIB", "KCHAOS_DOCKER_CPUS"])
+def test_a_limit_that_is_no_positive_number_is_refused(name: str, value: str) -> None:
+    with pytest.raises(MachineError, match=f"{name} is .* positive number"):
+        with_limits(SPEC, {name: value})
+
+
+def test_processes_have_no_limits(tmp_path: Path) -> None:
+    limited = LocalCluster(replace(SPEC, broker_cpus=0.5), work_directory=tmp_path / "work")
+    with pytest.raises(MachineError, match=r"no limits \(broker_cpus\).*--driver docker"):
+        limited.start()
 
 
 def test_the_environment_limits_what_the_spec_leaves_open() -> None:
@@ -81,12 +114,20 @@ def test_the_base_image_comes_from_the_environment() -> None:
     assert base_image({}) == "debian:bookworm-slim"
 
 
+def test_a_route_to_a_whole_pool_leaves_the_other_pools() -> None:
+    everything = [IPv4Network("10.0.0.0/8"), IPv4Network("172.16.0.0/12")]
+    assert {subnet[0].packed[:2] for subnet in _candidates(everything)} == {b"\xc0\xa8"}
+    assert list(_candidates([*everything, IPv4Network("192.168.0.0/16")])) == []
+    assert next(_candidates([])).subnet_of(IPv4Network("10.192.0.0/10"))
+
+
 def test_the_living_and_the_unknown_are_not_dead() -> None:
     ours = labels_of("kchaos-1-x")
     assert not is_dead(ours)
     assert not is_dead({})
     assert not is_dead(ours | {"kchaos.owner-start-time": "1", "kchaos.owner-user": "-1"})
     assert not is_dead(ours | {"kchaos.owner-start-time": "1", "kchaos.owner-processes": "pid:[1]"})
+    assert not is_dead(ours | {"kchaos.owner-boot": "another", "kchaos.owner-machine": "another"})
 
 
 def test_the_dead_are_recognised_by_start_time_and_boot() -> None:
@@ -97,11 +138,19 @@ def test_the_dead_are_recognised_by_start_time_and_boot() -> None:
 
 
 @pytest.mark.docker
-def test_an_api_version_that_the_engine_does_not_speak_is_named(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("1.99", r"1\.99 is too new.*set DOCKER_API_VERSION"),
+        ("1.10", "unset DOCKER_API_VERSION"),
+        ("new", "'new', no version: set 1.41, or unset it"),
+    ],
+)
+def test_an_api_version_that_cannot_be_spoken_is_named(
+    version: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DOCKER_API_VERSION", "1.99")
-    with pytest.raises(MachineError, match=r"1\.99 is too new.*set DOCKER_API_VERSION"):
+    monkeypatch.setenv("DOCKER_API_VERSION", version)
+    with pytest.raises(MachineError, match=why):
         connect()
 
 

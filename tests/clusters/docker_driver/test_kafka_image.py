@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusters.distribution import java_of, resolve
+from clusters.docker_driver import kafka_image as kafka_image_module
 from clusters.docker_driver.cluster import DockerCluster
+from clusters.docker_driver.kafka_image import find_in_image, kafka_version
+from clusters.docker_driver.leftovers import remove_run
 from clusters.docker_driver.options import base_image
+from clusters.docker_driver.owner import RUN
 from clusters.errors import ReleaseError
 from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
@@ -20,17 +24,24 @@ from clusters.spec import ClusterSpec, brokers_of
 if TYPE_CHECKING:
     from docker import APIClient
 
+LAYOUTS = {
+    "apache": ("opt/kafka/libs", "2.8.2"),
+    "confluent": ("usr/share/java/kafka", "6.2.15-ccs"),
+}
+
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 
 
-@pytest.fixture
-def kafka_image(engine: APIClient) -> Iterator[str]:
-    """An image as Apache's is laid out: jars in /opt/kafka/libs, a Java that JAVA_HOME names."""
+@pytest.fixture(params=["apache", "confluent"])
+def kafka_image(engine: APIClient, request: pytest.FixtureRequest) -> Iterator[str]:
+    """An image with jars where Apache's or Confluent's are, and a Java that JAVA_HOME names."""
     distribution = resolve("2.8.2")
+    place, version = LAYOUTS[request.param]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for jar in distribution.class_path:
-            tar.add(jar, f"opt/kafka/libs/{jar.name}")
+            tar.add(jar, f"{place}/{jar.name.replace('2.13-2.8.2', f'2.13-{version}')}")
+        tar.addfile(tarfile.TarInfo(f"{place}/kafka_2.13-{version}-test-sources.jar"))
         tar.add(java_of(distribution), "opt/java")
     container = engine.create_container(base_image(), command=["true"])["Id"]
     engine.put_archive(container, "/", buffer.getvalue())
@@ -42,17 +53,55 @@ def kafka_image(engine: APIClient) -> Iterator[str]:
 
 
 def test_an_image_with_a_kafka_is_used_by_name(
-    kafka_image: str, tmp_path: Path, engine: APIClient, round_trip: Callable[..., list[bytes]]
+    kafka_image: str,
+    tmp_path: Path,
+    engine: APIClient,
+    round_trip: Callable[..., list[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = ClusterSpec(brokers=brokers_of(f"image:{kafka_image}", (0, 1)))
-    with DockerCluster(spec, work_directory=tmp_path / "work") as cluster:
-        assert cluster.brokers[0].release == "2.8.2"
+    # Neither a base image nor a Java of ours is needed.
+    nowhere = "registry.invalid/nobody-has-this:1"
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
+    with DockerCluster(
+        spec, work_directory=tmp_path / "work", image=nowhere, offline=True
+    ) as cluster:
+        assert cluster.brokers[0].release in ("2.8.2", "2.8.0")
+        assert cluster.about["images"].startswith(f"{kafka_image}@sha256:")
+        assert not (tmp_path / "cache" / "java").exists()
         run = cluster._ground.run  # type: ignore[attr-defined]
         found = engine.inspect_container(f"{run}-broker-1")
         assert found["Config"]["Image"] == kafka_image
         mounts = [mount["Source"] for mount in found["HostConfig"]["Mounts"]]
         assert mounts == [str(cluster.work_directory / "broker-1")]
         assert round_trip(cluster, [b"a"]) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("named", "kafka"),
+    [
+        ("3.7.0", "3.7.0"),
+        ("2.1.1-cp1", "2.1.1-cp1"),
+        ("5.5.15-ccs", "2.5.0"),
+        ("6.0.1-ccs", "2.6.0"),
+        ("7.9.0-ccs", "3.9.0"),
+    ],
+)
+def test_confluents_versions_are_read_as_kafkas(named: str, kafka: str) -> None:
+    assert kafka_version(named) == kafka
+
+
+def test_a_look_into_an_image_leaves_what_gc_finds_until_it_is_over(
+    engine: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(kafka_image_module, "remove_run", lambda _api, run: looked.append(run))
+    with pytest.raises(ReleaseError):
+        find_in_image(f"image:{base_image()}", offline=True, say=print)
+    label = {"label": f"{RUN}={looked[0]}"}
+    assert len(engine.containers(all=True, filters=label)) == 1
+    remove_run(engine, looked[0])
+    assert engine.containers(all=True, filters=label) == []
 
 
 def test_an_image_without_a_kafka_is_refused(tmp_path: Path) -> None:
