@@ -9,6 +9,11 @@ class ClusterError(Exception):
     """Anything that keeps a cluster from being built, started or watched."""
 
 
+def explained(error: BaseException) -> str:
+    """Return what the error says, with the notes that were added on its way."""
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
+
+
 class ReleaseError(ClusterError):
     """The Kafka that was asked for is unknown, cannot be had, or is broken (a usage error)."""
 

@@ -56,6 +56,10 @@ class Ground(Protocol):
     def why_unlinked(self) -> str:
         """Why links cannot listen there, and what to do; empty where they can."""
 
+    @property
+    def why_unreached(self) -> str:
+        """What to suspect when nothing came in at the links; empty if nothing can be."""
+
     def resolve(self, kafka: str, *, offline: bool) -> Distribution:
         """Return the Kafka of that name; see ``clusters.distribution.resolve``."""
 
@@ -88,6 +92,7 @@ class LocalGround:
     capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
     links_host = "127.0.0.1"
     why_unlinked = ""
+    why_unreached = ""
     about: Mapping[str, str] = MappingProxyType({})
     environment: Mapping[str, str] = MappingProxyType({})
 

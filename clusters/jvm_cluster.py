@@ -120,6 +120,11 @@ class JvmCluster:
                 f"the cluster could not be started: {error}; check the free space and the "
                 f"permissions of {self.work_directory}"
             ) from error
+        except ClusterError as error:
+            if self.links is not None and not self.links.accepted and self._ground.why_unreached:
+                error.add_note(self._ground.why_unreached)
+            self.stop()
+            raise
         except BaseException:
             self.stop()
             raise

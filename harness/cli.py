@@ -316,6 +316,7 @@ def measure(
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the exit code and never raises."""
+    from clusters.errors import explained
     from harness.exits import (
         AS_EXPECTED,
         INTERNAL,
@@ -351,7 +352,7 @@ def run(arguments: Sequence[str]) -> int:
                 "free some, or choose another --runs-dir or KCHAOS_CACHE; what was collected stays"
             )
             return _failed(f"{refused.strerror}{what}: {remedy}", code)
-        return _failed(str(error), code)
+        return _failed(explained(error), code)
 
 
 def _failed(message: str, code: int) -> int:

@@ -18,7 +18,7 @@ from checkers.model.events import TopicPartition
 from checkers.run_directory import RunDirectory
 from clusters.api import Cluster
 from clusters.drivers import make_cluster
-from clusters.errors import AwaitTimeout, BrokerExited, ClusterError
+from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
 from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import new_work_directory
 from faults.errors import FaultError
@@ -111,7 +111,7 @@ def _never_came_up(
     collect_zookeeper(run, cluster.work_directory)
     collect_logs(run, cluster.work_directory)
     seconds = round(time.time() - started, 3)
-    reason = f"the cluster never came up: {error}"
+    reason = f"the cluster never came up: {explained(error)}"
     run.write("outcome.json", {"finished": False, "unknown": reason, "seconds": seconds})
     run.seal()
     return run

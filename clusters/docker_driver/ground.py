@@ -59,6 +59,7 @@ class DockerGround:
         self.run = f"kchaos-{os.getpid()}-{secrets.token_hex(3)}"
         self.links_host = ""
         self.why_unlinked = "the cluster is not started"
+        self.why_unreached = ""
         self._work_directory = work_directory
         self._java_of = java_of
         self._image = image
@@ -118,6 +119,10 @@ class DockerGround:
             self._say(str(error))
         _, subnet = create_network(api, self.run, self._labels)
         self.links_host = str(subnet[1])
+        self.why_unreached = (
+            f"no container reached the links at {self.links_host}: does a firewall of this machine "
+            f"drop what comes in from {subnet}? (ufw allow from {subnet})"
+        )
         self.why_unlinked = why_unbindable(self.links_host)
         for index in range(spec.zookeepers):
             self._hosts[f"zookeeper-{index + 1}"] = _address(subnet, _FIRST_ZOOKEEPER + index)

@@ -169,6 +169,11 @@ class Links:
         return self._journal.counts()
 
     @property
+    def accepted(self) -> int:
+        """How many connections came in, over all links."""
+        return self._last_number
+
+    @property
     def broken_streams(self) -> int:
         """How many broker connections stopped to speak Kafka's protocol; their bytes pass."""
         return self._journal.broken_streams

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +19,17 @@ import pytest
 from clusters.api import Broker, Cluster, Disconnectable, Killable, Pausable
 from clusters.docker_driver import ground
 from clusters.docker_driver.cluster import DockerCluster
-from clusters.docker_driver.engine import connect
+from clusters.docker_driver.engine import connect, engine_info
 from clusters.docker_driver.leftovers import dead_runs, remove_dead, remove_run
 from clusters.docker_driver.network import why_unbindable
 from clusters.docker_driver.options import base_image
 from clusters.docker_driver.owner import RUN
-from clusters.errors import BrokerExited, MachineError
+from clusters.errors import BrokerExited, MachineError, explained
+from clusters.links import Links
 from clusters.probe import answers_at
 from clusters.spec import ClusterSpec, brokers_of
 from clusters.waiting import await_until
-from faults import CutLink, CutZooKeeper, DisconnectNetwork, ExpireSession
+from faults import CutLink, CutZooKeeper, DisconnectNetwork, ExpireSession, PauseBroker
 from faults.api import MemoryJournal
 from faults.errors import NotCapable
 from faults.observation import observe_broker
@@ -253,12 +256,15 @@ def test_what_keeps_a_jvm_from_starting_is_in_the_error(tmp_path: Path) -> None:
         cluster.start()
 
 
-def test_without_a_gateway_to_listen_at_what_needs_links_is_refused_with_the_reason(
+def test_what_takes_a_gateway_or_control_groups_is_refused_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, round_trip: Callable[..., list[bytes]]
 ) -> None:
     # As with a rootless engine, whose bridges are in a network namespace of its own; the
     # address is one that is reserved for documents, so that no machine has it.
     monkeypatch.setattr(ground, "why_unbindable", lambda _host: why_unbindable("192.0.2.1"))
+    monkeypatch.setattr(
+        ground, "engine_info", lambda api: replace(engine_info(api), can_pause=False)
+    )
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (0, 1)))
     with DockerCluster(spec, work_directory=tmp_path / "work") as unlinked:
         for fault in (CutLink(source=0, target=1), CutZooKeeper(broker=1)):
@@ -267,9 +273,31 @@ def test_without_a_gateway_to_listen_at_what_needs_links_is_refused_with_the_rea
                 fault.inject(unlinked, MemoryJournal()),
             ):
                 pass
+        with (
+            pytest.raises(NotCapable, match="broker 1 is not Pausable"),
+            PauseBroker(broker=1).inject(unlinked, MemoryJournal()),
+        ):
+            pass
         assert round_trip(unlinked, [b"direct"]) == [b"direct"]
         with ExpireSession(broker=1).inject(unlinked, MemoryJournal()):
             pass
+
+
+def test_when_nothing_reaches_the_links_a_firewall_is_suspected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An address that leads nowhere, as links do behind a firewall that drops.
+    monkeypatch.setattr(Links, "add_zookeeper", lambda *_, **__: ("192.0.2.1", 2181))
+    spec = ClusterSpec(
+        brokers=brokers_of(RELEASE, (0,)),
+        properties={"zookeeper.connection.timeout.ms": "2000"},
+    )
+    with pytest.raises(BrokerExited) as caught:
+        DockerCluster(spec, work_directory=tmp_path / "work").start()
+    assert re.search(
+        r"no container reached the links at ([\d.]+)\.1: does a firewall .* from \1\.0/24\?",
+        explained(caught.value),
+    )
 
 
 def test_an_ensemble_of_three_elects_a_leader(tmp_path: Path) -> None:
