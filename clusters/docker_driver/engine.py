@@ -131,6 +131,16 @@ class EngineInfo:
     can_limit_memory: bool
     can_limit_cpus: bool
 
+    @property
+    def user(self) -> str:
+        """Who this user is inside a container, so that the files that brokers write are ours."""
+        return "0:0" if self.is_rootless else f"{os.getuid()}:{os.getgid()}"
+
+    @property
+    def security_options(self) -> list[str]:
+        """No new privileges; and files stay readable where they would have to be labelled."""
+        return ["no-new-privileges", *(["label=disable"] if self.labels_files else [])]
+
     def check_limits(self, spec: ClusterSpec) -> None:
         """Raise MachineError for a limit that this engine would discard."""
         kinds = {

@@ -6,13 +6,12 @@ import atexit
 import ipaddress
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
-from clusters.cache import cache_directory
 from clusters.distribution import IN_IMAGE, Distribution, resolve
 from clusters.docker_driver.container import Container
 from clusters.docker_driver.engine import (
@@ -25,6 +24,7 @@ from clusters.docker_driver.engine import (
 from clusters.docker_driver.image import ensure_image
 from clusters.docker_driver.kafka_image import find_in_image
 from clusters.docker_driver.leftovers import remove_dead, remove_run
+from clusters.docker_driver.mounts import mounts_of
 from clusters.docker_driver.network import create_network, why_unbindable
 from clusters.docker_driver.options import DEFAULT_IMAGE, IMAGE_VARIABLE
 from clusters.docker_driver.owner import labels_of
@@ -170,7 +170,7 @@ class DockerGround:
                 entrypoint=["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', str(console)],
                 command=_with_own_java(command) if distribution.image else list(command),
                 working_dir=str(site.directory),
-                user=self._user(),
+                user=self._engine_info().user,
                 labels=self._labels,
                 ports=[site.client_listen_port],
                 host_config=self._host_config(
@@ -216,14 +216,9 @@ class DockerGround:
     def _host_config(
         self, site: Site, distribution: Distribution, memory_mib: int | None, cpus: float | None
     ) -> dict[str, Any]:
-        from docker.types import LogConfig, Mount
+        from docker.types import LogConfig
 
         info = self._engine_info()
-        read_only: list[Path] = []
-        if not distribution.image:
-            read_only = _without_nested([self._java_of(distribution), *_folders(distribution)])
-        mounts = [Mount(str(p), str(p), type="bind", read_only=True) for p in read_only]
-        mounts.append(Mount(str(site.directory), str(site.directory), type="bind"))
         memory = f"{memory_mib}m" if memory_mib is not None else None
         made: dict[str, Any] = self._engine().create_host_config(
             network_mode=self.run,
@@ -231,24 +226,18 @@ class DockerGround:
             # Java asks for the name of an address that it connects to; where nobody knows it, that
             # takes seconds.
             extra_hosts=self._hosts | {"links": self.links_host},
-            mounts=mounts,
+            mounts=mounts_of(site.directory, distribution, self._java_of),
             mem_limit=memory,
             memswap_limit=memory,
             nano_cpus=int(cpus * 1e9) if cpus is not None else None,
             read_only=True,
             cap_drop=["ALL"],
-            security_opt=["no-new-privileges", *(["label=disable"] if info.labels_files else [])],
+            security_opt=info.security_options,
             userns_mode="host" if info.remaps_users else None,
             # The JVM writes to its own file; this has what kept it from starting.
             log_config=LogConfig(type="json-file", config={"max-size": "1m"}),
         )
         return made
-
-    def _user(self) -> str:
-        """Who this user is inside a container: the files that brokers write are to be ours."""
-        if self._engine_info().is_rootless:
-            return "0:0"
-        return f"{os.getuid()}:{os.getgid()}"
 
     def _networking(self, api: APIClient, host_name: str) -> Any:
         endpoint = api.create_endpoint_config(
@@ -344,17 +333,3 @@ def _start(api: APIClient, container_id: str, name: str) -> None:
 
 def _address(subnet: ipaddress.IPv4Network, index: int) -> str:
     return str(subnet[index])
-
-
-def _folders(distribution: Distribution) -> list[Path]:
-    """Return the folders of the jars, and that of the class archives."""
-    cache = cache_directory()
-    maven = cache / "maven"
-    jars = [maven if jar.is_relative_to(maven) else jar.parent for jar in distribution.class_path]
-    return [folder for folder in (cache / "archives", *jars) if folder.is_dir()]
-
-
-def _without_nested(folders: Iterable[Path]) -> list[Path]:
-    """Return the folders that lie in none of the others, each once."""
-    found = sorted(set(folders))
-    return [f for f in found if not any(f != o and f.is_relative_to(o) for o in found)]

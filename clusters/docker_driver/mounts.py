@@ -1,0 +1,43 @@
+"""What a container sees of this machine: its own folder, and read-only what it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusters.cache import cache_directory
+from clusters.distribution import Distribution
+
+if TYPE_CHECKING:
+    from docker.types import Mount
+
+
+def mounts_of(
+    directory: Path, distribution: Distribution, java_of: Callable[[Distribution], Path]
+) -> list[Mount]:
+    """Return the mounts of a JVM that works in a directory, each at the path that it has here.
+
+    An image with a Kafka of its own needs nothing but the directory.
+    """
+    from docker.types import Mount
+
+    read_only = []
+    if not distribution.image:
+        read_only = without_nested([java_of(distribution), *_folders(distribution)])
+    mounts = [Mount(str(path), str(path), type="bind", read_only=True) for path in read_only]
+    return [*mounts, Mount(str(directory), str(directory), type="bind")]
+
+
+def without_nested(folders: Iterable[Path]) -> list[Path]:
+    """Return the folders that lie in none of the others, each once."""
+    found = sorted(set(folders))
+    return [f for f in found if not any(f != o and f.is_relative_to(o) for o in found)]
+
+
+def _folders(distribution: Distribution) -> list[Path]:
+    """Return the folders of the jars, and that of the class archives."""
+    cache = cache_directory()
+    maven = cache / "maven"
+    jars = [maven if jar.is_relative_to(maven) else jar.parent for jar in distribution.class_path]
+    return [folder for folder in (cache / "archives", *jars) if folder.is_dir()]
