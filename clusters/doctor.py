@@ -116,7 +116,7 @@ def _pyspark() -> Examined:
 
 
 def _docker() -> Examined:
-    from clusters.docker_driver.engine import connect
+    from clusters.docker_driver.engine import connect, engine_info
     from clusters.docker_driver.image import MAKE_IT, has_image
     from clusters.docker_driver.leftovers import dead_runs
     from clusters.docker_driver.options import base_image
@@ -125,12 +125,14 @@ def _docker() -> Examined:
     image = base_image()
     try:
         api = connect(timeout_s=10)
-        found = api.version()
+        engine = engine_info(api)
         has_it, left = has_image(api, image), len(dead_runs(api))
         api.close()
     except MachineError as error:
         return Examined("Docker", None, str(error), only_for)
-    detail = f"engine {found['Version']}, API {found['ApiVersion']}"
+    detail = f"engine {engine.version}"
+    if engine.is_rootless:
+        detail += ", rootless: without links between brokers"
     if left:
         detail += f", containers of {left} dead runs (kchaos gc removes them)"
     if not has_it:

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from clusters.class_archive import ClassSharing
 from clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
 from clusters.distribution import Distribution, java_of
-from clusters.errors import ClusterError, MachineError
+from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, MachineError
 from clusters.ground import Ground, Site
 from clusters.jvm_broker import BrokerPlace, JvmBroker
 from clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
@@ -120,7 +120,7 @@ class JvmCluster:
                 f"the cluster could not be started: {error}; check the free space and the "
                 f"permissions of {self.work_directory}"
             ) from error
-        except ClusterError as error:
+        except (BrokerExited, AwaitTimeout) as error:
             if self.links is not None and not self.links.accepted and self._ground.why_unreached:
                 error.add_note(self._ground.why_unreached)
             self.stop()
