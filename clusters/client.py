@@ -7,16 +7,18 @@ are kafka-python's; only the sending is here.
 
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
-from kafka.record.memory_records import MemoryRecordsBuilder
+from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from clusters.errors import ClusterError
 
 CLIENT_ID = "kchaos"
+_FETCH_BYTES = 50 << 20
 _SIZE = struct.Struct(">i")
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -114,6 +116,67 @@ def produce(
     answer = send(address, request, ProduceResponse, version=version, timeout_s=timeout_s + 1)
     result = answer.responses[0].partition_responses[0]
     return Produced(error_code=result.error_code, base_offset=result.base_offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A broker's answer to one FetchRequest of a consumer.
+
+    Attributes:
+        error_code: Kafka's error code; 0 for none.
+        high_watermark: Exclusive; -1 with an error.
+        values: Of the records from the asked offset on, without gaps.
+    """
+
+    error_code: int
+    high_watermark: int
+    values: tuple[bytes, ...] = ()
+
+
+def fetch(
+    address: str,
+    *,
+    topic: str,
+    partition: int,
+    offset: int,
+    magic: int = 2,
+    timeout_s: float = 10.0,
+) -> Fetched:
+    """Asks for the records of one partition as a consumer: what lies below the high watermark.
+
+    Args:
+        magic: 1 for brokers before 0.11 (FetchRequest v3), else 2 (v4).
+        offset: The first record to get, inclusive.
+
+    Raises:
+        NotSent: The broker does not accept the connection.
+        NoAnswer: It gave no answer.
+    """
+    kinds = FetchRequest.FetchTopic
+    wanted = kinds.FetchPartition(
+        partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
+    )
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=_FETCH_BYTES,
+        topics=[kinds(topic=topic, partitions=[wanted])],
+    )
+    version = 4 if magic == 2 else 3
+    answer = send(address, request, FetchResponse, version=version, timeout_s=timeout_s)
+    found = answer.responses[0].partitions[0]
+    if found.error_code:
+        return Fetched(error_code=found.error_code, high_watermark=-1)
+    values = tuple(_values(found.records or b"", offset))
+    return Fetched(error_code=0, high_watermark=found.high_watermark, values=values)
+
+
+def _values(batches: bytes, offset: int) -> Iterator[bytes]:
+    """The values from an offset on: a broker gives whole batches, the first may begin before it."""
+    records = MemoryRecords(batches)
+    while (batch := records.next_batch()) is not None:
+        yield from (record.value or b"" for record in batch if record.offset >= offset)
 
 
 def _read(connection: socket.socket, size_bytes: int) -> bytes:

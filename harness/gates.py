@@ -14,6 +14,8 @@ from clusters.waiting import await_until
 from faults.api import links_of
 from harness.play import Play
 
+GATE_S = 45.0
+"""How long a step's gate may take unless the step says otherwise, in seconds."""
 _GONE_ON = ("passed", "released", "delayed")
 
 

@@ -16,7 +16,7 @@ from kafka.errors import for_code
 from checkers.model import events
 from checkers.run_directory import RunDirectory
 from checkers.segments.checkpoints import parse_offset_checkpoint
-from clusters.api import Cluster
+from clusters.api import Broker, Cluster
 from clusters.client import NoAnswer, NotSent, Produced, produce
 from faults.api import Fault, Injection
 from faults.observation import observe_broker
@@ -248,7 +248,7 @@ class Play:
                     partition=action.partition,
                     values=[record.encode() for record in action.records],
                     acks=action.acks,
-                    magic=1 if broker.release.startswith("0.10.") else 2,
+                    magic=magic_of(broker),
                     codec=action.codec,
                     timestamp_ms=int(time.time() * 1000),
                     timeout_s=timeout_s,
@@ -325,6 +325,11 @@ class Play:
     def partition_directory(self, broker: int, topic: str, partition: int) -> Path:
         """Where this broker keeps this partition."""
         return self.cluster.brokers[broker].log_directory / f"{topic}-{partition}"
+
+
+def magic_of(broker: Broker) -> int:
+    """The newest message format that clients of this broker's release speak."""
+    return 1 if broker.release.startswith("0.10.") else 2
 
 
 def _term(state: Mapping[str, Any]) -> tuple[Any, Any]:

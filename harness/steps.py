@@ -10,17 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from checkers.model import events
 from checkers.model.events import TopicPartition
-from clusters.client import Produced
 from clusters.waiting import await_until
 from faults.api import Fault
 from harness import gates
+from harness.client_steps import AwaitAnswer, Produce, Read
 from harness.collect import take_snapshot
-from harness.errors import ScenarioError
+from harness.gates import GATE_S
 from harness.play import Play
-
-GATE_S = 45.0
 
 
 class Step(Protocol):
@@ -119,96 +116,6 @@ class ReorderReplicas:
         state = gates.await_state(play, about, isr=self.replicas, timeout_s=self.timeout_s)
         for broker in self.replicas:
             gates.await_delivered(play, about, broker, state, timeout_s=self.timeout_s)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Produce:
-    """One ProduceRequest with one batch of known records, sent to one broker.
-
-    The records' values are `OPERATION-INDEX`. A broker that does not lead yet appends nothing
-    and says so; it is asked again until the gate's time is up.
-
-    Attributes:
-        operation: Names the operation; must be new in the scenario.
-        records: How many.
-        acks: 1, or -1 for all in-sync replicas.
-        broker: Whom to send it to, or None for the registered leader that the state znode names.
-        await_answer: Whether the gate is the answer; else `AwaitAnswer` comes later.
-        accept_error: Whether an answer with an error passes the gate too.
-        one_record_batches: Send as many requests with one record each, one after another.
-    """
-
-    operation: str
-    topic: str
-    partition: int
-    records: int
-    acks: int
-    broker: int | None = None
-    await_answer: bool = True
-    accept_error: bool = False
-    one_record_batches: bool = False
-    codec: str = "none"
-    timeout_s: float = 20.0
-
-    def perform(self, play: Play) -> None:
-        """Sends; returns with the answer, or at once."""
-        broker = self._target(play)
-        values = tuple(f"{self.operation}-{index}" for index in range(self.records))
-        batches = [(self.operation, values)]
-        if self.one_record_batches:
-            batches = [(f"{self.operation}.{i}", (value,)) for i, value in enumerate(values)]
-        for operation, records in batches:
-            action = events.Produce(
-                operation=operation,
-                broker=broker,
-                topic=self.topic,
-                partition=self.partition,
-                records=records,
-                acks=self.acks,
-                codec=self.codec,
-            )
-            play.start_produce(action, timeout_s=self.timeout_s)
-            if self.await_answer:
-                _require_answer(play, operation, self.accept_error, self.timeout_s + 5)
-
-    def _target(self, play: Play) -> int:
-        """A leader whose registration is gone is none: the controller is about to replace it."""
-        if self.broker is not None:
-            return self.broker
-        states = [play.state(self.topic, self.partition)]
-        if states[0] is None:
-            raise ScenarioError(f"{self.topic}-{self.partition} has no leader: it does not exist")
-
-        def has_registered_leader() -> bool:
-            states[0] = play.state(self.topic, self.partition)
-            leader = -1 if states[0] is None else states[0]["leader"]
-            registration = f"/brokers/ids/{leader}"
-            return leader >= 0 and play.cluster.zookeeper().exists(registration) is not None
-
-        await_until(
-            has_registered_leader,
-            timeout_s=self.timeout_s,
-            waiting_for=f"a registered broker to lead {self.topic}-{self.partition}",
-            last_seen=lambda: states[0],
-            remedy="name the broker to send it to one that is not registered",
-        )
-        state = states[0]
-        about = TopicPartition(self.topic, self.partition)
-        gates.await_delivered(play, about, state["leader"], state, timeout_s=self.timeout_s)
-        return int(state["leader"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AwaitAnswer:
-    """The answer to a produce that was started without waiting for it."""
-
-    operation: str
-    accept_error: bool = False
-    timeout_s: float = GATE_S
-
-    def perform(self, play: Play) -> None:
-        """Returns with the answer."""
-        _require_answer(play, self.operation, self.accept_error, self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,6 +267,7 @@ STEPS: Mapping[str, type[Any]] = {
         ReorderReplicas,
         Produce,
         AwaitAnswer,
+        Read,
         Inject,
         Heal,
         AwaitState,
@@ -371,13 +279,6 @@ STEPS: Mapping[str, type[Any]] = {
         TakeSnapshot,
     )
 }
-
-
-def _require_answer(play: Play, operation: str, accept_error: bool, timeout_s: float) -> None:
-    answer = gates.await_answer(play, operation, timeout_s=timeout_s)
-    if accept_error or (isinstance(answer, Produced) and answer.error_code == 0):
-        return
-    raise ScenarioError(f"produce {operation} was not acknowledged: {answer}")
 
 
 def _await_directories(

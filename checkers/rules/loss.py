@@ -36,18 +36,24 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     **Verifies**: that the records are at the offset that the acknowledgement named, in at least one
     in-sync replica, once everything has settled.
     **Does not verify**: each in-sync replica (that is `divergence` and `hole`); records of acks=1
-    that a later acknowledgement with acks=all covered; compacted topics; a read that ends inside a
-    batch, for that batch; which records an unclean election really cost. Reads are judged where a
-    history has them, but no step of a scenario reads yet: in the runs of today, every promise is an
-    acknowledgement with acks=all.
+    that a later acknowledgement with acks=all covered and nobody read; compacted topics; a read
+    that ends inside a batch, for that batch; which records an unclean election really cost.
     """
     if not evidence.is_final:
         return
     losses = [
         found for one in _acknowledged(evidence, side) for found in _lost(evidence, side, one)
     ]
+    broken = [found.offsets for found in losses if found.reason is None]
     for reason in dict.fromkeys(found.reason for found in losses):
         alike = [found for found in losses if found.reason == reason]
+        if reason is not None:
+            # What one operation may lose, another may have been promised: it is one loss.
+            alike = [
+                replace(found, offsets=offsets)
+                for found in alike
+                for offsets in without([found.offsets], broken)
+            ]
         for first, last in merged(found.offsets for found in alike):
             concerned = [
                 found.operation
@@ -153,7 +159,8 @@ def _finding(
 ) -> Finding:
     first, last = offsets
     replicas = evidence.in_sync(side)
-    what = f"the acknowledged records at {in_words(first, last)} are in no in-sync replica"
+    how = "read" if all(one.function == "read" for one in operations) else "acknowledged"
+    what = f"the {how} records at {in_words(first, last)} are in no in-sync replica"
     return evidence.finding(
         "committed-loss" if reason is None else "permitted-loss",
         brokers=tuple(sorted(replica.broker for replica in replicas)),

@@ -4,6 +4,7 @@ from clusters.spec import ClusterSpec, brokers_of
 from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
+from harness.client_steps import Produce
 from harness.steps import (
     AwaitFollowing,
     AwaitHighWatermark,
@@ -11,7 +12,6 @@ from harness.steps import (
     AwaitState,
     CreateTopic,
     Inject,
-    Produce,
     ReorderReplicas,
     Step,
     Tell,

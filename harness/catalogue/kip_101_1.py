@@ -4,6 +4,7 @@ from clusters.spec import BrokerSpec, ClusterSpec
 from faults import CutLink, HoldRequests, KillBroker
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
+from harness.client_steps import Produce, Read
 from harness.steps import (
     AwaitCutOff,
     AwaitFollowing,
@@ -13,7 +14,6 @@ from harness.steps import (
     AwaitState,
     CreateTopic,
     Inject,
-    Produce,
     Step,
     Tell,
 )
@@ -55,20 +55,29 @@ def _hold(follower: int) -> Inject:
     )
 
 
+_ACKED, _SEEN = "clean-elections", "read"
+_READ = (
+    Tell(text="a consumer reads m2 from X"),
+    Read(operation="read-m2", topic="t", partition=0, offset=1, records=1, broker=X),
+)
+
+
 def _steps(case: str) -> tuple[Step, ...]:
+    acks = -1 if case == _ACKED else 1
     return (
         CreateTopic(topic="t", assignment=((X, B, A),)),
         Tell(text="X leads, B and A follow; m1 is committed everywhere"),
         Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
         AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=1),
         AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
-        Tell(text="m2 reaches all three and is acknowledged; B and A do not hear of it"),
+        Tell(text="m2 reaches all three, and X knows; B and A do not hear of it"),
         _hold(B),
         _hold(A),
-        Produce(operation="m2", topic="t", partition=0, records=1, acks=-1),
+        Produce(operation="m2", topic="t", partition=0, records=1, acks=acks),
         AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=2),
         AwaitHeld(name=f"hold-{B}"),
         AwaitHeld(name=f"hold-{A}"),
+        *(_READ if case == _SEEN else ()),
         Tell(text="X dies, B is elected; A becomes its follower and cannot reach it"),
         Inject(name="A-B", fault=CutLink(source=A, target=B)),
         Inject(name="X-down", fault=KillBroker(broker=X)),
@@ -97,22 +106,27 @@ KIP_101_1 = Entry(
         "truncates anything, keeps m2 while nobody answers, and leads with it. From 2.0 on this "
         "is KIP-279's scenario 2: still no truncation. KIP-101 tells it with two replicas and a "
         "restart of A; a restarted broker is out of the ISR, so here A becomes a follower by an "
-        "election instead."
+        "election instead. The loss is the same when X alone has acknowledged m2 (acks=1) and a "
+        "consumer has read it: it was below X's high watermark, and no consumer will see it again."
     ),
     source=_SOURCE,
-    cases={"clean-elections": "two leaders die in a row, all elections are clean"},
+    cases={
+        _ACKED: "two leaders die in a row, all elections are clean",
+        _SEEN: "the same; m2 has acks=1, and a consumer has read it",
+    },
     cluster=_cluster,
     steps=_steps,
     expectations={
-        ("clean-elections", "0.10.2.2"): Expectation(
+        (case, "0.10.2.2"): Expectation(
             safe=False,
             findings=(("committed-loss", (X, B, A), 1, 1),),
             witness=(_HELD, {"log": {"broker": A, "pattern": r"Truncating log t-0 to offset 1\b"}}),
             source=_SOURCE,
         )
+        for case in (_ACKED, _SEEN)
     }
     | {
-        ("clean-elections", release): Expectation(
+        (case, release): Expectation(
             safe=True,
             # A wants to ask B, and is cut off: it has not truncated before it asked.
             witness=(_HELD, {"link": {"api": api, "source": A, "target": B, "fate": "cut"}}),
@@ -123,6 +137,7 @@ KIP_101_1 = Entry(
             ("2.0.1", "OffsetForLeaderEpoch"),
             ("2.8.2", "Fetch"),
         )
+        for case in (_ACKED, _SEEN)
     },
     default_releases=("0.10.2.2", "0.11.0.3", "2.0.1", "2.8.2"),
 )

@@ -4,6 +4,7 @@ from clusters.spec import ClusterSpec, brokers_of
 from faults import KillBroker
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
+from harness.client_steps import Produce
 from harness.steps import (
     AwaitHighWatermark,
     AwaitReplicated,
@@ -11,7 +12,6 @@ from harness.steps import (
     CreateTopic,
     Heal,
     Inject,
-    Produce,
     Step,
     Tell,
 )

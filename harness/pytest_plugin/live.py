@@ -12,12 +12,13 @@ from checkers.judge import Results
 from checkers.run_directory import RunDirectory
 from clusters.jvm_cluster import JvmCluster
 from faults.api import Fault, Injection
+from harness.client_steps import AwaitAnswer, Produce, Read
 from harness.errors import HarnessError, RunUnknown, ScenarioError
 from harness.pytest_plugin.options import Settings
 from harness.reproduce import judged
 from harness.runner import PLANNED, RunOptions, begin, finish, perform
 from harness.scenario import Scenario
-from harness.steps import AwaitAnswer, CreateTopic, Heal, Inject, Produce, Step
+from harness.steps import CreateTopic, Heal, Inject, Step
 
 _NAME_LENGTH = 60
 
@@ -173,6 +174,41 @@ class Chaos:
     def await_answer(self, operation: str, *, accept_error: bool = False) -> None:
         """Returns once a produce with `await_answer=False` was answered."""
         self.perform(AwaitAnswer(operation=operation, accept_error=accept_error))
+
+    def read(
+        self,
+        topic: str,
+        *,
+        partition: int = 0,
+        records: int = 1,
+        offset: int = 0,
+        broker: int | None = None,
+        operation: str | None = None,
+    ) -> str:
+        """A consumer reads so many records, or more; returns the operation's name.
+
+        What a consumer has read is promised from then on, however it was acknowledged.
+
+        Args:
+            offset: The first to read, inclusive.
+            broker: Whom to ask; None for the leader.
+            operation: A name that is new in this run; None for one that counts up.
+
+        Raises:
+            AwaitTimeout: So many were not below the high watermark in time.
+        """
+        name = operation or self._new_name("read")
+        self.perform(
+            Read(
+                operation=name,
+                topic=topic,
+                partition=partition,
+                records=records,
+                offset=offset,
+                broker=broker,
+            )
+        )
+        return name
 
     def inject(self, fault: Fault, *, name: str | None = None) -> "Acting":
         """Injects at once, and returns when the fault's effect was observed.

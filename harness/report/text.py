@@ -22,7 +22,14 @@ MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS = 30, 24, 80, 12
 _RESET = "\x1b[0m"
 _CODES = {"yes": "34;1", "no": "33;1", "unknown": "35;1", "none": "2", "bold": "1", "quiet": "2"}
 _STYLES = {"safety": "no", "conformance": "unknown", "neither": "quiet"}
-_SIGNS = {"story": "--", "fault": "!!", "healed": "ok", "decision": "=>", "produce": "->"}
+_SIGNS = {
+    "story": "--",
+    "fault": "!!",
+    "healed": "ok",
+    "decision": "=>",
+    "produce": "->",
+    "read": "<-",
+}
 
 
 class _Paper:

@@ -64,6 +64,7 @@ def draw_time(
         _packed("faults", [_fault_box(f, axis, ended_at, started_at) for f in faults]),
         *_leader_tracks(decisions, axis, ended_at),
         _packed("produce", [_write_box(write, axis, ended_at) for write in writes]),
+        _packed("reads", [_dot(m, axis) for m in moments if m.kind == "read"]),
         _packed("epoch questions", [_dot(m, axis) for m in moments if m.kind == "round"]),
         _packed("snapshots", [_dot(m, axis) for m in moments if m.kind == "snapshot"]),
     ]

@@ -19,8 +19,8 @@ class Moment:
 
     Attributes:
         time: Seconds since 1970.
-        kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "round",
-            "snapshot" or "unknown".
+        kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
+            "round", "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -184,6 +184,7 @@ def moments(
         *_of_faults(faults),
         *_of_decisions(decisions),
         *_of_writes(writes),
+        *_of_reads(loaded),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)
@@ -289,6 +290,19 @@ def _of_writes(writes: Iterable[Write]) -> Iterable[Moment]:
                 kind="produce",
                 text=f"produce {write.operation}: {meaning[write.outcome]}{write.answer}",
                 outcome=write.outcome,
+            )
+
+
+def _of_reads(loaded: Loaded) -> Iterable[Moment]:
+    for line in loaded.history:
+        if line.get("function") == "read" and line["type"] != "invoke":
+            got = _answer(line, len(line.get("records", ())))
+            yield Moment(
+                time=float(line["time"]),
+                kind="read",
+                text=f"consumer read {line['operation']} from broker {line['broker']}: {got}",
+                short="read",
+                outcome=str(line["type"]),
             )
 
 

@@ -155,6 +155,16 @@ def test_a_record_that_was_read_is_promised() -> None:
     assert shown(loss(planted, OBSERVED)) == [("committed-loss", (0,), 2, 3)]
 
 
+def test_what_was_acknowledged_by_the_leader_alone_and_read_is_one_loss() -> None:
+    alone = acknowledged("p", 2, "c", "d", acks=1)
+    planted = evidence(replica(0, KEPT), operations=(alone, read_of(2, "c")))
+
+    lost = list(loss(planted, OBSERVED))
+
+    assert shown(lost) == [("permitted-loss", (0,), 3, 3), ("committed-loss", (0,), 2, 2)]
+    assert lost[1].message == "the read records at offset 2 are in no in-sync replica"
+
+
 def test_a_read_across_batches_that_are_all_there_lost_nothing() -> None:
     clean = evidence(
         replica(0, KEPT, batch(2, 1, "c", "d")), operations=(read_of(1, "b", "c", "d"),)

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
+from clusters.client import Fetched, fetch
 from clusters.local import LocalCluster
 from clusters.releases import KNOWN_RELEASES
 
 pytestmark = pytest.mark.cluster
+
+NOT_LEADER = 6
 
 
 @pytest.mark.parametrize("release", KNOWN_RELEASES)
@@ -18,9 +22,20 @@ def test_every_known_release_starts_and_serves(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     cluster = release_cluster(release)
+    topic = f"started-{time.monotonic_ns()}"
 
     assert [broker.release for broker in cluster.brokers.values()] == [release, release]
-    assert round_trip(cluster, [b"first", b"second"]) == [b"first", b"second"]
+    assert round_trip(cluster, [b"first", b"second"], topic=topic) == [b"first", b"second"]
+    magic = 1 if release.startswith("0.10.") else 2
+    answers = [
+        fetch(broker.client_address, topic=topic, partition=0, offset=1, magic=magic)
+        for broker in cluster.brokers.values()
+    ]
+    # Only the leader gives records to consumers.
+    assert sorted(answers, key=lambda answer: answer.error_code) == [
+        Fetched(error_code=0, high_watermark=2, values=(b"second",)),
+        Fetched(error_code=NOT_LEADER, high_watermark=-1),
+    ]
     czxids = {
         broker_id: cluster.zookeeper().exists(f"/brokers/ids/{broker_id}").czxid
         for broker_id in cluster.brokers

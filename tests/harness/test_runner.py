@@ -10,24 +10,24 @@ from checkers.judge import Results, judge
 from checkers.run_directory import RunDirectory
 from clusters.spec import ClusterSpec, brokers_of
 from faults import HoldRequests
+from harness.client_steps import AwaitAnswer, Produce, Read
 from harness.runner import RunOptions, play
 from harness.scenario import Scenario
-from harness.steps import (
-    AwaitAnswer,
-    AwaitHeld,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Produce,
-    Step,
-    TakeSnapshot,
-)
+from harness.steps import AwaitHeld, AwaitState, CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 pytestmark = pytest.mark.cluster
 
 RELEASE = "1.1.1"
 TOPIC = CreateTopic(topic="t", assignment=((0,),))
+HOLD = HoldRequests(name="held", api="Fetch", source=1, target=0, topic="t", partition=0)
+ONE_IS_HELD = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    Inject(name="held", fault=HOLD),
+    AwaitHeld(name="held"),
+    Produce(operation="p", topic="t", partition=0, records=3, acks=1),
+)
+# The follower must not leave the ISR while it is held, or the high watermark would go on.
+PATIENT = {"replica.lag.time.max.ms": "60000"}
 
 
 def played(
@@ -102,18 +102,16 @@ def test_healing_an_unknown_name_ends_the_run_as_unknown_with_the_names_that_act
 
 
 def test_an_answer_that_a_hold_delays_comes_once_it_is_healed(tmp_path: Path) -> None:
-    hold = HoldRequests(name="held", api="Fetch", source=1, target=0, topic="t", partition=0)
     run = played(
         tmp_path,
         CreateTopic(topic="t", assignment=((0, 1),)),
-        Inject(name="held", fault=hold),
+        Inject(name="held", fault=HOLD),
         AwaitHeld(name="held"),
         Produce(operation="p", topic="t", partition=0, records=3, acks=-1, await_answer=False),
         Heal(name="held"),
         AwaitAnswer(operation="p"),
         brokers=(0, 1),
-        # The follower must not leave the ISR while it is held, or nobody would wait for it.
-        properties={"replica.lag.time.max.ms": "60000"},
+        properties=PATIENT,
     )
     healed = lines_of(run, "observations.jsonl", kind="healed")
     (answer,) = lines_of(run, "history.jsonl", operation="p", type="ok")
@@ -121,6 +119,27 @@ def test_an_answer_that_a_hold_delays_comes_once_it_is_healed(tmp_path: Path) ->
     (released,) = lines_of(run, "observations.jsonl", kind="released")
     assert invoked["time"] < released["time"] <= answer["time"]
     assert (answer["base_offset"], answer["promised"], len(healed)) == (0, True, 1)
+    results = judge(run)
+    assert (results.unknown, results.conforms, results.safe) == (None, True, True)
+
+
+def test_a_consumer_gets_nothing_above_the_high_watermark(tmp_path: Path) -> None:
+    read = Read(operation="r", topic="t", partition=0, records=1, timeout_s=2)
+    run = played(tmp_path, *ONE_IS_HELD, read, brokers=(0, 1), properties=PATIENT)
+    reason, _ = unknown_of(run)
+    assert "waited 2 s for broker 0 to give a consumer 1 records of t-0 from offset 0" in reason
+    assert "high_watermark=0, values=()" in reason
+    (ended,) = lines_of(run, "history.jsonl", operation="r", type="fail")
+    assert ended["error"] in reason
+
+
+def test_what_a_consumer_has_read_is_promised(tmp_path: Path) -> None:
+    read = Read(operation="r", topic="t", partition=0, offset=1, records=2)
+    run = played(
+        tmp_path, *ONE_IS_HELD, Heal(name="held"), read, brokers=(0, 1), properties=PATIENT
+    )
+    (got,) = lines_of(run, "history.jsonl", operation="r", type="ok")
+    assert (got["base_offset"], got["records"], got["promised"]) == (1, ["p-1", "p-2"], True)
     results = judge(run)
     assert (results.unknown, results.conforms, results.safe) == (None, True, True)
 

@@ -18,11 +18,12 @@ from clusters.links import ApiKey, Match
 from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
 from harness import gates
+from harness.client_steps import Produce
 from harness.play import Play
 from harness.runner import RunOptions, begin
 from harness.scenario import Scenario
 from harness.settle import Settled, _different, fetcher_failure, settle
-from harness.steps import CreateTopic, Produce
+from harness.steps import CreateTopic
 
 ABOUT = TopicPartition("t", 0)
 RELEASE = "1.1.1"

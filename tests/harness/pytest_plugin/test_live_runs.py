@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from checkers.history import operations
 from checkers.run_directory import RunDirectory
 from clusters.leftovers import find_leftovers
 from harness.catalogue import entry_named
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("pytester",)
 pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.kafka_cluster(release="2.8.2", brokers=2)
+def test_what_a_test_reads_is_written_down_as_promised(chaos: "Chaos") -> None:
+    chaos.create_topic("t", replicas=[0, 1])
+    chaos.produce("t", records=2, acks=1)
+    operation = chaos.read("t", records=2)
+    assert chaos.verdict().safe
+    (read,) = [one for one in operations(chaos.run) if one.operation == operation]
+    assert (read.function, read.promised, read.base_offset, read.last_offset) == (
+        "read",
+        True,
+        0,
+        1,
+    )
 
 
 @pytest.mark.kafka_cluster(release="1.1.1")

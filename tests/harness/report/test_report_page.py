@@ -273,6 +273,22 @@ def test_every_registration_is_listed_with_its_czxid_and_session(tmp_path: Path)
     assert re.search(r"0x12 77 registered", text)
 
 
+def test_what_a_consumer_read_is_a_moment_and_a_read_that_got_nothing_another(
+    tmp_path: Path,
+) -> None:
+    build = diverged(tmp_path / "run")
+    asked = {"function": "read", "broker": 0, "topic": "t", "partition": 0}
+    for operation in ("seen", "late"):
+        build.history(operation, "invoke", **asked)
+    build.history("seen", "ok", **asked, records=["x", "y"], base_offset=3, promised=True)
+    build.history("late", "fail", **asked, error="waited 2 s")
+    page = Page(render(judge_as(build.seal())))
+
+    assert "consumer read seen from broker 0: offsets 3-4" in page.text
+    assert "consumer read late from broker 0: waited 2 s" in page.text
+    assert len(page.with_class("read-row")) == 2
+
+
 def test_a_refused_write_is_told_from_an_acknowledged_one(tmp_path: Path) -> None:
     text = Page(render(judged(tmp_path / "run"))).text
 

@@ -1,0 +1,192 @@
+"""Steps that a client does: it writes, and it reads."""
+
+from dataclasses import dataclass
+
+from checkers.model import events
+from checkers.model.events import TopicPartition
+from clusters.api import Broker
+from clusters.client import Fetched, NoAnswer, NotSent, Produced, fetch
+from clusters.errors import ClusterError
+from clusters.waiting import await_until
+from harness import gates
+from harness.errors import ScenarioError
+from harness.gates import GATE_S
+from harness.play import Play, magic_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produce:
+    """One ProduceRequest with one batch of known records, sent to one broker.
+
+    The records' values are `OPERATION-INDEX`. A broker that does not lead yet appends nothing
+    and says so; it is asked again until the gate's time is up.
+
+    Attributes:
+        operation: Names the operation; must be new in the scenario.
+        records: How many.
+        acks: 1, or -1 for all in-sync replicas.
+        broker: Whom to send it to, or None for the registered leader that the state znode names.
+        await_answer: Whether the gate is the answer; else `AwaitAnswer` comes later.
+        accept_error: Whether an answer with an error passes the gate too.
+        one_record_batches: Send as many requests with one record each, one after another.
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    records: int
+    acks: int
+    broker: int | None = None
+    await_answer: bool = True
+    accept_error: bool = False
+    one_record_batches: bool = False
+    codec: str = "none"
+    timeout_s: float = 20.0
+
+    def perform(self, play: Play) -> None:
+        """Sends; returns with the answer, or at once."""
+        broker = self.broker
+        if broker is None:
+            broker = _registered_leader(play, self.topic, self.partition, self.timeout_s)
+        values = tuple(f"{self.operation}-{index}" for index in range(self.records))
+        batches = [(self.operation, values)]
+        if self.one_record_batches:
+            batches = [(f"{self.operation}.{i}", (value,)) for i, value in enumerate(values)]
+        for operation, records in batches:
+            action = events.Produce(
+                operation=operation,
+                broker=broker,
+                topic=self.topic,
+                partition=self.partition,
+                records=records,
+                acks=self.acks,
+                codec=self.codec,
+            )
+            play.start_produce(action, timeout_s=self.timeout_s)
+            if self.await_answer:
+                _require_answer(play, operation, self.accept_error, self.timeout_s + 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitAnswer:
+    """The answer to a produce that was started without waiting for it."""
+
+    operation: str
+    accept_error: bool = False
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns with the answer."""
+        _require_answer(play, self.operation, self.accept_error, self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A consumer reads records of one partition, from one broker.
+
+    A broker gives consumers only what lies below its high watermark: from then on Kafka has
+    promised to keep it, however it was acknowledged.
+
+    Attributes:
+        operation: Names the operation; must be new in the scenario.
+        offset: The first to read, inclusive.
+        records: How many at least; the gate is that so many are below the broker's high watermark.
+        broker: Whom to ask, or None for the registered leader that the state znode names.
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    records: int
+    offset: int = 0
+    broker: int | None = None
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Asks until the broker gives so many records; returns with them written down.
+
+        Raises:
+            AwaitTimeout: It did not, in time.
+        """
+        broker = self.broker
+        if broker is None:
+            broker = _registered_leader(play, self.topic, self.partition, self.timeout_s)
+        asked = play.cluster.brokers[broker]
+        detail = {
+            "function": "read",
+            "broker": broker,
+            "topic": self.topic,
+            "partition": self.partition,
+        }
+        play.history(self.operation, "invoke", **detail)
+        seen: list[Fetched | ClusterError] = []
+
+        def read() -> Fetched | None:
+            seen[:] = [self._fetched(asked)]
+            if isinstance(seen[0], Fetched) and len(seen[0].values) >= self.records:
+                return seen[0]
+            return None
+
+        try:
+            found = await_until(
+                read,
+                timeout_s=self.timeout_s,
+                waiting_for=f"broker {broker} to give a consumer {self.records} records of "
+                f"{self.topic}-{self.partition} from offset {self.offset} on",
+                last_seen=lambda: seen,
+                remedy="does their high watermark cover them? see brokers/N/server.log",
+                abort=asked.check_running,
+            )
+        except ClusterError as error:
+            play.history(self.operation, "fail", **detail, error=str(error))
+            raise
+        values = [value.decode() for value in found.values]
+        more = {"records": values, "base_offset": self.offset, "promised": True}
+        play.history(self.operation, "ok", **detail, **more)
+
+    def _fetched(self, broker: Broker) -> Fetched | ClusterError:
+        try:
+            return fetch(
+                broker.client_address,
+                topic=self.topic,
+                partition=self.partition,
+                offset=self.offset,
+                magic=magic_of(broker),
+            )
+        except (NoAnswer, NotSent) as error:
+            return error
+
+
+def _registered_leader(play: Play, topic: str, partition: int, timeout_s: float) -> int:
+    """The leader that the state znode names, once it is registered and has heard of it.
+
+    A leader whose registration is gone is none: the controller is about to replace it.
+    """
+    states = [play.state(topic, partition)]
+    if states[0] is None:
+        raise ScenarioError(f"{topic}-{partition} has no leader: it does not exist")
+
+    def has_registered_leader() -> bool:
+        states[0] = play.state(topic, partition)
+        leader = -1 if states[0] is None else states[0]["leader"]
+        registration = f"/brokers/ids/{leader}"
+        return leader >= 0 and play.cluster.zookeeper().exists(registration) is not None
+
+    await_until(
+        has_registered_leader,
+        timeout_s=timeout_s,
+        waiting_for=f"a registered broker to lead {topic}-{partition}",
+        last_seen=lambda: states[0],
+        remedy="name the broker to send it to one that is not registered",
+    )
+    state = states[0]
+    about = TopicPartition(topic, partition)
+    gates.await_delivered(play, about, state["leader"], state, timeout_s=timeout_s)
+    return int(state["leader"])
+
+
+def _require_answer(play: Play, operation: str, accept_error: bool, timeout_s: float) -> None:
+    answer = gates.await_answer(play, operation, timeout_s=timeout_s)
+    if accept_error or (isinstance(answer, Produced) and answer.error_code == 0):
+        return
+    raise ScenarioError(f"produce {operation} was not acknowledged: {answer}")

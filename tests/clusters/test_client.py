@@ -1,0 +1,30 @@
+"""What a client makes of a broker's answer."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from clusters.client import CODECS, _values
+
+
+def batch_of(magic: int, codec: str, *values: bytes) -> bytes:
+    builder = MemoryRecordsBuilder(magic, CODECS[codec], 1 << 20)
+    for value in values:
+        assert builder.append(0, None, value) is not None
+    builder.close()
+    return bytes(builder.buffer())
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_what_a_batch_holds_before_the_asked_offset_is_left_out(magic: int, codec: str) -> None:
+    batch = batch_of(magic, codec, b"a", b"b", b"c")
+    assert list(_values(batch, 0)) == [b"a", b"b", b"c"]
+    assert list(_values(batch, 1)) == [b"b", b"c"]
+
+
+def test_a_batch_that_the_answer_cuts_short_is_not_read() -> None:
+    whole, torn = batch_of(2, "none", b"a"), batch_of(2, "none", b"b")[:-1]
+    assert list(_values(whole + torn, 0)) == [b"a"]
+    assert list(_values(b"", 0)) == []
