@@ -66,7 +66,7 @@ def write(cluster: Cluster) -> None:
                 values=[b"first"],
                 acks=-1,
                 magic=magic,
-                timestamp_ms=0,
+                timestamp_ms=int(time.time() * 1000),
             )
         except (NoAnswer, NotSent) as error:
             seen[0] = error

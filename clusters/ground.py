@@ -58,7 +58,7 @@ class Ground(Protocol):
 
     @property
     def why_unreached(self) -> str:
-        """What to suspect when nothing came in at the links; empty if nothing can be."""
+        """What to suspect when brokers do not reach ZooKeeper and nothing came in at the links."""
 
     def resolve(self, kafka: str, *, offline: bool) -> Distribution:
         """Return the Kafka of that name; see ``clusters.distribution.resolve``."""
@@ -92,7 +92,7 @@ class LocalGround:
     capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
     links_host = "127.0.0.1"
     why_unlinked = ""
-    why_unreached = ""
+    why_unreached = "nothing came in at the links on 127.0.0.1"
     about: Mapping[str, str] = MappingProxyType({})
     environment: Mapping[str, str] = MappingProxyType({})
 
@@ -107,8 +107,8 @@ class LocalGround:
         """Refuse what processes cannot have; nothing needs to be prepared."""
         if spec.limits:
             raise MachineError(
-                f"processes have no limits ({', '.join(spec.limits)}): leave them out, or start "
-                "containers with --driver docker"
+                f"the scenario limits each broker ({', '.join(spec.limits)}), which processes "
+                "cannot be: take that out of it, or start containers with --driver docker"
             )
 
     def site(self, role: Role, index: int) -> Site:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -15,16 +16,21 @@ from kazoo.client import KazooClient
 from clusters.class_archive import ClassSharing
 from clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
 from clusters.distribution import Distribution, java_of
-from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, MachineError
+from clusters.errors import BrokerExited, ClusterError, MachineError
 from clusters.ground import Ground, Site
 from clusters.jvm_broker import BrokerPlace, JvmBroker
 from clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
 from clusters.leftovers import claim
 from clusters.links import Links
+from clusters.log_tail import last_lines
 from clusters.memory import check_memory
 from clusters.releases import release_of
 from clusters.spec import BrokerSpec, ClusterSpec
 from clusters.waiting import await_until
+
+# What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
+_LAST_LINES = 100
+_NO_ZOOKEEPER = re.compile(r"ZkTimeoutException|ZooKeeperClientTimeoutException")
 
 
 class JvmCluster:
@@ -120,8 +126,10 @@ class JvmCluster:
                 f"the cluster could not be started: {error}; check the free space and the "
                 f"permissions of {self.work_directory}"
             ) from error
-        except (BrokerExited, AwaitTimeout) as error:
-            if self.links is not None and not self.links.accepted and self._ground.why_unreached:
+        except BrokerExited as error:
+            is_alone = self.links is not None and not self.links.accepted
+            lines = last_lines([Path(error.log)], _LAST_LINES)
+            if is_alone and any(map(_NO_ZOOKEEPER.search, lines)):
                 error.add_note(self._ground.why_unreached)
             self.stop()
             raise

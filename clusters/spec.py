@@ -9,6 +9,9 @@ from typing import Any
 
 from clusters.errors import ReleaseError
 
+# Below that, engines refuse a limit or take it for none.
+_LEAST = {"broker_memory_mib": 6, "broker_cpus": 0.01}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
@@ -79,8 +82,8 @@ class ClusterSpec:
         if self.first_broker is not None and self.first_broker not in ids:
             raise ReleaseError(f"first_broker {self.first_broker} is none of the brokers {ids}")
         for name, limit in self.limits.items():
-            if not 0 < limit < math.inf:
-                raise ReleaseError(f"{name} must be above 0 and finite, not {limit}")
+            if not _LEAST[name] <= limit < math.inf:
+                raise ReleaseError(f"{name} must be {_LEAST[name]} or more, not {limit}")
 
     @property
     def kafkas(self) -> frozenset[str]:

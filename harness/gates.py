@@ -289,6 +289,19 @@ def last_offset(play: Play, broker: int, about: TopicPartition) -> int:
     return found.batches[-1].last_offset if found is not None and found.batches else -1
 
 
+def check_causes_of_death(play: Play) -> None:
+    """Checks that no broker was ended from outside Kafka, such as for its memory.
+
+    After that nobody can say how replication would have gone on.
+
+    Raises:
+        BrokerExited: One was.
+    """
+    for broker in play.cluster.brokers.values():
+        if broker.cause_of_death:
+            broker.check_running()
+
+
 def no_exit(play: Play) -> Callable[[], None]:
     """A check that no running broker has ended by itself."""
     running = [broker for broker in play.cluster.brokers.values() if broker.is_running]

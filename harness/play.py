@@ -133,9 +133,6 @@ class Play:
         """What the broker's high watermark checkpoint holds: (topic, partition, offset)."""
         file = self.cluster.brokers[broker].log_directory / HIGH_WATERMARKS
         text = file.read_text() if file.is_file() else ""
-        if not text:
-            # Up to 1.1 the broker makes the file empty and fills it by a rename.
-            return ()
         offsets = parse_offset_checkpoint(text, file=str(file))
         return tuple((topic, partition, offset) for (topic, partition), offset in offsets.items())
 

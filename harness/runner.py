@@ -25,6 +25,7 @@ from faults.errors import FaultError
 from harness.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
 from harness.errors import HarnessError
 from harness.fetching import fetch
+from harness.gates import check_causes_of_death
 from harness.play import Play
 from harness.scenario import Scenario
 from harness.settle import settle
@@ -200,6 +201,7 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
         take_snapshot(now, FINAL, is_final=True)
         if now.cluster.links is not None:
             now.cluster.links.check()
+        check_causes_of_death(now)
         outcome["finished"] = True
     except PLANNED as error:
         # The run is unknown, and says why; what was seen until here is worth keeping.
@@ -253,7 +255,7 @@ def _new_run(
             "release": releases[min(releases)][0],
             "driver": options.driver,
             **cluster.about,
-            "unlinked": cluster.why_unlinked,
+            "unlinked": cluster.why_unlinked if cluster.spec.linked else "",
             "seed": scenario.seed,
             "kchaos": version("kchaos"),
             "python": platform.python_version(),

@@ -156,14 +156,12 @@ def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str
         last_seen=lambda: seen,
         abort=gates.no_exit(play),
     )
+    gates.check_causes_of_death(play)
     for broker in replicas:
         if broker not in seen["live"]:
             settled.worsen("failed")
-            ended = play.cluster.brokers[broker]
-            if ended.cause_of_death:
-                # That was not Kafka: nobody can say how replication would have gone on.
-                ended.check_running()
-            detail = f"its process ended by itself with exit code {ended.exit_code}"
+            code = play.cluster.brokers[broker].exit_code
+            detail = f"its process ended by itself with exit code {code}"
             settled.add("replication-stopped", about, broker, detail)
     if seen["leader"] not in seen["live"]:
         settled.worsen("stalled")

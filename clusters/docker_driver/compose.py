@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clusters.cache import cache_directory, locked, staging
 from clusters.distribution import Distribution, java_of, resolve
-from clusters.docker_driver.engine import connect
+from clusters.docker_driver.engine import connect, engine_info
 from clusters.docker_driver.image import ensure_image
 from clusters.docker_driver.options import base_image
 from clusters.errors import MachineError
@@ -42,6 +42,7 @@ def write_environment(
     api = connect()
     try:
         ensure_image(api, image, offline=offline, say=say)
+        user = engine_info(api).user
     finally:
         api.close()
     jars = _jars_folder(distribution)
@@ -51,7 +52,7 @@ def write_environment(
         f"KCHAOS_JARS={jars.parent}",
         f"KCHAOS_JAVA={java_of(distribution, offline=offline)}",
         f"KCHAOS_IMAGE={image}",
-        f"KCHAOS_USER={os.getuid()}:{os.getgid()}",
+        f"KCHAOS_USER={user}",
     ]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file

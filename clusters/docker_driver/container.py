@@ -76,8 +76,11 @@ class Container:
             return "its container was removed by somebody else"
         if not self._end.get("OOMKilled"):
             return self._last_words()
-        limit = "" if self._memory_mib is None else f" of {self._memory_mib} MiB"
-        return f"killed for memory: the container needed more than its limit{limit}"
+        if self._memory_mib is None:
+            return "killed for memory: this machine had none left"
+        return (
+            f"killed for memory: the container needed more than its limit of {self._memory_mib} MiB"
+        )
 
     def _last_words(self) -> str:
         from docker.errors import NotFound

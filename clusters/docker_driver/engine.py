@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from clusters.docker_driver.options import CPUS_VARIABLE, MEMORY_VARIABLE
 from clusters.errors import MachineError
 from clusters.spec import ClusterSpec
 
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 CALL_TIMEOUT_S = 60
-_SOCKET = "unix:///var/run/docker.sock"
+SOCKET = "unix:///var/run/docker.sock"
 _HERE = ("127.0.0.1", "::1", "localhost")
 HANGS = "the engine hangs: look at its log, or restart it"
+_WENT_AWAY = "the engine went away: start it again, then run kchaos gc"
 # What the engine says, or the system below it, and what to do about it. The first that matches.
 _REMEDIES = (
     ("filenotfounderror", "start the engine: systemctl start docker, or dockerd by hand"),
@@ -45,13 +47,14 @@ _REMEDIES = (
     ),
     ("timed out", HANGS),
     ("connection refused", "start the engine: systemctl start docker, or dockerd by hand"),
-    ("connection aborted", "the engine went away: start it again, then run kchaos gc"),
+    ("connection aborted", _WENT_AWAY),
+    ("connection broken", _WENT_AWAY),
 )
 
 
 def address() -> str:
     """Return where the engine is expected: DOCKER_HOST, else its usual socket."""
-    return os.environ.get("DOCKER_HOST") or _SOCKET
+    return os.environ.get("DOCKER_HOST") or SOCKET
 
 
 def connect(timeout_s: float = CALL_TIMEOUT_S) -> APIClient:
@@ -100,10 +103,12 @@ def speaking(what: str) -> Iterator[None]:
     """Turn whatever the engine refuses inside into one MachineError that starts with ``what``."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
+    from urllib3.exceptions import HTTPError
 
     try:
         yield
-    except (DockerException, RequestException) as error:
+    # A streamed answer is read below the library that would translate its errors.
+    except (DockerException, RequestException, HTTPError) as error:
         said = " ".join(str(getattr(error, "explanation", None) or error).split())
         remedy = next(
             (remedy for sign, remedy in _REMEDIES if sign in said.lower()),
@@ -120,7 +125,7 @@ class EngineInfo:
     ``remaps_users``: its containers see shifted user ids, unless they ask not to.
     ``labels_files``: SELinux keeps containers from files that are not labelled as theirs.
     ``can_pause``, ``can_limit_memory``, ``can_limit_cpus``: what its control groups allow; it
-    discards limits that it cannot hold.
+    discards limits that it cannot hold. ``counts_swap``: swap is part of the memory's limit.
     """
 
     version: str
@@ -130,6 +135,7 @@ class EngineInfo:
     can_pause: bool
     can_limit_memory: bool
     can_limit_cpus: bool
+    counts_swap: bool
 
     @property
     def user(self) -> str:
@@ -151,8 +157,9 @@ class EngineInfo:
         if discarded:
             raise MachineError(
                 f"this engine cannot hold {' and '.join(discarded)}, for want of control groups "
-                "(rootless engines need cgroup v2 for them); leave the limits out, or use an "
-                "engine that runs as root"
+                "(rootless engines need cgroup v2 for them); take them out of the scenario and the "
+                f"environment ({MEMORY_VARIABLE}, {CPUS_VARIABLE}), or use an engine that runs as "
+                "root"
             )
 
 
@@ -169,6 +176,7 @@ def engine_info(api: APIClient) -> EngineInfo:
         can_pause=said.get("CgroupDriver") != "none",
         can_limit_memory=bool(said.get("MemoryLimit")),
         can_limit_cpus=bool(said.get("CpuCfsQuota")),
+        counts_swap=bool(said.get("SwapLimit")),
     )
 
 

@@ -9,14 +9,16 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
 from clusters.distribution import IN_IMAGE, Distribution, resolve
 from clusters.docker_driver.container import Container
 from clusters.docker_driver.engine import (
     CALL_TIMEOUT_S,
+    SOCKET,
     EngineInfo,
+    address,
     connect,
     engine_info,
     speaking,
@@ -28,7 +30,7 @@ from clusters.docker_driver.mounts import mounts_of
 from clusters.docker_driver.network import create_network, why_unbindable
 from clusters.docker_driver.options import DEFAULT_IMAGE, IMAGE_VARIABLE
 from clusters.docker_driver.owner import labels_of
-from clusters.errors import ClusterError, MachineError
+from clusters.errors import MachineError
 from clusters.ground import Role, Site
 from clusters.ports import reserve_port
 from clusters.processes import Process
@@ -36,6 +38,8 @@ from clusters.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from docker import APIClient
+
+T = TypeVar("T")
 
 INTERNAL_PORT, CLIENT_PORT = 9091, 9092
 _ZOOKEEPER_PORT, _PEER_PORT, _ELECTION_PORT = 2181, 2888, 3888
@@ -74,7 +78,7 @@ class DockerGround:
         self._hosts: dict[str, str] = {}
         self._containers: dict[str, str] = {}
         self._starter = ThreadPoolExecutor(max_workers=_STARTS_AT_ONCE)
-        self._starting: list[Future[None]] = []
+        self._starting: list[Future[Any]] = []
 
     @property
     def about(self) -> Mapping[str, str]:
@@ -84,8 +88,9 @@ class DockerGround:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The base image, if it is not the default."""
-        return {} if self._image == DEFAULT_IMAGE else {IMAGE_VARIABLE: self._image}
+        """Where the engine is and which base image it uses, if that is not the default."""
+        image = {} if self._image == DEFAULT_IMAGE else {IMAGE_VARIABLE: self._image}
+        return image | ({} if address() == SOCKET else {"DOCKER_HOST": address()})
 
     @property
     def capabilities(self) -> frozenset[type]:
@@ -108,16 +113,14 @@ class DockerGround:
         api = self._api = connect()
         self._info = engine_info(api)
         self._info.check_limits(spec)
+        if spec.broker_memory_mib is not None and not self._info.counts_swap:
+            self._say("this engine does not count swap: brokers may swap instead of being killed")
         atexit.register(self._close_at_exit)
         if not all(kafka.startswith(IN_IMAGE) for kafka in spec.kafkas):
             self._have_image(self._image)
-        try:
-            for line in remove_dead(api):
-                self._say(line)
-        except ClusterError as error:
-            # Another kchaos may be at it at the same time; this cluster needs nothing of it.
-            self._say(str(error))
-        _, subnet = create_network(api, self.run, self._labels)
+        for line in remove_dead(api):
+            self._say(line)
+        subnet = self._wholly(create_network, api, self.run, self._labels)
         self.links_host = str(subnet[1])
         self.why_unreached = (
             f"no container reached the links at {self.links_host}: does a firewall of this machine "
@@ -162,7 +165,8 @@ class DockerGround:
         self._have_image(image)
         self._remove_former(host_name)
         with speaking(f"the container of {site.name} cannot be started"):
-            made = api.create_container(
+            made = self._wholly(
+                api.create_container,
                 image=image,
                 name=f"{self.run}-{host_name}",
                 hostname=host_name,
@@ -182,6 +186,15 @@ class DockerGround:
         started = self._starter.submit(_start, api, made["Id"], site.name)
         self._starting.append(started)
         return Container(api, made["Id"], name=site.name, memory_mib=memory_mib, started=started)
+
+    def _wholly(self, make: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """Return what a call makes; whatever interrupts the wait for it, ``close`` knows of it.
+
+        Otherwise Ctrl-C in the middle leaves a container that the engine makes afterwards.
+        """
+        making = self._starter.submit(make, *arguments, **named)
+        self._starting.append(making)
+        return making.result()
 
     def _have_image(self, image: str) -> None:
         """Return once the engine has the image, and remember which one it is."""
@@ -211,7 +224,6 @@ class DockerGround:
             except NotFound:
                 # Somebody else has removed it.
                 pass
-        del self._containers[host_name]
 
     def _host_config(
         self, site: Site, distribution: Distribution, memory_mib: int | None, cpus: float | None

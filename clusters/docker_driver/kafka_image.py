@@ -27,8 +27,9 @@ _PLACES = ("/opt/kafka/libs", "/opt/bitnami/kafka/libs", "/kafka/libs", "/usr/sh
 _KAFKA_JAR = re.compile(r".*/kafka_2\.\d+-(\d[\w.\-]*)\.jar")
 _NO_BROKER = ("-sources", "-javadoc", "-scaladoc", "-test", "-test-sources", "-site-docs")
 # Confluent counts its own versions, in the names of its jars since 5.4: 5.4 is Kafka 2.4, 6.0 is
-# 2.6, 7.0 is 3.0.
+# 2.6, 7.0 is 3.0. Before, it marked Kafka's.
 _CONFLUENT = re.compile(r"(\d)\.(\d+)\.\d+-ccs")
+_MARKED = re.compile(r"(.*)-cp\d+")
 _CONFLUENT_LINES = {"5": ("2", 0), "6": ("2", 6), "7": ("3", 0)}
 _LOOK_TIMEOUT_S = 120
 # What was found, by name and image id: an image does not change, and its jars take time to read.
@@ -99,9 +100,17 @@ def _version(file: IO[bytes]) -> str:
 
 
 def kafka_version(version: str) -> str:
-    """Return the Kafka that a jar's version stands for: Confluent's, as the first of its line."""
+    """Return the Kafka that a jar's version stands for.
+
+    Which patch release one of Confluent's has in it, its name does not tell: it counts as the
+    last known one of its line.
+    """
+    marked = _MARKED.fullmatch(version)
+    if marked is not None:
+        return marked[1]
     own = _CONFLUENT.fullmatch(version)
     if own is None or own[1] not in _CONFLUENT_LINES:
         return version
     major, first = _CONFLUENT_LINES[own[1]]
-    return f"{major}.{first + int(own[2])}.0"
+    of_line = release_of(f"{major}.{first + int(own[2])}.0")
+    return of_line.line.known[-1] if of_line.line.known else of_line.text

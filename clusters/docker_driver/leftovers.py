@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusters.docker_driver.engine import connect, may_be_here, speaking
 from clusters.docker_driver.owner import RUN, is_dead, owner_pid
-from clusters.errors import MachineError
+from clusters.errors import ClusterError, MachineError
 from clusters.waiting import await_until
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 8
 _COLLECT_TIMEOUT_S = 20
-_REMOVE_TIMEOUT_S = 60
+_REMOVE_TIMEOUT_S = 20
 
 
 def remove_run(api: APIClient, run: str, *, side_by_side: bool = True) -> None:
@@ -54,11 +54,17 @@ def dead_runs(api: APIClient) -> dict[str, int]:
 
 
 def remove_dead(api: APIClient) -> list[str]:
-    """Remove what dead owners left and return a line for each run; the living keep theirs."""
+    """Remove what dead owners left and return a line for each run; the living keep theirs.
+
+    What cannot be removed is named in its line, and the others are removed all the same.
+    """
     lines = []
     for run, pid in dead_runs(api).items():
-        remove_run(api, run)
-        lines.append(f"removed the containers and the network {run} of process {pid}")
+        try:
+            remove_run(api, run)
+            lines.append(f"removed the containers and the network {run} of process {pid}")
+        except ClusterError as error:
+            lines.append(str(error))
     return lines
 
 

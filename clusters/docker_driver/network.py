@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import random
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,18 +16,17 @@ from clusters.errors import MachineError
 if TYPE_CHECKING:
     from docker import APIClient
 
-# Private networks; engines themselves take theirs from the first half of the second and the third.
+# Private networks, those first that engines do not use by themselves.
 _POOLS = tuple(
     ipaddress.IPv4Network(pool) for pool in ("10.192.0.0/10", "172.24.0.0/13", "192.168.128.0/17")
 )
+_SUBNET_ADDRESSES = 256
 _TRIES = 40
 _random = random.SystemRandom()
 
 
-def create_network(
-    api: APIClient, name: str, labels: Mapping[str, str]
-) -> tuple[str, ipaddress.IPv4Network]:
-    """Make a bridge network with a subnet of our choice and return its id and the subnet.
+def create_network(api: APIClient, name: str, labels: Mapping[str, str]) -> ipaddress.IPv4Network:
+    """Make a bridge network with a subnet of our choice, and return that.
 
     Only in a network with a chosen subnet can a container be given an address of its own, and
     get it back after it was disconnected. Raises MachineError when no subnet is free.
@@ -39,7 +39,7 @@ def create_network(
         pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
         with speaking(f"the network {name} cannot be made"):
             try:
-                made = api.create_network(
+                api.create_network(
                     name,
                     driver="bridge",
                     check_duplicate=True,
@@ -51,7 +51,7 @@ def create_network(
                 if "overlap" in said.lower():
                     continue
                 raise
-        return str(made["Id"]), subnet
+        return subnet
     pools = ", ".join(map(str, _POOLS))
     raise MachineError(
         f"no subnet of {pools} is free for a network{f': {said}' if said else ''}; see ip route; "
@@ -64,12 +64,18 @@ def _candidates(
 ) -> Iterator[ipaddress.IPv4Network]:
     """Yield some subnets of each pool in random order, without those that are routed elsewhere."""
     for pool in _POOLS:
-        subnets = [
-            subnet
-            for subnet in pool.subnets(new_prefix=24)
-            if not any(subnet.overlaps(other) for other in taken)
-        ]
-        yield from _random.sample(subnets, min(_TRIES, len(subnets)))
+        yield from itertools.islice(_free(pool, taken), _TRIES)
+
+
+def _free(
+    pool: ipaddress.IPv4Network, taken: Sequence[ipaddress.IPv4Network]
+) -> Iterator[ipaddress.IPv4Network]:
+    count = pool.num_addresses // _SUBNET_ADDRESSES
+    for index in _random.sample(range(count), count):
+        start = pool.network_address + index * _SUBNET_ADDRESSES
+        subnet = ipaddress.IPv4Network(f"{start}/24")
+        if not any(subnet.overlaps(other) for other in taken):
+            yield subnet
 
 
 def why_unbindable(host: str) -> str:

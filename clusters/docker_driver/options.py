@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 DEFAULT_IMAGE = "debian:bookworm-slim"
 IMAGE_VARIABLE = "KCHAOS_DOCKER_IMAGE"
-_MEMORY, _CPUS = "KCHAOS_DOCKER_MEMORY_MIB", "KCHAOS_DOCKER_CPUS"
+MEMORY_VARIABLE, CPUS_VARIABLE = "KCHAOS_DOCKER_MEMORY_MIB", "KCHAOS_DOCKER_CPUS"
 
 
 def base_image(environment: Mapping[str, str] = os.environ) -> str:
@@ -32,8 +32,8 @@ def with_limits(spec: ClusterSpec, environment: Mapping[str, str] = os.environ) 
 
     Raises MachineError for a limit that is no positive number.
     """
-    memory_mib = _positive(environment, _MEMORY, int)
-    cpus = _positive(environment, _CPUS, float)
+    memory_mib = _positive(environment, MEMORY_VARIABLE, int)
+    cpus = _positive(environment, CPUS_VARIABLE, float)
     return replace(
         spec,
         broker_memory_mib=spec.broker_memory_mib or memory_mib,

@@ -36,7 +36,7 @@ def is_dead(labels: Mapping[str, str]) -> bool:
 
     A pid means something only in the table of processes that it is from, and another user's
     process may be hidden, and another machine may use the same engine: in doubt the owner lives.
-    After a boot of this machine nobody from before does.
+    After a boot of this machine, if /etc/machine-id names it, nobody from before does.
     """
     if RUN not in labels or labels.get(_USER) != str(os.getuid()):
         return False
@@ -60,7 +60,7 @@ def _boot() -> str:
 
 
 def _machine() -> str:
-    """Name the machine, over its boots; the boot itself where nothing else does."""
+    """Name the machine, over its boots; where nothing does, the present boot."""
     file = Path("/etc/machine-id")
     return file.read_text(encoding="ascii").strip() if file.is_file() else _boot()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from typing import Any
 
 from checkers.segments.directory import read_partition
@@ -70,7 +71,8 @@ class Topic:
                 acks=acks,
                 magic=magic,
                 codec=codec,
-                timestamp_ms=1,
+                # An old one would be deleted by retention, half a minute after a broker's start.
+                timestamp_ms=int(time.time() * 1000),
                 timeout_s=timeout_s,
             )
             return None if answer.error_code in _NOT_YET else answer

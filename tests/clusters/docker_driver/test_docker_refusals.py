@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from checkers.model.generations import generation_for
+from clusters.docker_driver import leftovers
+from clusters.docker_driver.cluster import DockerCluster
 from clusters.docker_driver.engine import connect, speaking
 from clusters.docker_driver.image import ensure_image
+from clusters.docker_driver.kafka_image import kafka_version
 from clusters.docker_driver.network import _candidates
-from clusters.docker_driver.options import base_image, with_limits
+from clusters.docker_driver.options import DEFAULT_IMAGE, base_image, with_limits
 from clusters.docker_driver.owner import is_dead, labels_of
 from clusters.errors import MachineError
 from clusters.local import LocalCluster
+from clusters.releases import release_of
 from clusters.spec import ClusterSpec, brokers_of
 from harness.cli import run
 
@@ -98,7 +103,7 @@ def test_a_limit_that_is_no_positive_number_is_refused(name: str, value: str) ->
 
 def test_processes_have_no_limits(tmp_path: Path) -> None:
     limited = LocalCluster(replace(SPEC, broker_cpus=0.5), work_directory=tmp_path / "work")
-    with pytest.raises(MachineError, match=r"no limits \(broker_cpus\).*--driver docker"):
+    with pytest.raises(MachineError, match=r"limits each broker \(broker_cpus\).*--driver docker"):
         limited.start()
 
 
@@ -112,6 +117,49 @@ def test_the_environment_limits_what_the_spec_leaves_open() -> None:
 def test_the_base_image_comes_from_the_environment() -> None:
     assert base_image({"KCHAOS_DOCKER_IMAGE": "mine:1"}) == "mine:1"
     assert base_image({}) == "debian:bookworm-slim"
+
+
+@pytest.mark.parametrize(
+    ("named", "kafka"),
+    [
+        ("3.7.0", "3.7.0"),
+        ("2.1.1-cp1", "2.1.1"),
+        ("5.5.15-ccs", "2.5.1"),
+        ("6.0.1-ccs", "2.6.3"),
+        ("7.7.2-ccs", "3.7.0"),
+        ("7.9.0-ccs", "3.9.1"),
+    ],
+)
+def test_confluents_versions_are_read_as_kafkas(named: str, kafka: str) -> None:
+    assert kafka_version(named) == kafka
+    assert generation_for(release_of(kafka).text)
+
+
+def test_what_another_engine_or_image_was_is_part_of_the_replay_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    assert DockerCluster(SPEC, work_directory=tmp_path, image=DEFAULT_IMAGE).environment == {}
+    monkeypatch.setenv("DOCKER_HOST", "unix:///mine")
+    assert DockerCluster(SPEC, work_directory=tmp_path, image="mine:1").environment == {
+        "DOCKER_HOST": "unix:///mine",
+        "KCHAOS_DOCKER_IMAGE": "mine:1",
+    }
+
+
+def test_a_run_that_cannot_be_removed_keeps_no_other_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def remove(_api: object, run: str) -> None:
+        if run == "stuck":
+            raise MachineError("stuck cannot be removed")
+
+    monkeypatch.setattr(leftovers, "dead_runs", lambda _api: {"stuck": 1, "gone": 2})
+    monkeypatch.setattr(leftovers, "remove_run", remove)
+    assert leftovers.remove_dead(None) == [
+        "stuck cannot be removed",
+        "removed the containers and the network gone of process 2",
+    ]
 
 
 def test_a_route_to_a_whole_pool_leaves_the_other_pools() -> None:

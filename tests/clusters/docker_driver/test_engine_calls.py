@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SPEC = ClusterSpec(brokers=brokers_of("2.0.1", (0,)))
 HANG = b""
+TORN = b'{"status": "Pulling"}\n'
+"""The engine goes away after this line."""
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
@@ -63,6 +65,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         for line in body.splitlines(keepends=True):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+        if body == TORN:
+            self.close_connection = True
+            return
         if body:
             self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()
@@ -110,10 +115,25 @@ def read_archive(api: APIClient) -> None:
 def test_a_call_that_the_sdk_gives_no_deadline_has_one(
     call: Callable[[APIClient], None], stand_in: Engine
 ) -> None:
-    api = connect(timeout_s=0.2)
+    api = connect()
+    api.timeout = 0.2
     with pytest.raises(MachineError, match="the engine hangs"), speaking("refused"):
         call(api)
     api.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"), [(HANG, "the engine hangs"), (TORN, "the engine went away")]
+)
+def test_a_pull_that_hangs_or_breaks_is_one_line_with_the_remedy(
+    answer: bytes, why: str, stand_in: Engine
+) -> None:
+    stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
+    stand_in.answers["POST /images/create"] = (200, answer)
+    api = connect()
+    api.timeout = 0.5
+    with pytest.raises(MachineError, match=f"cannot be pulled.*{why}.*or make a base image"):
+        ensure_image(api, "a:1", say=lambda _text: None)
 
 
 def test_a_refusal_in_the_middle_of_a_pull_is_raised_with_its_remedy(stand_in: Engine) -> None:
@@ -179,7 +199,8 @@ def test_an_image_that_cannot_be_made_is_one_line_and_exit_code_69(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     maker(tmp_path, monkeypatch, script)
-    monkeypatch.setattr(base_image, "_MAKE_TIMEOUT_S", 0.2)
+    if "sleep" in script:
+        monkeypatch.setattr(base_image, "_MAKE_TIMEOUT_S", 0.2)
     stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
     stand_in.answers["POST /images/create"] = (404, b'{"message": "no registry"}')
     assert base_image.main(["a:1"]) == 69

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import pytest
 
@@ -79,7 +80,7 @@ class Replicas:
             values=[b"a record"],
             acks=acks,
             magic=1 if release.startswith("0.10") else 2,
-            timestamp_ms=1,
+            timestamp_ms=int(time.time() * 1000),
             timeout_s=timeout_s,
         )
 
