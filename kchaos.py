@@ -14,6 +14,8 @@ from typing import Any
 
 _ROOMS = ("harness", "clusters", "faults", "checkers")
 _PUBLIC = {
+    "AwaitAnswer": "harness.client_steps",
+    "AwaitCutOff": "harness.steps",
     "AwaitFollowing": "harness.steps",
     "AwaitHeld": "harness.steps",
     "AwaitHighWatermark": "harness.steps",
@@ -23,13 +25,16 @@ _PUBLIC = {
     "BrokerSpec": "clusters.spec",
     "CATALOGUE": "harness.catalogue",
     "ClusterSpec": "clusters.spec",
+    "CreateTopic": "harness.steps",
     "CutLink": "faults",
     "CutZooKeeper": "faults",
     "DisconnectNetwork": "faults",
     "DockerCluster": "clusters.docker_driver.cluster",
     "ExpireSession": "faults",
     "FastBounce": "faults",
+    "Heal": "harness.steps",
     "HoldRequests": "faults",
+    "Inject": "harness.steps",
     "judge": "checkers.judge",
     "KillBroker": "faults",
     "LocalCluster": "clusters.local",
@@ -39,12 +44,15 @@ _PUBLIC = {
     "play": "harness.runner",
     "predict": "checkers.model",
     "PreferredElection": "faults",
+    "Produce": "harness.client_steps",
+    "Read": "harness.client_steps",
     "ReorderReplicas": "harness.steps",
     "RunDirectory": "checkers.run_directory",
     "RunOptions": "harness.runner",
     "Scenario": "harness.scenario",
     "StopBroker": "faults",
     "TakeSnapshot": "harness.steps",
+    "Tell": "harness.steps",
 }
 __all__ = [*_PUBLIC, "main"]
 
