@@ -57,7 +57,7 @@ def _hold(follower: int) -> Inject:
 
 _ACKED, _SEEN = "clean-elections", "read"
 _READ = (
-    Tell(text="a consumer reads m2 from X"),
+    Tell(text="X gives m2 to a consumer"),
     Read(operation="read-m2", topic="t", partition=0, offset=1, records=1, broker=X),
 )
 
@@ -112,7 +112,7 @@ KIP_101_1 = Entry(
     source=_SOURCE,
     cases={
         _ACKED: "two leaders die in a row, all elections are clean",
-        _SEEN: "the same; m2 has acks=1, and a consumer has read it",
+        _SEEN: "m2 has acks=1, and a consumer has read it",
     },
     cluster=_cluster,
     steps=_steps,
