@@ -296,10 +296,10 @@ class DockerGround:
         self.why_unlinked = "the cluster is stopped"
         # The engine can lose sight of a container that is removed while it starts.
         wait(self._starting, timeout=CALL_TIMEOUT_S)
-        self._starter.shutdown(wait=False)
         remove_run(api, self.run, side_by_side=side_by_side)
         # Not before all is gone: whatever interrupts the removal, there is another try at exit.
         self._api = None
+        self._starter.shutdown(wait=False)
         atexit.unregister(self._close_at_exit)
         api.close()
 
