@@ -119,18 +119,27 @@ def produce(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedRecord:
+    """One record as a consumer gets it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
     """A broker's answer to one FetchRequest of a consumer.
 
     Attributes:
         error_code: Kafka's error code; 0 for none.
         high_watermark: Exclusive; -1 with an error.
-        values: Of the records from the asked offset on, without gaps.
+        records: Those from the asked offset on, in order; offsets may be missing in between.
     """
 
     error_code: int
     high_watermark: int
-    values: tuple[bytes, ...] = ()
+    records: tuple[FetchedRecord, ...] = ()
 
 
 def fetch(
@@ -168,15 +177,17 @@ def fetch(
     found = answer.responses[0].partitions[0]
     if found.error_code:
         return Fetched(error_code=found.error_code, high_watermark=-1)
-    values = tuple(_values(found.records or b"", offset))
-    return Fetched(error_code=0, high_watermark=found.high_watermark, values=values)
+    records = tuple(_records(found.records or b"", offset))
+    return Fetched(error_code=0, high_watermark=found.high_watermark, records=records)
 
 
-def _values(batches: bytes, offset: int) -> Iterator[bytes]:
-    """The values from an offset on: a broker gives whole batches, the first may begin before it."""
+def _records(batches: bytes, offset: int) -> Iterator[FetchedRecord]:
+    """Those from an offset on: a broker gives whole batches, the first may begin before it."""
     records = MemoryRecords(batches)
     while (batch := records.next_batch()) is not None:
-        yield from (record.value or b"" for record in batch if record.offset >= offset)
+        for record in batch:
+            if record.offset >= offset:
+                yield FetchedRecord(offset=record.offset, key=record.key, value=record.value)
 
 
 def _read(connection: socket.socket, size_bytes: int) -> bytes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from checkers.model import events
 from checkers.model.events import TopicPartition
 from clusters.api import Broker
-from clusters.client import Fetched, NoAnswer, NotSent, Produced, fetch
+from clusters.client import Fetched, FetchedRecord, NoAnswer, NotSent, Produced, fetch
 from clusters.errors import ClusterError
 from clusters.waiting import await_until
 from harness import gates
@@ -85,7 +85,8 @@ class Read:
     """A consumer reads records of one partition, from one broker.
 
     A broker gives consumers only what lies below its high watermark: from then on Kafka has
-    promised to keep it, however it was acknowledged.
+    promised to keep it, however it was acknowledged. Only what a scenario writes can be written
+    down: text without keys, at offsets that follow each other.
 
     Attributes:
         operation: Names the operation; must be new in the scenario.
@@ -107,6 +108,7 @@ class Read:
 
         Raises:
             AwaitTimeout: It did not, in time.
+            ScenarioError: It gave what no scenario writes.
         """
         broker = self.broker
         if broker is None:
@@ -123,7 +125,7 @@ class Read:
 
         def read() -> Fetched | None:
             seen[:] = [self._fetched(asked)]
-            if isinstance(seen[0], Fetched) and len(seen[0].values) >= self.records:
+            if isinstance(seen[0], Fetched) and len(seen[0].records) >= self.records:
                 return seen[0]
             return None
 
@@ -137,10 +139,13 @@ class Read:
                 remedy="does their high watermark cover them? see brokers/N/server.log",
                 abort=asked.check_running,
             )
-        except ClusterError as error:
+            values = [
+                _text(record, offset=self.offset + index)
+                for index, record in enumerate(found.records)
+            ]
+        except (ClusterError, ScenarioError) as error:
             play.history(self.operation, "fail", **detail, error=str(error))
             raise
-        values = [value.decode() for value in found.values]
         more = {"records": values, "base_offset": self.offset, "promised": True}
         play.history(self.operation, "ok", **detail, **more)
 
@@ -155,6 +160,20 @@ class Read:
             )
         except (NoAnswer, NotSent) as error:
             return error
+
+
+def _text(record: FetchedRecord, *, offset: int) -> str:
+    """The value of a record that a scenario wrote at this offset."""
+    try:
+        if record.offset == offset and record.key is None and record.value is not None:
+            return record.value.decode()
+    except UnicodeDecodeError:
+        # Then it is none of ours either.
+        pass
+    raise ScenarioError(
+        f"a consumer got {record} where a record of the scenario at offset {offset} was to be: "
+        "read only what its own steps write"
+    )
 
 
 def _registered_leader(play: Play, topic: str, partition: int, timeout_s: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from clusters.client import CODECS, _values
+from clusters.client import CODECS, FetchedRecord, _records
 
 
 def batch_of(magic: int, codec: str, *values: bytes) -> bytes:
@@ -16,15 +16,30 @@ def batch_of(magic: int, codec: str, *values: bytes) -> bytes:
     return bytes(builder.buffer())
 
 
+def values(batches: bytes, offset: int) -> list[bytes | None]:
+    return [record.value for record in _records(batches, offset)]
+
+
 @pytest.mark.parametrize("magic", [1, 2])
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 def test_what_a_batch_holds_before_the_asked_offset_is_left_out(magic: int, codec: str) -> None:
     batch = batch_of(magic, codec, b"a", b"b", b"c")
-    assert list(_values(batch, 0)) == [b"a", b"b", b"c"]
-    assert list(_values(batch, 1)) == [b"b", b"c"]
+    assert values(batch, 0) == [b"a", b"b", b"c"]
+    assert values(batch, 1) == [b"b", b"c"]
 
 
 def test_a_batch_that_the_answer_cuts_short_is_not_read() -> None:
     whole, torn = batch_of(2, "none", b"a"), batch_of(2, "none", b"b")[:-1]
-    assert list(_values(whole + torn, 0)) == [b"a"]
-    assert list(_values(b"", 0)) == []
+    assert values(whole + torn, 0) == [b"a"]
+    assert values(b"", 0) == []
+
+
+def test_a_null_value_is_not_an_empty_one() -> None:
+    builder = MemoryRecordsBuilder(2, 0, 1 << 20)
+    builder.append(0, b"k", None)
+    builder.append(0, None, b"")
+    builder.close()
+    assert list(_records(bytes(builder.buffer()), 0)) == [
+        FetchedRecord(offset=0, key=b"k", value=None),
+        FetchedRecord(offset=1, key=None, value=b""),
+    ]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clusters.client import Fetched, fetch
+from clusters.client import Fetched, FetchedRecord, fetch
 from clusters.local import LocalCluster
 from clusters.releases import KNOWN_RELEASES
 
@@ -33,7 +33,11 @@ def test_every_known_release_starts_and_serves(
     ]
     # Only the leader gives records to consumers.
     assert sorted(answers, key=lambda answer: answer.error_code) == [
-        Fetched(error_code=0, high_watermark=2, values=(b"second",)),
+        Fetched(
+            error_code=0,
+            high_watermark=2,
+            records=(FetchedRecord(offset=1, key=None, value=b"second"),),
+        ),
         Fetched(error_code=NOT_LEADER, high_watermark=-1),
     ]
     czxids = {

@@ -128,7 +128,7 @@ def test_a_consumer_gets_nothing_above_the_high_watermark(tmp_path: Path) -> Non
     run = played(tmp_path, *ONE_IS_HELD, read, brokers=(0, 1), properties=PATIENT)
     reason, _ = unknown_of(run)
     assert "waited 2 s for broker 0 to give a consumer 1 records of t-0 from offset 0" in reason
-    assert "high_watermark=0, values=()" in reason
+    assert "high_watermark=0, records=()" in reason
     (ended,) = lines_of(run, "history.jsonl", operation="r", type="fail")
     assert ended["error"] in reason
 
