@@ -16,7 +16,7 @@ from clusters.links.details import Direction
 from clusters.links.errors import LinkError
 from clusters.links.messages import Message
 
-Fate = Literal["passed", "held", "released", "cut", "delayed"]
+Fate = Literal["passed", "held", "released", "cut", "delayed", "abandoned"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,12 @@ class LinkRecord:
 
     A message that waits at a hold or a cut has a record when it begins to wait (``held``,
     ``cut``), and every message that goes on has one, written before its first byte is sent:
-    ``passed``, ``released`` or ``delayed``. ``source`` is the broker that sends the request
-    (None: not known), ``target`` the one that answers, in both directions. ``sequence`` counts
-    records from 1. ``detail`` is what the body says, None where it was not read.
+    ``passed``, ``released`` or ``delayed``. A response is ``abandoned`` instead when its client
+    had hung up by then (a fetcher whose request timed out, say), and so is a request that a cut
+    had kept from opening its connection: neither reaches anybody. ``source`` is the broker that
+    sends the request (None: not known), ``target`` the one that answers, in both directions.
+    ``sequence`` counts records from 1. ``detail`` is what the body says, None where it was not
+    read.
     """
 
     sequence: int
@@ -96,21 +99,22 @@ class LinkKey:
 class LinkCounts:
     """How many messages of one kind met which fate.
 
-    ``passed`` counts all that went on, whatever they waited for before. ``undecided`` counts
-    those for which a rule could not be decided; they pass. ``unread`` counts those whose version
-    or body the relay cannot read; they pass as well.
+    ``passed`` counts all that went on, whatever they waited for before, ``abandoned`` those whose
+    client had hung up. ``undecided`` counts those for which a rule could not be decided; they
+    pass. ``unread`` counts those whose version or body the relay cannot read; they pass as well.
     """
 
     passed: int = 0
     held: int = 0
     cut: int = 0
     delayed: int = 0
+    abandoned: int = 0
     undecided: int = 0
     unread: int = 0
 
 
 _WATCH_S = 0.2
-_COUNTERS = ("passed", "held", "cut", "delayed", "undecided", "unread")
+_COUNTERS = ("passed", "held", "cut", "delayed", "abandoned", "undecided", "unread")
 
 
 class Journal:

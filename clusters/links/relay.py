@@ -195,6 +195,8 @@ class Connection:
                     blocker = self._cut(lane) or (self._rule(message) if fate == "passed" else None)
                     if blocker is None:
                         self._check_alive()
+                        if self._is_abandoned(lane):
+                            fate = "abandoned"
                         self._talk.note(message, fate, may_be_idle=not was_cut)
                         if turn is not None and len(head) > _SMALL_BYTES:
                             turn.end()  # Sending much can take long; others need not wait for it.
@@ -222,6 +224,15 @@ class Connection:
     def _check_alive(self) -> None:
         if self.is_over:
             raise LinkOver
+
+    def _is_abandoned(self, lane: Lane) -> bool:
+        """Whether the client gave up while this message was on its way.
+
+        No answer reaches it any more, and while a cut lasted not even its first packet arrived.
+        The bytes of an answer go on: a client that has closed one direction only still reads.
+        """
+        awaits_client = lane.direction == "response" or self._server is None
+        return awaits_client and _has_hung_up(self._client)
 
     def _cut(self, lane: Lane) -> Cut | None:
         for cut in self._office.board.cuts:
@@ -270,7 +281,6 @@ class Connection:
     def _write(self, lane: Lane, data: memoryview) -> None:
         if lane.direction == "request" and self._server is None:
             if _has_hung_up(self._client):
-                # It gave up while a cut lasted; on a network not even its first packet arrived.
                 raise LinkOver
             self._connect()
         out = self._out(lane)

@@ -24,7 +24,7 @@ class Round:
         answered_epoch: None where the answer has none, or none came.
         end_offset: None while no answer came.
         error: The answer's error code; 0 if all was well.
-        fate: "", or how a link treated it: "cut", "held", "delayed".
+        fate: "", or how a link treated it: "cut", "held", "delayed", "abandoned".
         by_fetch: Whether the answer came as a diverging epoch in a Fetch response (2.8+).
     """
 
@@ -74,6 +74,8 @@ def observed_rounds(loaded: Loaded) -> tuple[Round, ...]:
                 fates.setdefault(key, record["fate"])
         elif record["fate"] in ("passed", "released", "delayed"):
             answered[key] = record
+        elif record["fate"] == "abandoned":
+            fates.setdefault(key, record["fate"])
     rounds: list[Round] = []
     for key, request in asked.items():
         response = answered.get(key)

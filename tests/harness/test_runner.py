@@ -9,7 +9,7 @@ import pytest
 from checkers.judge import Results, judge
 from checkers.run_directory import RunDirectory
 from clusters.spec import ClusterSpec, brokers_of
-from faults import HoldRequests
+from faults import HoldRequests, KillBroker
 from harness.client_steps import AwaitAnswer, Produce, Read
 from harness.runner import RunOptions, play
 from harness.scenario import Scenario
@@ -119,6 +119,30 @@ def test_an_answer_that_a_hold_delays_comes_once_it_is_healed(tmp_path: Path) ->
     (released,) = lines_of(run, "observations.jsonl", kind="released")
     assert invoked["time"] < released["time"] <= answer["time"]
     assert (answer["base_offset"], answer["promised"], len(healed)) == (0, True, 1)
+    results = judge(run)
+    assert (results.unknown, results.conforms, results.safe) == (None, True, True)
+
+
+def test_a_question_that_is_asked_again_because_its_answer_came_too_late_counts_once(
+    tmp_path: Path,
+) -> None:
+    answers = HoldRequests(
+        name="answers", api="OffsetForLeaderEpoch", source=1, target=0, direction="response"
+    )
+    run = played(
+        tmp_path,
+        CreateTopic(topic="t", assignment=((0, 1),)),
+        Produce(operation="p", topic="t", partition=0, records=3, acks=-1),
+        Inject(name="down", fault=KillBroker(broker=1)),
+        Inject(name="answers", fault=answers),
+        Heal(name="down"),
+        AwaitHeld(name="answers", count=2),
+        Heal(name="answers"),
+        brokers=(0, 1),
+        properties={**PATIENT, "request.timeout.ms": "1000"},
+    )
+    late = lines_of(run, "links.jsonl", fate="held")[0]
+    assert lines_of(run, "links.jsonl", fate="abandoned", connection=late["connection"])
     results = judge(run)
     assert (results.unknown, results.conforms, results.safe) == (None, True, True)
 

@@ -297,3 +297,28 @@ def test_a_match_survives_json():
     )
     assert Match.from_json(match.to_json()) == match
     assert Match.from_json(Match().to_json()) == Match()
+
+
+def test_an_answer_whose_client_has_hung_up_is_abandoned(lab, make_request, make_frame):
+    client, server = lab.pair()
+    client.sock.close()
+    with pytest.raises(EOFError):
+        server.read(1)  # The relay has passed the client's end on.
+    server.send(make_frame(struct.pack(">i", 0)))
+    answer = lab.links.await_record(
+        lambda record: record.direction == "response", 10, "the answer", since=1
+    )
+    assert (answer.correlation_id, answer.fate) == (0, "abandoned")
+    (counts,) = [one for key, one in lab.links.counts().items() if key.direction == "response"]
+    assert (counts.passed, counts.abandoned) == (0, 1)
+
+
+def test_a_request_is_abandoned_when_its_client_hangs_up_while_a_cut_lasts(lab, make_request):
+    with lab.links.cut(0, 1):
+        client = lab.connect(lab.addresses[0])
+        client.send(make_request(1))
+        lab.links.await_record(lambda record: record.fate == "cut", 10, "the request", since=1)
+        client.sock.close()
+    lab.links.await_record(lambda record: record.fate == "abandoned", 10, "its end", since=1)
+    assert [record.fate for record in lab.links.log()] == ["cut", "abandoned"]
+    assert lab.server.accepted.empty()
