@@ -1,10 +1,10 @@
 """Starting a broker again: how every fault that ends a process heals."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from clusters.api import Broker, Cluster
-from faults.api import Journal
+from faults.api import Injection, Journal
 from faults.errors import NoEffect
 from faults.observation import (
     BrokerObservation,
@@ -13,6 +13,48 @@ from faults.observation import (
     observe_broker,
 )
 from faults.zookeeper.expire_session import end_session_of
+
+
+@contextlib.contextmanager
+def down(
+    cluster: Cluster,
+    journal: Journal,
+    broker: Broker,
+    *,
+    fault: str,
+    act: str,
+    end: Callable[[], None],
+    end_session: bool,
+) -> Iterator[Injection]:
+    """Ends the broker's process, yields once its registration is gone, starts it again on leaving.
+
+    Args:
+        cluster: The broker's cluster.
+        journal: Where acts and observations go.
+        broker: It runs.
+        fault: The name of the fault that does this.
+        act: What the journal calls it, one of `ACTS`.
+        end: Ends the process, and returns once it is gone.
+        end_session: Whether to end the session too that it leaves behind.
+    """
+    before = observe_broker(cluster, broker.id)
+    is_injected = False
+    try:
+        with journal.acting(act, broker=broker.id):
+            end()
+        journal.observed("broker-gone", broker=broker.id, exit_code=broker.exit_code)
+        if end_session:
+            end_left_session(cluster, journal, before)
+        effect = await_unregistered(cluster, broker.id)
+        is_injected = True
+        yield Injection(
+            fault=fault,
+            before=before.to_json(),
+            effect={"exit_code": broker.exit_code, **effect.to_json()},
+        )
+    finally:
+        heal = start_again if is_injected else undo_unfinished
+        heal(cluster, journal, broker, above_czxid=before.czxid or 0)
 
 
 def start_again(

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from clusters.api import Cluster, Killable, Restartable
 from faults.api import Injection, Journal, broker_able
-from faults.observation import await_unregistered, observe_broker
-from faults.process.restart import require_running, start_again, undo_unfinished
+from faults.process.restart import down, require_running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +33,13 @@ class StopBroker:
         """
         broker = broker_able(cluster, self.broker, Killable, Restartable)
         require_running(broker, "stop")
-        before = observe_broker(cluster, self.broker)
-        above_czxid = before.czxid or 0
-        is_injected = False
-        try:
-            with journal.acting("stop-broker", broker=self.broker):
-                broker.stop(self.timeout_s)
-            journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
-            effect = await_unregistered(cluster, self.broker)
-            is_injected = True
-            yield Injection(
-                fault="StopBroker",
-                before=before.to_json(),
-                effect={"exit_code": broker.exit_code, **effect.to_json()},
-            )
-        finally:
-            heal = start_again if is_injected else undo_unfinished
-            heal(cluster, journal, broker, above_czxid=above_czxid)
+        with down(
+            cluster,
+            journal,
+            broker,
+            fault="StopBroker",
+            act="stop-broker",
+            end=lambda: broker.stop(self.timeout_s),
+            end_session=False,
+        ) as injection:
+            yield injection
