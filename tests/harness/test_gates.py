@@ -249,15 +249,30 @@ def test_an_answer_to_any_other_request_delivers_nothing(request_changed: dict[s
 @pytest.mark.parametrize(
     "answer",
     [
-        record(2, "response", ANSWERED | {"error_code": 11}),
+        record(2, "response", ANSWERED | {"error_code": 3}),
+        record(2, "response", ANSWERED, detail={"partitions": [], "error_code": 11}),
         record(2, "response", ANSWERED, detail={"partitions": [], "error_code": 77}),
         record(2, "response", ANSWERED, fate="held"),
         record(2, "response", ANSWERED, fate="cut"),
     ],
-    ids=["stale-controller", "stale-broker-epoch", "held", "cut"],
+    ids=["unknown-partition", "stale-controller", "stale-broker-epoch", "held", "cut"],
 )
 def test_a_refusing_or_withheld_answer_delivers_nothing(answer: LinkRecord) -> None:
     assert not delivered(record(1, "request", ASKED), answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        record(2, "response", ANSWERED, fate="abandoned"),
+        record(2, "response", ANSWERED | {"error_code": 11}),
+    ],
+    ids=["too late for the controller", "to a controller that asked again"],
+)
+def test_a_broker_that_has_handled_a_request_which_timed_out_has_the_state(
+    answer: LinkRecord,
+) -> None:
+    assert delivered(record(1, "request", ASKED), answer)
 
 
 def test_what_an_earlier_process_answered_was_not_delivered_to_this_one() -> None:
