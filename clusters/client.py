@@ -19,6 +19,8 @@ from clusters.errors import ClusterError
 
 CLIENT_ID = "kchaos"
 _FETCH_BYTES = 50 << 20
+_LATE_S = 3.0
+"""How much later than its own timeout a broker may answer, in seconds."""
 _SIZE = struct.Struct(">i")
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -113,7 +115,7 @@ def produce(
         topic_data=[kinds(name=topic, partition_data=[batch])],
     )
     version = 3 if magic == 2 else 2
-    answer = send(address, request, ProduceResponse, version=version, timeout_s=timeout_s + 1)
+    answer = send(address, request, ProduceResponse, version=version, timeout_s=timeout_s + _LATE_S)
     result = answer.responses[0].partition_responses[0]
     return Produced(error_code=result.error_code, base_offset=result.base_offset)
 

@@ -1,6 +1,8 @@
 """Steps that a client does: it writes, and it reads."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from checkers.model import events
 from checkers.model.events import TopicPartition
@@ -11,7 +13,7 @@ from clusters.waiting import await_until
 from harness import gates
 from harness.errors import ScenarioError
 from harness.gates import GATE_S
-from harness.play import Play, magic_of
+from harness.play import Play, magic_of, term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +64,12 @@ class Produce:
                 acks=self.acks,
                 codec=self.codec,
             )
+            before = play.state(self.topic, self.partition)
             play.start_produce(action, timeout_s=self.timeout_s)
             if self.await_answer:
                 _require_answer(play, operation, self.accept_error, self.timeout_s + 5)
+                if self.acks == 1:
+                    _require_term(play, action, before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +207,23 @@ def _registered_leader(play: Play, topic: str, partition: int, timeout_s: float)
     about = TopicPartition(topic, partition)
     gates.await_delivered(play, about, state["leader"], state, timeout_s=timeout_s)
     return int(state["leader"])
+
+
+def _require_term(play: Play, action: events.Produce, before: Mapping[str, Any] | None) -> None:
+    """Checks that no leader was elected while the produce was under way.
+
+    With acks=1 the answer comes at once, so the records were appended before the decision only if
+    the decision came after the answer. With acks=all it may come long after the records.
+
+    Raises:
+        ScenarioError: One was; nobody can say in which leader epoch the records are.
+    """
+    now = play.state(action.topic, action.partition)
+    if before is None or now is None or term(before) != term(now):
+        raise ScenarioError(
+            f"{action.topic}-{action.partition} went from {before} to {now} during produce "
+            f"{action.operation}: await the state first (AwaitState)"
+        )
 
 
 def _require_answer(play: Play, operation: str, accept_error: bool, timeout_s: float) -> None:

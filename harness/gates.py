@@ -247,17 +247,31 @@ def await_fetching(
     if play.cluster.links is None:
         return
     links_of(play.cluster).await_record(
-        lambda record: (
-            record.api_key == ApiKey.FETCH
-            and record.direction == "request"
-            and record.fate in _GONE_ON
-            and (record.source, record.target) == (follower, leader)
-            and record.partition(*about) is not None
-        ),
+        _fetching(about, follower, leader),
         timeout_s=timeout_s,
         waiting_for=f"broker {follower} to fetch {about.topic}-{about.partition} from {leader}",
         since=_led_since(play, about, follower, leader),
         abort=check_interrupt,
+    )
+
+
+def is_fetching(play: Play, about: TopicPartition, follower: int, leader: int) -> bool:
+    """Whether what `await_fetching` awaits has happened already; True without links."""
+    if play.cluster.links is None:
+        return True
+    is_fetch = _fetching(about, follower, leader)
+    records = links_of(play.cluster).log(_led_since(play, about, follower, leader))
+    return any(is_fetch(record) for record in records)
+
+
+def _fetching(about: TopicPartition, follower: int, leader: int) -> Callable[[LinkRecord], bool]:
+    """Recognises a request for the partition's records that the leader gets."""
+    return lambda record: (
+        record.api_key == ApiKey.FETCH
+        and record.direction == "request"
+        and record.fate in _GONE_ON
+        and (record.source, record.target) == (follower, leader)
+        and record.partition(*about) is not None
     )
 
 

@@ -26,7 +26,9 @@ NOT_LEADER = 6
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
 _NOTHING_APPENDED = (NOT_LEADER, UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE)
-_INDEFINITE = (7, 20)  # REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND: the record is there
+REQUEST_TIMED_OUT = 7
+NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+_INDEFINITE = (REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND)  # The record is there.
 _PAUSE_S = 0.01
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 
@@ -168,8 +170,11 @@ class Play:
         stack.close()
         self.observed("healed", name=name)
 
-    def heal_all(self) -> None:
+    def heal_all(self, after_each: Callable[["Play"], None] = lambda _: None) -> None:
         """Heals whatever still acts, the newest first, and goes on after one that fails.
+
+        Args:
+            after_each: Called after each that could be healed.
 
         Raises:
             ExceptionGroup: One or more could not be healed.
@@ -178,6 +183,7 @@ class Play:
         for name in reversed(list(self.healing)):
             try:
                 self.heal(name)
+                after_each(self)
             except Exception as error:  # noqa: BLE001 - all are raised below
                 problems.append(error)
         if problems:
@@ -256,7 +262,7 @@ class Play:
                 return answer
             time.sleep(_PAUSE_S)
             now = self.state(action.topic, action.partition)
-            if before is None or now is None or _term(now) != _term(before):
+            if before is None or now is None or term(now) != term(before):
                 return ScenarioError(
                     f"{action.topic}-{action.partition} went from {before} to {now} while broker "
                     f"{action.broker} refused produce {action.operation}"
@@ -329,5 +335,6 @@ def magic_of(broker: Broker) -> int:
     return 1 if broker.release.startswith("0.10.") else 2
 
 
-def _term(state: Mapping[str, Any]) -> tuple[Any, Any]:
+def term(state: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The leader and its epoch, as a state znode has them."""
     return state["leader"], state["leader_epoch"]

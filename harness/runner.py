@@ -27,6 +27,7 @@ from harness.errors import HarnessError
 from harness.fetching import fetch
 from harness.gates import check_causes_of_death
 from harness.play import Play
+from harness.quiet import await_quiet
 from harness.scenario import Scenario
 from harness.settle import settle
 from harness.steps import Step
@@ -191,10 +192,11 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
                 raise failure
             now.step += 1
             if now.healing:
+                await_quiet(now, level=True)
                 take_snapshot(now, BEFORE_HEALING, is_final=False)
                 now.say("healing what still acts")
         finally:
-            now.heal_all()
+            now.heal_all(await_quiet)
         partitions = _partitions(now)
         now.say("waiting for the replicas to settle")
         outcome["settle"] = settle(now, partitions).to_json()

@@ -20,12 +20,12 @@ from typing import Any
 from checkers.model import events
 from checkers.model.events import TopicPartition
 from checkers.segments.batch import Batch
-from clusters.client import Produced
+from clusters.client import NoAnswer, Produced
 from clusters.errors import AwaitTimeout
 from clusters.waiting import await_until
 from faults.observation import controller
 from harness import gates
-from harness.play import Play
+from harness.play import REQUEST_TIMED_OUT, Play
 
 BOUND_S = 20.0
 _PROBE_S = 10.0
@@ -97,7 +97,7 @@ def _settle_partition(play: Play, about: TopicPartition, settled: Settled) -> No
     end = -1
     if seen["leader"] >= 0:
         _await_followers(play, about, seen, settled.bound_s)
-        end = _probe(play, about, seen["leader"], settled)
+        end = _probe(play, about, seen["leader"], in_sync, settled)
     if end >= 0:
         _await_probe_replicated(play, about, in_sync, end, settled)
     settled.last_seen[name] = seen | {"ends": _ends(play, about)}
@@ -221,8 +221,14 @@ def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition)
     return ""
 
 
-def _probe(play: Play, about: TopicPartition, leader: int, settled: Settled) -> int:
-    """Writes one record with acks=all; returns the log end offset after it, or -1."""
+def _probe(
+    play: Play, about: TopicPartition, leader: int, in_sync: list[int], settled: Settled
+) -> int:
+    """Writes one record with acks=all; returns the log end offset after it, or -1.
+
+    An answer that does not come in time says that followers are slow, or that they have stopped:
+    then their disks tell.
+    """
     operation = f"settle-{about.topic}-{about.partition}"
     action = events.Produce(
         operation=operation,
@@ -232,6 +238,7 @@ def _probe(play: Play, about: TopicPartition, leader: int, settled: Settled) -> 
         records=(operation,),
         acks=-1,
     )
+    end = gates.last_offset(play, leader, about) + 2
     play.start_produce(action, timeout_s=_PROBE_S, is_probe=True)
     answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
     done = isinstance(answer, Produced) and answer.error_code == 0
@@ -239,6 +246,13 @@ def _probe(play: Play, about: TopicPartition, leader: int, settled: Settled) -> 
     settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
     if isinstance(answer, Produced) and done:
         return answer.base_offset + 1
+    if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
+        try:
+            gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s)
+        except AwaitTimeout as error:
+            play.observed("probe-not-replicated", detail=str(error))
+        else:
+            return end
     settled.worsen("stalled")
     settled.add("replication-stopped", about, leader, f"probe write not acknowledged: {answer}")
     return -1

@@ -18,6 +18,7 @@ from harness.client_steps import AwaitAnswer, Produce, Read
 from harness.collect import take_snapshot
 from harness.gates import GATE_S
 from harness.play import Play
+from harness.quiet import await_quiet
 
 
 class Step(Protocol):
@@ -126,8 +127,9 @@ class Inject:
     fault: Fault
 
     def perform(self, play: Play) -> None:
-        """Injects; returns when its effect was observed."""
+        """Injects; returns when its effect was observed, and what it set off is over."""
         play.inject(self.name, self.fault)
+        await_quiet(play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +139,9 @@ class Heal:
     name: str
 
     def perform(self, play: Play) -> None:
-        """Heals; returns when the recovery was observed."""
+        """Heals; returns when the recovery was observed, and what it set off is over."""
         play.heal(self.name)
+        await_quiet(play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +259,7 @@ class TakeSnapshot:
 
     def perform(self, play: Play) -> None:
         """Returns once live copies agree twice."""
+        await_quiet(play, level=True)
         take_snapshot(play, self.label, is_final=False)
 
 

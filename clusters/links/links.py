@@ -11,14 +11,14 @@ from types import TracebackType
 from typing import Self
 
 from clusters.links.conversation import Office, Port
-from clusters.links.details import TopicNames
+from clusters.links.details import Direction, TopicNames
 from clusters.links.errors import LinkError, RuleRefused
 from clusters.links.records import Journal, LinkCounts, LinkKey, LinkRecord
 from clusters.links.relay import Connection
 from clusters.links.rules import Board, Cut, CutStyle, Delay, Hold, Match
 
 _BARRIER_S = 1.0
-_CLOSE_S = 5.0
+_CLOSE_S = 15.0
 
 
 class Links:
@@ -161,6 +161,22 @@ class Links:
         delay = Delay(board=self._board, match=match, delay_ms=delay_ms)
         with self._installing(delay):
             return delay
+
+    def may_keep_back(self, source: int, target: int | None) -> bool:
+        """Whether a cut or a hold may concern what source asks of target, or the answer.
+
+        Without a target: what it asks of ZooKeeper.
+        """
+        directions: tuple[Direction, ...] = ("request", "response")
+        return any(
+            cut.covers(source, target, direction)
+            for cut in self._board.cuts
+            for direction in directions
+        ) or any(
+            rule.match.source in (None, source) and rule.match.target in (None, target)
+            for rule in self._board.rules
+            if isinstance(rule, Hold) and target is not None
+        )
 
     # --- records
 

@@ -11,12 +11,9 @@ from clusters.api import Broker, Cluster, Pausable
 from clusters.waiting import await_until
 from faults.api import Injection, Journal, broker_able
 from faults.errors import NoEffect
-from faults.observation import (
-    BrokerObservation,
-    await_registered,
-    observe_broker,
-)
+from faults.observation import BrokerObservation, observe_broker
 from faults.process.restart import require_running
+from faults.zookeeper.activity import await_heard, packets_of
 
 # Size, API key 18, version 0, correlation id 1, no client id: every release answers it.
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -68,6 +65,8 @@ class PauseBroker:
     def _resume(
         self, cluster: Cluster, journal: Journal, broker: Broker, before: BrokerObservation
     ) -> None:
+        # It sends nothing while it stands still, so what ZooKeeper has heard is from before.
+        heard = packets_of(cluster, before)
         try:
             with journal.acting("resume-broker", broker=self.broker):
                 broker.resume()
@@ -79,7 +78,7 @@ class PauseBroker:
         after = observe_broker(cluster, self.broker)
         if self.await_return and before.czxid is not None:
             _await_answer(broker)
-            after = await_registered(cluster, self.broker, above_czxid=before.czxid - 1)
+            after = await_heard(cluster, before, heard)
         journal.observed("broker-resumed", **after.to_json())
 
 

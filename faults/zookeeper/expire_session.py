@@ -44,8 +44,13 @@ class ExpireSession:
             raise NoEffect(f"broker {self.broker} has no session to end: it is not registered")
         is_injected = False
         try:
-            with journal.acting("expire-session", broker=self.broker):
-                end_session_of(cluster, before.session_id)
+            try:
+                with journal.acting("expire-session", broker=self.broker):
+                    end_session_of(cluster, before.session_id)
+            except NoEffect:
+                # That of a broker that is cut off may have ended by itself meanwhile.
+                if observe_broker(cluster, self.broker).session_id == before.session_id:
+                    raise
             effect = await_registration_gone(cluster, self.broker, czxid=before.czxid)
             is_injected = True
             yield Injection(fault="ExpireSession", before=before.to_json(), effect=effect.to_json())

@@ -13,6 +13,7 @@ from faults.api import MemoryJournal
 from faults.errors import FaultError, NoEffect
 from faults.observation import controller, observe_broker
 from faults.zookeeper.activity import packets_received
+from faults.zookeeper.expire_session import end_session_of
 
 pytestmark = pytest.mark.cluster
 
@@ -43,18 +44,15 @@ def test_zookeeper_hears_nothing_of_a_broker_that_is_cut_off_and_hears_of_it_aft
         assert heard(1) == at_cut
         assert not injection.handle.is_healed
     assert injection.handle.is_healed
-    assert heard(1) not in (at_cut, {})
+    after = observe(1)
+    # On a slow machine the session may have ended by then, and there is a new one.
+    assert after.session_id != before[1].session_id or heard(1) not in (at_cut, {})
     assert [act for act, _ in journal.entries] == [
         "cut-zookeeper",
         "heal-zookeeper",
         "broker-registered",
     ]
-    after = observe(1)
-    assert (after.pid, after.session_id, after.czxid) == (
-        before[1].pid,
-        before[1].session_id,
-        before[1].czxid,
-    )
+    assert after.pid == before[1].pid
 
 
 def test_a_broker_that_is_cut_off_and_expired_serves_on_as_a_zombie_until_it_is_healed(
@@ -78,6 +76,23 @@ def test_a_broker_that_is_cut_off_and_expired_serves_on_as_a_zombie_until_it_is_
     assert after.session_id not in (None, before.session_id)
     assert after.czxid > before.czxid
     replicas.await_state(leader=0, isr=[0, 1])
+
+
+def test_a_session_that_ends_by_itself_just_before_has_ended_as_well(
+    cluster, observe, journal, monkeypatch
+):
+    def too_late(cluster, session_id):
+        end_session_of(cluster, session_id)
+        raise NoEffect("it did not resume")
+
+    monkeypatch.setattr("faults.zookeeper.expire_session.end_session_of", too_late)
+    before = observe(1)
+    with (
+        CutZooKeeper(broker=1).inject(cluster, journal),
+        ExpireSession(broker=1, await_return=False).inject(cluster, journal),
+    ):
+        assert observe(1).czxid is None
+    assert observe(1).czxid > before.czxid
 
 
 def test_faults_of_zookeeper_heal_after_an_exception_and_after_ctrl_c(cluster, observe, journal):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +18,10 @@ from clusters.leftovers import new_work_directory
 from clusters.links import ApiKey, Match
 from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
+from clusters.waiting import await_until
 from harness import gates
 from harness.client_steps import Produce
-from harness.play import Play
+from harness.play import REQUEST_TIMED_OUT, Play
 from harness.runner import RunOptions, begin
 from harness.scenario import Scenario
 from harness.settle import Settled, _different, fetcher_failure, settle
@@ -216,7 +218,7 @@ def cluster() -> Iterator[LocalCluster]:
     spec = ClusterSpec(
         brokers=brokers_of(RELEASE, (0, 1)),
         first_broker=0,
-        properties={"replica.lag.time.max.ms": "1500", "zookeeper.session.timeout.ms": "3000"},
+        properties={"replica.lag.time.max.ms": "1500", "zookeeper.session.timeout.ms": "6000"},
     )
     work = new_work_directory("test-settle")
     try:
@@ -289,6 +291,36 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
     )
     # The hold was all that kept it from following.
     gates.await_state(play, about, isr=[0, 1], timeout_s=30)
+
+
+@pytest.mark.cluster
+def test_a_follower_that_is_only_slow_has_not_stopped(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.settle._PROBE_S", 0.5)
+    about = TopicPartition("slow", 0)
+    CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
+    links = play.cluster.links
+    assert links is not None
+    hold = links.hold(Match(api_keys=frozenset({ApiKey.FETCH}), source=1, target=0))
+
+    def release_once_the_probe_has_timed_out() -> None:
+        await_until(
+            lambda: "settle-slow-0" in play.answers,
+            timeout_s=60,
+            waiting_for="the probe's answer",
+            last_seen=lambda: play.answers,
+        )
+        hold.release()
+
+    releasing = threading.Thread(target=release_once_the_probe_has_timed_out)
+    releasing.start()
+    settled = settle(play, [about], bound_s=20)
+    releasing.join()
+    assert settled.probes == [
+        {"operation": "settle-slow-0", "acknowledged": False, "error": REQUEST_TIMED_OUT}
+    ]
+    assert (settled.state, settled.reasons) == ("converged", [])
 
 
 @pytest.mark.cluster

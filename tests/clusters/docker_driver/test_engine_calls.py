@@ -129,15 +129,16 @@ def test_a_call_that_the_sdk_gives_no_deadline_has_one(
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"), [(HANG, "the engine hangs"), (TORN, "the engine went away")]
+    ("answer", "timeout_s", "why"),
+    [(HANG, 0.5, "the engine hangs"), (TORN, 20, "the engine went away")],
 )
 def test_a_pull_that_hangs_or_breaks_is_one_line_with_the_remedy(
-    answer: bytes, why: str, stand_in: Engine
+    answer: bytes, timeout_s: float, why: str, stand_in: Engine
 ) -> None:
     stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
     stand_in.answers["POST /images/create"] = (200, answer)
     api = connect()
-    api.timeout = 0.5
+    api.timeout = timeout_s
     with pytest.raises(MachineError, match=f"cannot be pulled.*{why}.*or make a base image"):
         ensure_image(api, "a:1", say=lambda _text: None)
 

@@ -1,0 +1,137 @@
+"""Quiet: what a fault has set off is over before the next act.
+
+The model lets controller and followers do all that they can after each act
+(`checkers.model.replication.settle`). A cluster takes its time for that, and an act that comes too
+early is written down after events that it was in truth before, or the other way round.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from checkers.model.events import TopicPartition
+from clusters.api import Broker, Disconnectable, Pausable
+from clusters.errors import AwaitTimeout
+from clusters.waiting import await_until
+from faults.observation import controller
+from harness import gates
+from harness.play import Play
+from harness.settle import fetcher_failure
+
+QUIET_S = 10.0
+"""How long quiet may take until the scenario goes on without it, in seconds."""
+
+
+def await_quiet(play: Play, *, level: bool = False) -> None:
+    """Returns once controller and followers have done what they can after the last act.
+
+    That is, for each partition: no broker that is gone leads it, or is in the ISR beside its
+    leader; every replica has answered the LeaderAndIsr with the present state; every follower has
+    fetched from the present leader. What a cut, a hold, a pause or a network that is away may keep
+    back is not awaited. What does not come in time (a truncation that never ends, say) is
+    observed as "not-quiet", and the scenario goes on.
+
+    Args:
+        level: Also that every follower's log ends where the leader's ends.
+    """
+    missing: list[str] = []
+
+    def is_quiet() -> bool:
+        missing[:] = _missing(play, level=level)
+        return not missing
+
+    try:
+        await_until(
+            is_quiet,
+            timeout_s=QUIET_S,
+            waiting_for="what the last act set off to be over",
+            last_seen=lambda: "; ".join(missing),
+        )
+    except AwaitTimeout as error:
+        play.observed("not-quiet", detail=str(error))
+
+
+def _missing(play: Play, *, level: bool) -> Iterator[str]:
+    client = play.cluster.zookeeper()
+    registered = {int(one) for one in client.get_children("/brokers/ids")}
+    able = {one.id for one in play.cluster.brokers.values() if _is_able(one)} & registered
+    elected = controller(play.cluster)
+    if not able or (elected is not None and not _can_work(play, elected, able)):
+        # Nobody works, or it is a controller that cannot, and whose session has not ended.
+        return
+    if elected is None:
+        yield "no broker is the controller"
+        return
+    for topic in sorted(client.get_children("/brokers/topics")):
+        if topic.startswith("__"):
+            continue
+        for partition, replicas in sorted(play.assignment(topic).items()):
+            about = TopicPartition(topic, partition)
+            state = play.state(*about)
+            if state is not None:
+                yield from _of_partition(
+                    play, about, state, [one for one in replicas if one in able], elected, level
+                )
+
+
+def _can_work(play: Play, elected: int, able: set[int]) -> bool:
+    return elected in able and not _may_keep_back(play, elected, None)
+
+
+def _is_able(broker: Broker) -> bool:
+    if not broker.is_running:
+        return False
+    if isinstance(broker, Pausable) and broker.is_paused:
+        return False
+    return not isinstance(broker, Disconnectable) or broker.is_connected
+
+
+def _of_partition(
+    play: Play,
+    about: TopicPartition,
+    state: dict[str, Any],
+    replicas: list[int],
+    elected: int,
+    level: bool,
+) -> Iterator[str]:
+    """What the partition still lacks.
+
+    Args:
+        replicas: Those that run, are registered and can answer.
+        elected: The controller.
+    """
+    name = f"{about.topic}-{about.partition}"
+    leader, isr = state["leader"], state["isr"]
+    if leader < 0:
+        if set(isr) & set(replicas):
+            yield f"{name} has no leader, and of its ISR {isr} some could lead"
+        return
+    client = play.cluster.zookeeper()
+    gone = [one for one in isr if client.exists(f"/brokers/ids/{one}") is None]
+    if gone:
+        yield f"{gone} are gone, and {name} has leader {leader} and ISR {isr}"
+        return
+    for broker in replicas:
+        if _may_keep_back(play, elected, broker):
+            continue
+        if not gates.is_delivered(play, about, broker, state):
+            yield f"broker {broker} has not heard of {name} with {state}"
+        elif broker != leader and leader in replicas and not _may_keep_back(play, broker, leader):
+            yield from _of_follower(play, about, broker, leader, level)
+
+
+def _of_follower(
+    play: Play, about: TopicPartition, broker: int, leader: int, level: bool
+) -> Iterator[str]:
+    name = f"{about.topic}-{about.partition}"
+    if fetcher_failure(play, broker, leader, about):
+        return
+    if not gates.is_fetching(play, about, broker, leader):
+        yield f"broker {broker} has not fetched {name} from {leader}"
+    elif level:
+        own, end = (gates.last_offset(play, one, about) + 1 for one in (broker, leader))
+        if own != end:
+            yield f"{name} ends at {own} on broker {broker}, and at {end} on {leader}"
+
+
+def _may_keep_back(play: Play, source: int, target: int | None) -> bool:
+    return play.cluster.links is not None and play.cluster.links.may_keep_back(source, target)

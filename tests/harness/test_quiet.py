@@ -1,0 +1,233 @@
+"""Quiet: what is awaited after a fault, what is not, and what runs look like that rely on it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from checkers.judge import judge
+from checkers.run_directory import RunDirectory
+from clusters.links import ApiKey, LinkRecord
+from clusters.spec import ClusterSpec, brokers_of
+from faults import ExpireSession, KillBroker
+from harness import quiet
+from harness.client_steps import Produce
+from harness.play import Play
+from harness.quiet import await_quiet
+from harness.runner import RunOptions, play
+from harness.scenario import Scenario
+from harness.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+
+CONTROLLER = 2
+
+
+class ZooKeeper:
+    """Answers for /brokers/ids, /controller and one partition of topic t."""
+
+    def __init__(self, registered: Sequence[int], state: Mapping[str, Any]) -> None:
+        self.registered = registered
+        self.state = state
+
+    def get_children(self, path: str) -> list[str]:
+        return ["t"] if path == "/brokers/topics" else [str(one) for one in self.registered]
+
+    def exists(self, path: str) -> object:
+        return object() if int(path.rpartition("/")[2]) in self.registered else None
+
+    def get(self, path: str) -> tuple[bytes, None]:
+        answers: dict[str, Any] = {
+            "/controller": {"brokerid": CONTROLLER},
+            "/brokers/topics/t": {"partitions": {"0": [0, 1]}},
+            "/brokers/topics/t/partitions/0/state": self.state,
+        }
+        return json.dumps(answers[path]).encode(), None
+
+
+class Links:
+    """A log of records, and pairs of brokers between which a rule may keep messages back."""
+
+    def __init__(
+        self, *records: LinkRecord, kept_back: Sequence[tuple[int, int | None]] = ()
+    ) -> None:
+        self.records = records
+        self.kept_back = kept_back
+
+    def log(self, since: int) -> list[LinkRecord]:
+        return [one for one in self.records if one.sequence >= since]
+
+    def may_keep_back(self, source: int, target: int | None) -> bool:
+        return (source, target) in self.kept_back
+
+
+def record(sequence: int, api: ApiKey, source: int, target: int, direction: str) -> LinkRecord:
+    entry = {"topic": "t", "partition": 0, "error_code": 0, "leader": 0, "leader_epoch": 3}
+    return LinkRecord(
+        sequence=sequence,
+        monotonic_s=0.0,
+        wall_time_s=0.0,
+        connection=target,
+        source=source,
+        target=target,
+        api_key=api,
+        api_version=1,
+        correlation_id=1,
+        client_id="",
+        direction=cast(Any, direction),
+        fate="passed",
+        detail={"partitions": [entry], "error_code": 0},
+    )
+
+
+def heard(broker: int) -> tuple[LinkRecord, LinkRecord]:
+    """The exchange with which the controller tells the broker of leader 0 in leader epoch 3."""
+    asked = record(1, ApiKey.LEADER_AND_ISR, CONTROLLER, broker, "request")
+    return asked, record(2, ApiKey.LEADER_AND_ISR, CONTROLLER, broker, "response")
+
+
+FETCH = record(3, ApiKey.FETCH, 1, 0, "request")
+LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": [0, 1]}
+
+
+def observed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    links: Links,
+    *,
+    registered: Sequence[int] = (0, 1, 2),
+    state: Mapping[str, Any] = LED_BY_0,
+) -> str:
+    """What the wait could not see, "" if all was quiet."""
+    monkeypatch.setattr(quiet, "QUIET_S", 0.05)
+    log = tmp_path / "server.log"
+    brokers = {
+        one: SimpleNamespace(id=one, is_running=True, server_log=log, log_directory=tmp_path)
+        for one in (0, 1, 2)
+    }
+    cluster = SimpleNamespace(
+        brokers=brokers, links=links, zookeeper=lambda: ZooKeeper(registered, state)
+    )
+    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    await_quiet(Play(cluster=cast(Any, cluster), run=run, say=print))
+    if not (run.path / "observations.jsonl").is_file():
+        return ""
+    return "".join(line["detail"] for line in run.read_lines("observations.jsonl"))
+
+
+def test_all_have_heard_and_the_follower_fetches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = Links(*heard(0), *heard(1), FETCH)
+    assert observed(tmp_path, monkeypatch, links) == ""
+
+
+@pytest.mark.parametrize(
+    ("links", "registered", "state", "missing"),
+    [
+        (Links(*heard(0), FETCH), (0, 1, 2), LED_BY_0, "broker 1 has not heard of t-0"),
+        (Links(*heard(0), *heard(1)), (0, 1, 2), LED_BY_0, "broker 1 has not fetched t-0 from 0"),
+        (Links(*heard(0)), (0, 2), LED_BY_0, "[1] are gone, and t-0 has leader 0 and ISR [0, 1]"),
+        (
+            Links(*heard(1)),
+            (1, 2),
+            {"leader": -1, "leader_epoch": 4, "isr": [1]},
+            "t-0 has no leader, and of its ISR [1] some could lead",
+        ),
+    ],
+    ids=["not heard", "not fetched", "gone", "no leader"],
+)
+def test_what_is_still_to_come_is_awaited_and_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    links: Links,
+    registered: Sequence[int],
+    state: Mapping[str, Any],
+    missing: str,
+) -> None:
+    detail = observed(tmp_path, monkeypatch, links, registered=registered, state=state)
+    assert missing in detail
+
+
+@pytest.mark.parametrize(
+    ("links", "registered"),
+    [
+        (Links(*heard(0), kept_back=[(CONTROLLER, 1)]), (0, 1, 2)),
+        (Links(*heard(0), *heard(1), kept_back=[(1, 0)]), (0, 1, 2)),
+        (Links(*heard(0), kept_back=[(CONTROLLER, None)]), (0, 2)),
+        (Links(), (0, 1)),
+    ],
+    ids=["from the controller", "from the leader", "the controller's ZooKeeper", "the controller"],
+)
+def test_what_a_fault_keeps_back_is_not_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: Links, registered: Sequence[int]
+) -> None:
+    assert observed(tmp_path, monkeypatch, links, registered=registered) == ""
+
+
+def all_conform(tmp_path: Path, release: str, *steps: Step) -> None:
+    """Play on three brokers and a controller; what happened is as predicted, throughout."""
+    first = (
+        CreateTopic(topic="t", assignment=((0, 1, 2),)),
+        Produce(operation="first", topic="t", partition=0, records=5, acks=-1),
+    )
+    cluster = ClusterSpec(brokers=brokers_of(release, (0, 1, 2, 3)), first_broker=3)
+    scenario = Scenario(
+        entry="test", case="", release=release, cluster=cluster, steps=(*first, *steps)
+    )
+    results = judge(play(scenario, options=RunOptions(runs_directory=tmp_path), say=print))
+    assert (results.unknown, results.conforms, results.safe) == (None, True, True), results.findings
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
+def test_a_rolling_bounce_is_as_predicted(tmp_path: Path, release: str) -> None:
+    all_conform(
+        tmp_path,
+        release,
+        *(
+            step
+            for broker in (0, 1, 2)
+            for step in (
+                Inject(name=f"kill-{broker}", fault=KillBroker(broker=broker)),
+                Produce(operation=f"p{broker}", topic="t", partition=0, records=5, acks=-1),
+                Heal(name=f"kill-{broker}"),
+            )
+        ),
+    )
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
+def test_what_is_written_right_after_a_session_ended_is_as_predicted(
+    tmp_path: Path, release: str
+) -> None:
+    all_conform(
+        tmp_path,
+        release,
+        *(
+            step
+            for number in range(3)
+            for step in (
+                Inject(name=f"end-{number}", fault=ExpireSession(broker=1)),
+                Produce(operation=f"p{number}", topic="t", partition=0, records=1, acks=1),
+                Heal(name=f"end-{number}"),
+            )
+        ),
+    )
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
+def test_snapshots_are_taken_when_the_followers_have_what_the_leader_has(
+    tmp_path: Path, release: str
+) -> None:
+    all_conform(
+        tmp_path,
+        release,
+        Inject(name="down", fault=KillBroker(broker=2)),
+        Produce(operation="p", topic="t", partition=0, records=200, acks=1),
+        TakeSnapshot(label="one-is-down"),
+        Produce(operation="q", topic="t", partition=0, records=200, acks=1),
+    )
