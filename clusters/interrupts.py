@@ -9,11 +9,16 @@ at least every 50 ms.
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from types import FrameType
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _remembered = threading.Event()
+_LOOK_S = 0.05
 
 
 @contextlib.contextmanager
@@ -44,6 +49,27 @@ def check_interrupt() -> None:
     if _remembered.is_set() and threading.current_thread() is threading.main_thread():
         _remembered.clear()
         raise KeyboardInterrupt
+
+
+def interruptible(call: Callable[[], T]) -> T:
+    """Returns what a call returns that may take long, or raises what it raises.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C or SIGTERM came. The call goes on in a thread of its own until
+            its own deadline, and nobody hears of it any more.
+    """
+    answer: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="interruptible call", daemon=True).start()
+    while not wait([answer], timeout=_LOOK_S).done:
+        check_interrupt()
+    return answer.result()
 
 
 def _remember(_signal: int, _frame: FrameType | None) -> None:

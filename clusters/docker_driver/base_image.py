@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _SUITE = "bookworm"
 _MAKE_TIMEOUT_S = 900
 _IMPORT_TIMEOUT_S = 300
+_CLEAN_UP_TIMEOUT_S = 60
 
 
 def make_base_image(image: str) -> None:
@@ -48,15 +50,22 @@ def make_base_image(image: str) -> None:
 
 
 def _make_tar(image: str, tar: Path) -> None:
+    print(f"making {image} with mmdebstrap, which takes a minute or more", file=sys.stderr)
     command = ["mmdebstrap", "--quiet", "--variant=essential", _SUITE, str(tar)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_MAKE_TIMEOUT_S
-        )
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        failed = said[-1] if done.returncode != 0 else ""
-    except subprocess.TimeoutExpired:
-        failed = f"it was not done after {_MAKE_TIMEOUT_S} s"
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as making:
+        try:
+            _, written = making.communicate(timeout=_MAKE_TIMEOUT_S)
+            said = written.strip().splitlines() or ["it said nothing"]
+            failed = said[-1] if making.returncode != 0 else ""
+        except subprocess.TimeoutExpired:
+            failed = f"it was not done after {_MAKE_TIMEOUT_S} s"
+        finally:
+            if making.poll() is None:
+                # It removes what it has made so far, if it is asked and not killed.
+                making.terminate()
+                making.wait(_CLEAN_UP_TIMEOUT_S)
     if failed:
         raise MachineError(
             f"mmdebstrap could not make the image {image}: {failed}; check the free space, that "
@@ -78,12 +87,21 @@ def ensure_base_image(api: APIClient, image: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
+    if len(arguments) > 1 or any(one.startswith("-") for one in arguments):
+        print(__doc__)
+        return 0 if arguments in (["-h"], ["--help"]) else 64
     image = arguments[0] if arguments else base_image()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         print(f"{image} {ensure_base_image(connect(), image)}")
     except (MachineError, OSError) as error:
         print(f"kchaos: {error}", file=sys.stderr)
         return 69
+    except KeyboardInterrupt:
+        print("kchaos: interrupted; nothing was left behind", file=sys.stderr)
+        return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return 0
 
 

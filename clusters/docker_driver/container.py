@@ -6,6 +6,7 @@ from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
 from clusters.docker_driver.engine import CALL_TIMEOUT_S, HANGS, speaking
+from clusters.docker_driver.options import IMAGE_VARIABLE
 from clusters.errors import AwaitTimeout, MachineError
 from clusters.waiting import await_until
 
@@ -16,8 +17,15 @@ _GONE: dict[str, Any] = {"Running": False, "ExitCode": 137, "Removed": True}
 # A shell's way to write a signal into an exit code. 143 is what a JVM itself returns after
 # SIGTERM, in a container or not.
 _SIGNALS = {128 + number: -number for number in (4, 6, 7, 8, 9, 11)}
-_OUT_OF_MEMORY_S = 2.0
+_CAUSE_S = 2.0
 _LAST_LINES = 3
+_NOT_FOUND = 127
+_NO_JVM = (
+    "its image cannot run the JVM, for which it needs /bin/sh, glibc and zlib: name another in "
+    f"{IMAGE_VARIABLE}"
+)
+# The engine has no such container, or is about to remove it.
+_NO_OUTPUT = (404, 409)
 
 
 class Container:
@@ -75,7 +83,7 @@ class Container:
         if self._end.get("Removed"):
             return "its container was removed by somebody else"
         if not self._end.get("OOMKilled"):
-            return self._last_words()
+            return _NO_JVM if self.exit_code == _NOT_FOUND else self._last_words()
         if self._memory_mib is None:
             return "killed for memory: this machine had none left"
         return (
@@ -83,12 +91,14 @@ class Container:
         )
 
     def _last_words(self) -> str:
-        from docker.errors import NotFound
+        from docker.errors import APIError
 
         with speaking(f"the engine was asked for the output of {self.name}"):
             try:
                 said = self._api.logs(self.id, tail=_LAST_LINES)
-            except NotFound:
+            except APIError as error:
+                if error.status_code not in _NO_OUTPUT:
+                    raise
                 return ""
         return " ".join(said.decode(errors="replace").split())
 
@@ -163,14 +173,16 @@ class Container:
                 found = self._api.inspect_container(self.id)
             except NotFound:
                 return _GONE
-        return dict(found["State"])
+        # While it is removed it is listed still, and this is what it has in place of "exited".
+        is_leaving = found["State"].get("Status") in ("removing", "dead")
+        return _GONE if is_leaving else dict(found["State"])
 
     def _settled(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the state once it says whether memory was the cause.
+        """Return the state once it says what sent the SIGKILL, if we did not.
 
         The engine hears of an exit and of memory that ran out in two messages, in either order.
         """
-        unclear = state["ExitCode"] == 137 and self._memory_mib and not self._was_killed
+        unclear = state["ExitCode"] == 137 and not self._was_killed
         if not unclear or state.get("OOMKilled") or state.get("Removed"):
             return state
         seen = [state]
@@ -180,7 +192,7 @@ class Container:
             return bool(seen[0].get("OOMKilled") or seen[0].get("Removed"))
 
         try:
-            await_until(told, timeout_s=_OUT_OF_MEMORY_S, waiting_for="a cause", last_seen=str)
+            await_until(told, timeout_s=_CAUSE_S, waiting_for="a cause", last_seen=str)
         except AwaitTimeout:
             # Then somebody else has killed it, and nothing more is known.
             return seen[0]

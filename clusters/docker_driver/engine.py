@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from clusters.docker_driver.options import CPUS_VARIABLE, MEMORY_VARIABLE
+from clusters.docker_driver.options import CPUS_VARIABLE, IMAGE_VARIABLE, MEMORY_VARIABLE
 from clusters.errors import MachineError
+from clusters.interrupts import interruptible
 from clusters.spec import ClusterSpec
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 CALL_TIMEOUT_S = 60
 SOCKET = "unix:///var/run/docker.sock"
 _HERE = ("127.0.0.1", "::1", "localhost")
+_SCHEMES = ("unix", "tcp", "http", "https", "ssh")
+# The SDK puts this before whatever keeps it from the engine.
+_FIRST_CALL = "error while fetching server api version: "
 HANGS = "the engine hangs: look at its log, or restart it"
 _WENT_AWAY = "the engine went away: start it again, then run kchaos gc"
 # What the engine says, or the system below it, and what to do about it. The first that matches.
@@ -35,6 +39,11 @@ _REMEDIES = (
     ("port is already allocated", "stop what listens there, or start the cluster anew"),
     ("address already in use", "stop what listens there, or start the cluster anew"),
     ("no such image", "see kchaos doctor"),
+    (
+        "/bin/sh",
+        f"name an image with /bin/sh, glibc and zlib in {IMAGE_VARIABLE}, or unset it",
+    ),
+    ("tls configurations", "set DOCKER_CERT_PATH, or unset DOCKER_TLS_VERIFY"),
     (
         "bind source path does not exist",
         "the engine sees other folders than this process: it is "
@@ -62,7 +71,7 @@ def connect(timeout_s: float = CALL_TIMEOUT_S) -> APIClient:
 
     Honours DOCKER_HOST and DOCKER_API_VERSION. Raises MachineError, with what to do, when the SDK
     is missing, when no engine answers or lets us in, or when it runs on another machine: then
-    folders cannot be shared with it, nor ports of 127.0.0.1.
+    folders cannot be shared with it, nor ports of 127.0.0.1. A remembered Ctrl-C is raised here.
     """
     try:
         from docker.utils import kwargs_from_env
@@ -73,22 +82,41 @@ def connect(timeout_s: float = CALL_TIMEOUT_S) -> APIClient:
             "the Docker driver needs the Docker SDK: pip install 'kchaos[docker]'"
         ) from error
     where = address()
-    host = urlsplit(where).hostname
+    host = _host(where)
     if not where.startswith("unix://") and host not in _HERE:
         raise MachineError(
             f"the Docker engine at {where} is on another machine, which can neither see this "
             "one's folders nor publish ports on its 127.0.0.1; unset DOCKER_HOST to use the "
             "engine here"
         )
-    with speaking(f"the Docker engine at {where} cannot be used"):
-        client = DeadlineClient(
-            base_url=where,
-            version=_api_version(),
-            timeout=timeout_s,
-            tls=kwargs_from_env().get("tls", False) if host else False,
-        )
-        client.ping()
-    return client
+
+    def answering() -> APIClient:
+        with speaking(f"the Docker engine at {where} cannot be used"):
+            client = DeadlineClient(
+                base_url=where,
+                version=_api_version(),
+                timeout=timeout_s,
+                tls=kwargs_from_env().get("tls", False) if host else False,
+            )
+            client.ping()
+        return client
+
+    return interruptible(answering)
+
+
+def _host(where: str) -> str | None:
+    """Return the host in an engine's address, None for a socket of this machine."""
+    try:
+        parts = urlsplit(where)
+        if parts.scheme in _SCHEMES and (parts.port is None or parts.port > 0):
+            return parts.hostname
+    except ValueError:
+        # Brackets or a port that are none.
+        pass
+    raise MachineError(
+        f"DOCKER_HOST is {where!r}, no address of an engine: use unix:///PATH or tcp://HOST:PORT, "
+        "or unset it"
+    )
 
 
 def _api_version() -> str:
@@ -110,9 +138,9 @@ def speaking(what: str) -> Iterator[None]:
     # A streamed answer is read below the library that would translate its errors.
     except (DockerException, RequestException, HTTPError) as error:
         said = " ".join(str(getattr(error, "explanation", None) or error).split())
+        signs = said.lower().removeprefix(_FIRST_CALL)
         remedy = next(
-            (remedy for sign, remedy in _REMEDIES if sign in said.lower()),
-            "see the engine's log",
+            (remedy for sign, remedy in _REMEDIES if sign in signs), "see the engine's log"
         )
         raise MachineError(f"{what}: {said}; {remedy}") from error
 

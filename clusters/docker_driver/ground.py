@@ -32,6 +32,7 @@ from clusters.docker_driver.options import DEFAULT_IMAGE, IMAGE_VARIABLE
 from clusters.docker_driver.owner import labels_of
 from clusters.errors import MachineError
 from clusters.ground import Role, Site
+from clusters.interrupts import interruptible
 from clusters.ports import reserve_port
 from clusters.processes import Process
 from clusters.spec import ClusterSpec
@@ -194,7 +195,7 @@ class DockerGround:
         """
         making = self._starter.submit(make, *arguments, **named)
         self._starting.append(making)
-        return making.result()
+        return interruptible(making.result)
 
     def _have_image(self, image: str) -> None:
         """Return once the engine has the image, and remember which one it is."""

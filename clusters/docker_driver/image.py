@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusters.docker_driver.engine import speaking
 from clusters.errors import MachineError
+from clusters.interrupts import interruptible
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -30,7 +31,10 @@ def has_image(api: APIClient, image: str) -> bool:
 def ensure_image(
     api: APIClient, image: str, *, offline: bool = False, say: Callable[[str], None]
 ) -> None:
-    """Return once the engine has the image, pulling it if it must; raise MachineError."""
+    """Return once the engine has the image, pulling it if it must; raise MachineError.
+
+    A remembered Ctrl-C is raised here; the engine may go on pulling.
+    """
     from clusters.docker_driver.deadlines import within
 
     if has_image(api, image):
@@ -44,9 +48,13 @@ def ensure_image(
             f"the engine has no image {image} and --offline forbids pulling it; {make}"
         )
     say(f"pulling the image {image}")
-    try:
+
+    def pull() -> None:
         with speaking(f"the image {image} cannot be pulled"):
             raise_refusal(within(_PULL_TIMEOUT_S, api.pull(image, stream=True, decode=True)))
+
+    try:
+        interruptible(pull)
     except MachineError as error:
         raise MachineError(f"{error}; or {make}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -211,7 +212,18 @@ def test_a_container_that_somebody_removed_counts_as_dead(
     cluster: DockerCluster, engine: APIClient
 ) -> None:
     broker = cluster.brokers[1]
-    engine.remove_container(f"{run_of(cluster)}-broker-1", force=True)
+    removing = threading.Thread(
+        target=engine.remove_container, args=[f"{run_of(cluster)}-broker-1"], kwargs={"force": True}
+    )
+    removing.start()
+    # Looked at all the time, as gates do: also in the middle of the removal.
+    await_until(
+        lambda: not broker.is_running,
+        timeout_s=30,
+        waiting_for="broker 1 to be gone",
+        last_seen=lambda: broker.exit_code,
+    )
+    removing.join()
     assert (broker.is_running, broker.exit_code) == (False, -signal.SIGKILL)
     with pytest.raises(BrokerExited, match="its container was removed by somebody else"):
         broker.check_running()

@@ -41,6 +41,37 @@ def test_no_engine_is_named_with_what_starts_one(
         connect()
 
 
+def test_a_socket_that_a_dead_engine_has_left_is_no_question_of_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "docker.sock"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    with pytest.raises(MachineError, match=r"Connection refused.*; start the engine"):
+        connect()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "tcp://127.0.0.1:99999",
+        "tcp://127.0.0.1:x",
+        "tcp://[::1",
+        "docker.sock",
+        "fd://",
+        "npipe://",
+    ],
+)
+def test_an_address_of_no_engine_is_one_line_and_exit_code_69(
+    host: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    assert run(["up", "--driver", "docker", "--kafka", "image:mine:1"]) == 69
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"DOCKER_HOST is {host!r}, no address of an engine" in said
+
+
 def test_an_engine_that_lets_nobody_in_is_one_line_and_exit_code_69(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,23 +9,28 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import socketserver
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
 
 from clusters.docker_driver import base_image
+from clusters.docker_driver.container import Container
 from clusters.docker_driver.engine import connect, engine_info, speaking
 from clusters.docker_driver.image import ensure_image
 from clusters.errors import MachineError
+from clusters.interrupts import interrupts_at_gates
 from clusters.spec import ClusterSpec, brokers_of
+from clusters.waiting import await_until
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -102,6 +107,41 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine
     engine.shutdown()
     serving.join()
     engine.server_close()
+
+
+def test_an_engine_that_hangs_is_called_so(
+    stand_in: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in.answers["GET /version"] = (200, HANG)
+    with pytest.raises(MachineError, match=r"cannot be used.*the engine hangs"):
+        connect(timeout_s=0.3)
+
+
+def test_an_engine_that_answers_nonsense_is_not_called_too_old(stand_in: Engine) -> None:
+    stand_in.answers["GET /version"] = (500, b"<html>no</html>")
+    with pytest.raises(MachineError, match=r"cannot be used.*; see the engine's log"):
+        connect()
+
+
+def test_ctrl_c_is_taken_while_an_engine_hangs(
+    stand_in: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in.answers["GET /version"] = (200, HANG)
+
+    def interrupt_once_asked() -> None:
+        await_until(
+            lambda: bool(stand_in.asked),
+            timeout_s=30,
+            waiting_for="a question",
+            last_seen=lambda: "",
+        )
+        os.kill(os.getpid(), signal.SIGINT)
+
+    asking = threading.Thread(target=interrupt_once_asked)
+    asking.start()
+    with pytest.raises(KeyboardInterrupt), interrupts_at_gates():
+        connect()
+    asking.join()
 
 
 def pull(api: APIClient) -> None:
@@ -211,9 +251,71 @@ def test_an_image_that_cannot_be_made_is_one_line_and_exit_code_69(
     stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
     stand_in.answers["POST /images/create"] = (404, b'{"message": "no registry"}')
     assert base_image.main(["a:1"]) == 69
-    said = capsys.readouterr().err
+    making, said = capsys.readouterr().err.splitlines()
+    assert making == "making a:1 with mmdebstrap, which takes a minute or more"
     assert why in said
-    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_making_an_image_that_is_interrupted_lets_the_maker_clean_up(
+    number: signal.Signals,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stand_in: Engine,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    left = tmp_path / "half-made"
+    script = f"trap 'rm {left}; exit 1' TERM; touch {left}; kill -{number} $PPID; sleep 60 & wait"
+    maker(tmp_path, monkeypatch, script)
+    stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
+    stand_in.answers["POST /images/create"] = (404, b'{"message": "no registry"}')
+    before = signal.getsignal(signal.SIGTERM)
+    assert base_image.main(["a:1"]) == 130
+    assert "interrupted; nothing was left behind" in capfd.readouterr().err
+    assert not left.exists()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        ({"ExitCode": 127}, "its image cannot run the JVM"),
+        ({"ExitCode": 137, "Status": "removing"}, "its container was removed by somebody else"),
+        ({"ExitCode": 137, "Status": "dead"}, "its container was removed by somebody else"),
+    ],
+    ids=["no JVM", "removing", "dead"],
+)
+def test_why_a_container_ended_is_said(state: dict[str, Any], cause: str, stand_in: Engine) -> None:
+    said = {"State": {"Running": False, "Status": "exited"} | state}
+    stand_in.answers["GET /containers/c/json"] = (200, json.dumps(said).encode())
+    assert container(connect()).cause_of_death.startswith(cause)
+
+
+def test_a_container_that_is_removed_a_moment_after_it_ended_was_removed(stand_in: Engine) -> None:
+    ended = {"State": {"Running": False, "Status": "exited", "ExitCode": 137}}
+    stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())
+    one = container(connect())
+    removing = threading.Timer(
+        0.3, stand_in.answers.update, [{"GET /containers/c/json": (404, b'{"message": "none"}')}]
+    )
+    removing.start()
+    assert one.cause_of_death == "its container was removed by somebody else"
+    removing.join()
+
+
+def test_the_output_of_a_container_that_goes_away_is_not_asked_for_again(stand_in: Engine) -> None:
+    state = {"Running": False, "Status": "exited", "ExitCode": 1}
+    ended = {"State": state, "Config": {"Tty": False}}
+    stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())
+    stand_in.answers["GET /containers/c/logs"] = (409, b'{"message": "marked for removal"}')
+    assert container(connect()).cause_of_death == ""
+
+
+def container(api: APIClient) -> Container:
+    """A container c that has been started."""
+    started: Future[None] = Future()
+    started.set_result(None)
+    return Container(api, "c", name="broker 0", memory_mib=None, started=started)
 
 
 ROOTLESS = {
