@@ -99,5 +99,4 @@ def gc() -> list[Leftover]:
 
 def _staging_folders() -> list[Path]:
     cache = cache_directory()
-    places = (cache, cache / "java", cache / "unpacked")
-    return [folder for place in places for folder in place.glob(f"{STAGING}*")]
+    return [*cache.glob(f"{STAGING}*"), *cache.glob(f"*/{STAGING}*")]

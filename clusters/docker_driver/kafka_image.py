@@ -43,6 +43,8 @@ def find_in_image(kafka: str, *, offline: bool, say: Callable[[str], None]) -> D
     Raises ReleaseError and MachineError.
     """
     image = kafka.removeprefix(IN_IMAGE)
+    if not image:
+        raise ReleaseError(f"{kafka} names no image: use {IN_IMAGE}NAME, as in image:apache/kafka")
     api = connect()
     try:
         ensure_image(api, image, offline=offline, say=say)

@@ -50,5 +50,6 @@ def _positive(environment: Mapping[str, str], name: str, read: Callable[[str], T
     except ValueError:
         value = read("0")
     if not 0 < value < math.inf:  # type: ignore[operator]
-        raise MachineError(f"{name} is {text!r}; it must be a positive number")
+        kind = "whole number" if read is int else "number"
+        raise MachineError(f"{name} is {text!r}; it must be a positive {kind}")
     return value

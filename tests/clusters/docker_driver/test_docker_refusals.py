@@ -128,8 +128,18 @@ def test_a_refusal_is_one_line_with_the_remedy(said: str, remedy: str) -> None:
 @pytest.mark.parametrize("value", ["much", "-1", "0", "inf", "nan"])
 @pytest.mark.parametrize("name", ["KCHAOS_DOCKER_MEMORY_MIB", "KCHAOS_DOCKER_CPUS"])
 def test_a_limit_that_is_no_positive_number_is_refused(name: str, value: str) -> None:
-    with pytest.raises(MachineError, match=f"{name} is .* positive number"):
+    with pytest.raises(MachineError, match=f"{name} is .* positive (whole )?number"):
         with_limits(SPEC, {name: value})
+
+
+def test_half_a_mebibyte_is_no_whole_number() -> None:
+    with pytest.raises(MachineError, match="it must be a positive whole number"):
+        with_limits(SPEC, {"KCHAOS_DOCKER_MEMORY_MIB": "700.5"})
+
+
+def test_an_image_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["up", "--driver", "docker", "--kafka", "image:"]) == 64
+    assert "image: names no image: use image:NAME" in capsys.readouterr().err
 
 
 def test_processes_have_no_limits(tmp_path: Path) -> None:
