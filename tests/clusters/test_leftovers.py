@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from clusters.cache import STAGING
 from clusters.leftovers import find_leftovers, gc, new_work_directory
 from clusters.processes import process_start_time, spawn
 
@@ -39,6 +41,18 @@ def test_only_what_dead_owners_left_is_removed(cache: Path) -> None:
     assert [(found.directory, found.owner_pid) for found in gc()] == [(left, owner)]
     assert (ours.is_dir(), foreign.is_dir(), left.exists()) == (True, True, False)
     assert gc() == []
+
+
+@pytest.mark.parametrize("folder", [".", "java", "unpacked", "prepared-by-kchaos-compose"])
+def test_what_a_dead_process_had_not_finished_is_removed_wherever_it_is(
+    cache: Path, folder: str
+) -> None:
+    _, dead = leave()
+    ours, theirs = (cache / folder / f"{STAGING}{pid}-a1" for pid in (os.getpid(), dead))
+    ours.mkdir(parents=True)
+    theirs.mkdir()
+    gc()
+    assert (ours.is_dir(), theirs.exists()) == (True, False)
 
 
 def test_a_process_that_outlived_its_owner_is_ended_and_one_with_its_pid_is_not(
