@@ -46,7 +46,11 @@ class Produce:
     timeout_s: float = 20.0
 
     def perform(self, play: Play) -> None:
-        """Sends; returns with the answer, or at once."""
+        """Sends; returns with the answer, or at once.
+
+        Raises:
+            ScenarioError: It was refused, or a leader was elected during a produce with acks=1.
+        """
         broker = self.broker
         if broker is None:
             broker = _registered_leader(play, self.topic, self.partition, self.timeout_s)
