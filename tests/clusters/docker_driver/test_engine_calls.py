@@ -1,6 +1,6 @@
 """Calls of an engine that hangs, refuses in the middle of an answer, or is behind a TCP port.
 
-The first two are stand-ins on a socket: no real engine hangs when asked to.
+All but the last are stand-ins on a socket: no real engine hangs when asked to.
 """
 
 from __future__ import annotations
@@ -12,19 +12,15 @@ import shutil
 import signal
 import socket
 import socketserver
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 import pytest
+from engine_stand_in import HANG, TORN, Engine
 
 from clusters.docker_driver import base_image
-from clusters.docker_driver.container import Container
 from clusters.docker_driver.engine import connect, engine_info, speaking
 from clusters.docker_driver.image import ensure_image
 from clusters.errors import MachineError
@@ -36,77 +32,6 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 SPEC = ClusterSpec(brokers=brokers_of("2.0.1", (0,)))
-HANG = b""
-TORN = b'{"status": "Pulling"}\n'
-"""The engine goes away after this line."""
-
-
-class Engine(socketserver.ThreadingUnixStreamServer):
-    """Answers each method and path (without the version before it) as told; else it hangs."""
-
-    daemon_threads = True
-
-    def __init__(self, path: Path) -> None:
-        self.answers: dict[str, tuple[int, bytes]] = {
-            "GET /version": (200, b'{"ApiVersion": "1.41"}'),
-            "GET /_ping": (200, b"OK"),
-        }
-        self.asked: list[str] = []
-        self.closing = threading.Event()
-        super().__init__(str(path), _Handler)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that gave up is what these tests are about."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Engine
-    protocol_version = "HTTP/1.1"
-
-    def _answer(self) -> None:
-        path = "/" + self.path.split("/", 2)[2] if self.path.startswith("/v1.") else self.path
-        path = unquote(path)
-        self.server.asked.append(path)
-        status, body = self.server.answers.get(f"{self.command} {path.split('?')[0]}", (200, HANG))
-        self.send_response(status)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.send_header("X-Docker-Container-Path-Stat", "e30=")
-        self.end_headers()
-        for line in body.splitlines(keepends=True):
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
-        if body == TORN:
-            self.close_connection = True
-            return
-        if body:
-            self.wfile.write(b"0\r\n\r\n")
-        self.wfile.flush()
-        if not body:
-            self.server.closing.wait()
-
-    do_GET = do_POST = _answer
-
-    def address_string(self) -> str:
-        return "a unix socket"
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    path = tmp_path / "engine.sock"
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-    monkeypatch.delenv("DOCKER_API_VERSION", raising=False)
-    engine = Engine(path)
-    serving = threading.Thread(target=engine.serve_forever, args=[0.05])
-    serving.start()
-    yield engine
-    engine.closing.set()
-    engine.shutdown()
-    serving.join()
-    engine.server_close()
 
 
 def test_an_engine_that_hangs_is_called_so(
@@ -274,48 +199,6 @@ def test_making_an_image_that_is_interrupted_lets_the_maker_clean_up(
     assert "interrupted; nothing was left behind" in capfd.readouterr().err
     assert not left.exists()
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-@pytest.mark.parametrize(
-    ("state", "cause"),
-    [
-        ({"ExitCode": 127}, "its image cannot run the JVM"),
-        ({"ExitCode": 137, "Status": "removing"}, "its container was removed by somebody else"),
-        ({"ExitCode": 137, "Status": "dead"}, "its container was removed by somebody else"),
-    ],
-    ids=["no JVM", "removing", "dead"],
-)
-def test_why_a_container_ended_is_said(state: dict[str, Any], cause: str, stand_in: Engine) -> None:
-    said = {"State": {"Running": False, "Status": "exited"} | state}
-    stand_in.answers["GET /containers/c/json"] = (200, json.dumps(said).encode())
-    assert container(connect()).cause_of_death.startswith(cause)
-
-
-def test_a_container_that_is_removed_a_moment_after_it_ended_was_removed(stand_in: Engine) -> None:
-    ended = {"State": {"Running": False, "Status": "exited", "ExitCode": 137}}
-    stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())
-    one = container(connect())
-    removing = threading.Timer(
-        0.3, stand_in.answers.update, [{"GET /containers/c/json": (404, b'{"message": "none"}')}]
-    )
-    removing.start()
-    assert one.cause_of_death == "its container was removed by somebody else"
-    removing.join()
-
-
-def test_the_output_of_a_container_that_goes_away_is_not_asked_for_again(stand_in: Engine) -> None:
-    state = {"Running": False, "Status": "exited", "ExitCode": 1}
-    ended = {"State": state, "Config": {"Tty": False}}
-    stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())
-    stand_in.answers["GET /containers/c/logs"] = (409, b'{"message": "marked for removal"}')
-    assert container(connect()).cause_of_death == ""
-
-
-def container(api: APIClient) -> Container:
-    """A container c that has been started."""
-    started: Future[None] = Future()
-    started.set_result(None)
-    return Container(api, "c", name="broker 0", memory_mib=None, started=started)
 
 
 ROOTLESS = {
