@@ -10,11 +10,11 @@ from faults.api import Injection, Journal, broker_able
 from faults.errors import NoEffect
 from faults.observation import observe_broker
 from faults.process.restart import (
-    end_left_session,
     require_running,
     start_again,
     undo_unfinished,
 )
+from faults.zookeeper.expire_session import end_registered_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class FastBounce:
             with journal.acting("kill-broker", broker=self.broker):
                 broker.kill()
             journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
-            end_left_session(cluster, journal, before)
+            end_registered_session(cluster, journal, before)
             start_again(cluster, journal, broker, above_czxid=above_czxid)
         except BaseException:
             undo_unfinished(cluster, journal, broker, above_czxid=above_czxid)

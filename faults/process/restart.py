@@ -6,13 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from clusters.api import Broker, Cluster
 from faults.api import Injection, Journal
 from faults.errors import NoEffect
-from faults.observation import (
-    BrokerObservation,
-    await_registered,
-    await_unregistered,
-    observe_broker,
-)
-from faults.zookeeper.expire_session import end_session_of
+from faults.observation import await_registered, await_unregistered, observe_broker
+from faults.zookeeper.expire_session import end_registered_session
 
 
 @contextlib.contextmanager
@@ -44,7 +39,7 @@ def down(
             end()
         journal.observed("broker-gone", broker=broker.id, exit_code=broker.exit_code)
         if end_session:
-            end_left_session(cluster, journal, before)
+            end_registered_session(cluster, journal, before)
         effect = await_unregistered(cluster, broker.id)
         is_injected = True
         yield Injection(
@@ -98,7 +93,7 @@ def undo_unfinished(
             broker.kill()
     # If the session cannot be ended it still expires, which the new start waits for.
     with contextlib.suppress(NoEffect):
-        end_left_session(cluster, journal, observe_broker(cluster, broker.id))
+        end_registered_session(cluster, journal, observe_broker(cluster, broker.id))
     start_again(cluster, journal, broker, above_czxid=above_czxid)
 
 
@@ -111,20 +106,3 @@ def require_running(broker: Broker, what: str) -> None:
     """
     if not broker.is_running:
         raise NoEffect(f"broker {broker.id} has no process to {what}: start it, or heal first")
-
-
-def end_left_session(cluster: Cluster, journal: Journal, before: BrokerObservation) -> None:
-    """Ends the session that a killed broker has left behind, if there is one.
-
-    Raises:
-        NoEffect: ZooKeeper did not let go of it, and the registration is still there.
-    """
-    if before.session_id is None:
-        return
-    try:
-        with journal.acting("expire-session", broker=before.broker):
-            end_session_of(cluster, before.session_id)
-    except NoEffect:
-        # The session of a broker that was cut off may have ended by itself meanwhile.
-        if observe_broker(cluster, before.broker).session_id == before.session_id:
-            raise

@@ -8,7 +8,12 @@ from typing import ClassVar
 from clusters.api import Cluster
 from faults.api import Injection, Journal, broker_able
 from faults.errors import NoEffect
-from faults.observation import await_registered, await_registration_gone, observe_broker
+from faults.observation import (
+    BrokerObservation,
+    await_registered,
+    await_registration_gone,
+    observe_broker,
+)
 from faults.zookeeper.session import end_session
 
 
@@ -44,13 +49,7 @@ class ExpireSession:
             raise NoEffect(f"broker {self.broker} has no session to end: it is not registered")
         is_injected = False
         try:
-            try:
-                with journal.acting("expire-session", broker=self.broker):
-                    end_session_of(cluster, before.session_id)
-            except NoEffect:
-                # That of a broker that is cut off may have ended by itself meanwhile.
-                if observe_broker(cluster, self.broker).session_id == before.session_id:
-                    raise
+            end_registered_session(cluster, journal, before)
             effect = await_registration_gone(cluster, self.broker, czxid=before.czxid)
             is_injected = True
             yield Injection(fault="ExpireSession", before=before.to_json(), effect=effect.to_json())
@@ -60,6 +59,23 @@ class ExpireSession:
             if ended and self.await_return and broker.is_running:
                 after = await_registered(cluster, self.broker, above_czxid=before.czxid)
                 journal.observed("broker-registered", **after.to_json())
+
+
+def end_registered_session(cluster: Cluster, journal: Journal, before: BrokerObservation) -> None:
+    """Ends the session of this registration, if there was one.
+
+    Raises:
+        NoEffect: ZooKeeper did not let go of it, and the registration is still there.
+    """
+    if before.session_id is None:
+        return
+    try:
+        with journal.acting("expire-session", broker=before.broker):
+            end_session_of(cluster, before.session_id)
+    except NoEffect:
+        # The session of a broker that was cut off may have ended by itself meanwhile.
+        if observe_broker(cluster, before.broker).session_id == before.session_id:
+            raise
 
 
 def end_session_of(cluster: Cluster, session_id: int) -> None:

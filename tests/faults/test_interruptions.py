@@ -10,7 +10,6 @@ import pytest
 from stand_ins import StandInCluster, StandInJournal
 
 import faults.process.pause_broker as pause_broker
-import faults.process.restart as restart
 import faults.wire.disconnect_network as disconnect_network
 import faults.zookeeper.activity as activity
 import faults.zookeeper.expire_session as expire_session
@@ -67,7 +66,6 @@ def _stand_in_for_the_kernel_and_for_sockets(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(pause_broker, "answers", lambda _address, timeout_s: True)
     monkeypatch.setattr(disconnect_network, "answers_at", answers_at)
     monkeypatch.setattr(expire_session, "end_session_of", end_session_of)
-    monkeypatch.setattr(restart, "end_session_of", end_session_of)
     monkeypatch.setattr(activity, "packets_received", lambda *_: {"any": next(packets)})
 
 

@@ -1,6 +1,6 @@
 """Calls of an engine that hangs, refuses in the middle of an answer, or is behind a TCP port.
 
-All but the last are stand-ins on a socket: no real engine hangs when asked to.
+All but two are stand-ins on a socket: no real engine hangs when asked to.
 """
 
 from __future__ import annotations
