@@ -187,9 +187,11 @@ def is_delivered(play: Play, about: TopicPartition, broker: int, state: Mapping[
 def _delivery(
     about: TopicPartition, broker: int, state: Mapping[str, Any]
 ) -> Callable[[LinkRecord], bool]:
-    """Recognises, among records in order, the broker's good answer to this very state."""
+    """Recognises, among records in order, the broker's good answer to this state or a later one.
+
+    A state that another one replaces at once may never be sent.
+    """
     asked: set[tuple[int, int]] = set()
-    wanted = (state["leader"], state["leader_epoch"])
 
     def is_answer(record: LinkRecord) -> bool:
         if record.api_key != ApiKey.LEADER_AND_ISR or record.target != broker:
@@ -200,7 +202,11 @@ def _delivery(
             is_given = record.fate in (*_GONE_ON, "abandoned")
             return exchange in asked and is_given and _is_accepted(record, about)
         named = record.partition(*about) or {}
-        if (named.get("leader"), named.get("leader_epoch")) == wanted:
+        is_it = (named.get("leader"), named.get("leader_epoch")) == (
+            state["leader"],
+            state["leader_epoch"],
+        )
+        if is_it or (named.get("leader_epoch") or -1) > state["leader_epoch"]:
             asked.add(exchange)
         return False
 

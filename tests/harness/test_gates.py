@@ -275,6 +275,11 @@ def test_a_broker_that_has_handled_a_request_which_timed_out_has_the_state(
     assert delivered(record(1, "request", ASKED), answer)
 
 
+def test_a_state_that_was_replaced_before_it_was_sent_is_delivered_with_the_next_one() -> None:
+    later = record(1, "request", ASKED | {"leader": 1, "leader_epoch": 4})
+    assert delivered(later, record(2, "response", ANSWERED))
+
+
 def test_what_an_earlier_process_answered_was_not_delivered_to_this_one() -> None:
     exchange = record(1, "request", ASKED), record(2, "response", ANSWERED)
     assert not delivered(*exchange, since=3)
