@@ -149,7 +149,8 @@ def epoch_rounds(run: RunDirectory) -> tuple[EpochRound, ...] | None:
 
     These are the answers without error to OffsetForLeaderEpoch (KIP-101), and the diverging epochs
     in Fetch responses (KIP-595, used between brokers from 2.7 on). A message that was held counts
-    when it was released. None without links.jsonl.
+    when it was released; an answer whose asker had hung up (`abandoned`) never. None without
+    links.jsonl.
 
     Raises:
         ScenarioDataError: A message lacks a documented field.

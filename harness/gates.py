@@ -156,9 +156,9 @@ def await_delivered(
 ) -> None:
     """Returns once the broker's present process has answered a LeaderAndIsr with this state.
 
-    Seen at the link: the controller's request that names this leader and leader epoch, and the
-    broker's answer to it. The state znode alone says what was decided, not who has heard of it.
-    Without links nothing is awaited.
+    Seen at the link: the controller's request that names this leader and leader epoch, or a later
+    epoch, and the broker's answer to it. The state znode alone says what was decided, not who has
+    heard of it. Without links nothing is awaited.
     """
     if play.cluster.links is None:
         return

@@ -65,7 +65,10 @@ def _make_tar(image: str, tar: Path) -> None:
             if making.poll() is None:
                 # It removes what it has made so far, if it is asked and not killed.
                 making.terminate()
-                making.wait(_CLEAN_UP_TIMEOUT_S)
+                try:
+                    making.wait(_CLEAN_UP_TIMEOUT_S)
+                except subprocess.TimeoutExpired:
+                    making.kill()
     if failed:
         raise MachineError(
             f"mmdebstrap could not make the image {image}: {failed}; check the free space, that "
