@@ -14,45 +14,45 @@ from typing import Any
 
 _ROOMS = ("harness", "clusters", "faults", "checkers")
 _PUBLIC = {
-    "AwaitAnswer": "harness.client_steps",
-    "AwaitCutOff": "harness.steps",
-    "AwaitFollowing": "harness.steps",
-    "AwaitHeld": "harness.steps",
-    "AwaitHighWatermark": "harness.steps",
-    "AwaitReplicated": "harness.steps",
-    "AwaitState": "harness.steps",
+    "AwaitAnswer": "harness.playing.client_steps",
+    "AwaitCutOff": "harness.playing.steps",
+    "AwaitFollowing": "harness.playing.steps",
+    "AwaitHeld": "harness.playing.steps",
+    "AwaitHighWatermark": "harness.playing.steps",
+    "AwaitReplicated": "harness.playing.steps",
+    "AwaitState": "harness.playing.steps",
     "brokers_of": "clusters.spec",
     "BrokerSpec": "clusters.spec",
     "CATALOGUE": "harness.catalogue",
     "ClusterSpec": "clusters.spec",
-    "CreateTopic": "harness.steps",
+    "CreateTopic": "harness.playing.steps",
     "CutLink": "faults",
     "CutZooKeeper": "faults",
     "DisconnectNetwork": "faults",
     "DockerCluster": "clusters.docker_driver.cluster",
     "ExpireSession": "faults",
     "FastBounce": "faults",
-    "Heal": "harness.steps",
+    "Heal": "harness.playing.steps",
     "HoldRequests": "faults",
-    "Inject": "harness.steps",
+    "Inject": "harness.playing.steps",
     "judge": "checkers.judge",
     "KillBroker": "faults",
     "LocalCluster": "clusters.local",
     "LoseTail": "faults",
     "MoveController": "faults",
     "PauseBroker": "faults",
-    "play": "harness.runner",
+    "play": "harness.playing.runner",
     "predict": "checkers.model",
     "PreferredElection": "faults",
-    "Produce": "harness.client_steps",
-    "Read": "harness.client_steps",
-    "ReorderReplicas": "harness.steps",
+    "Produce": "harness.playing.client_steps",
+    "Read": "harness.playing.client_steps",
+    "ReorderReplicas": "harness.playing.steps",
     "RunDirectory": "checkers.run_directory",
-    "RunOptions": "harness.runner",
-    "Scenario": "harness.scenario",
+    "RunOptions": "harness.playing.runner",
+    "Scenario": "harness.playing.scenario",
     "StopBroker": "faults",
-    "TakeSnapshot": "harness.steps",
-    "Tell": "harness.steps",
+    "TakeSnapshot": "harness.playing.steps",
+    "Tell": "harness.playing.steps",
 }
 __all__ = [*_PUBLIC, "main"]
 
@@ -96,7 +96,7 @@ def main() -> None:
     except ImportError as error:
         print(f"kchaos: {error}", file=sys.stderr)
         sys.exit(70)
-    from harness.cli import run
+    from harness.commands.cli import run
 
     sys.exit(run(sys.argv[1:]))
 

@@ -15,7 +15,7 @@ from statistics import median
 from checkers.judge import judge
 from checkers.run_directory import RunDirectory
 from harness.catalogue import entry_named, scenario_of
-from harness.runner import RunOptions, play
+from harness.playing.runner import RunOptions, play
 
 RUNS = 5
 PARTS = {

@@ -10,7 +10,7 @@ from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_3 import KIP_279_3
 from harness.errors import UsageError
-from harness.scenario import Scenario
+from harness.playing.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry for entry in (KAFKA_6361, KIP_101_1, KIP_101_2, KIP_279_3)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusters.spec import ClusterSpec
-from harness.steps import Step
+from harness.playing.steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from clusters.spec import ClusterSpec, brokers_of
 from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
-from harness.client_steps import Produce
-from harness.steps import (
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
     AwaitFollowing,
     AwaitHighWatermark,
     AwaitReplicated,

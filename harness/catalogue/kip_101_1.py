@@ -4,8 +4,8 @@ from clusters.spec import BrokerSpec, ClusterSpec
 from faults import CutLink, HoldRequests, KillBroker
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
-from harness.client_steps import Produce, Read
-from harness.steps import (
+from harness.playing.client_steps import Produce, Read
+from harness.playing.steps import (
     AwaitCutOff,
     AwaitFollowing,
     AwaitHeld,

@@ -12,13 +12,13 @@ from checkers.judge import Results
 from checkers.run_directory import RunDirectory
 from clusters.jvm_cluster import JvmCluster
 from faults.api import Fault, Injection
-from harness.client_steps import AwaitAnswer, Produce, Read
+from harness.commands.reproduce import judged
 from harness.errors import HarnessError, RunUnknown, ScenarioError
+from harness.playing.client_steps import AwaitAnswer, Produce, Read
+from harness.playing.runner import PLANNED, RunOptions, begin, finish, perform
+from harness.playing.scenario import Scenario
+from harness.playing.steps import CreateTopic, Heal, Inject, Step
 from harness.pytest_plugin.options import Settings
-from harness.reproduce import judged
-from harness.runner import PLANNED, RunOptions, begin, finish, perform
-from harness.scenario import Scenario
-from harness.steps import CreateTopic, Heal, Inject, Step
 
 _NAME_LENGTH = 60
 
@@ -76,7 +76,7 @@ class Chaos:
     # -- steps ------------------------------------------------------------------------------
 
     def perform(self, *steps: Step) -> None:
-        """Performs steps, one after another; see `harness.steps` for all there are.
+        """Performs steps, one after another; see `harness.playing.steps` for all there are.
 
         Raises:
             AwaitTimeout: A gate did not hold in time.
@@ -151,7 +151,7 @@ class Chaos:
             acks: 1 or "all".
             broker: Whom to send it to; None for the leader.
             operation: A name that is new in this run; None for one that counts up.
-            more: Further fields of `harness.steps.Produce`, `await_answer=False` for one.
+            more: Further fields of `harness.playing.steps.Produce`, `await_answer=False` for one.
 
         Raises:
             ScenarioError: It was answered with an error, or there is no leader.

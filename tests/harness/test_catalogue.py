@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from harness.catalogue import CATALOGUE, entry_named, scenario_of
+from harness.commands.reproduce import judged
 from harness.errors import UsageError
-from harness.reproduce import judged
-from harness.runner import RunOptions, play
-from harness.scenario import Scenario
+from harness.playing.runner import RunOptions, play
+from harness.playing.scenario import Scenario
 
 CELLS = [
     pytest.param(entry.name, case, release, id=f"{entry.name}-{case}-{release}")

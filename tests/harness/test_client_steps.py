@@ -3,8 +3,8 @@
 import pytest
 
 from clusters.client import FetchedRecord
-from harness.client_steps import _text
 from harness.errors import ScenarioError
+from harness.playing.client_steps import _text
 
 
 def record(

@@ -8,10 +8,10 @@ import pytest
 
 from checkers.run_directory import RunDirectory
 from clusters.errors import AwaitTimeout
-from harness import collect
-from harness.collect import collect_logs, collect_zookeeper, take_snapshot
 from harness.errors import ScenarioError
-from harness.play import Play
+from harness.playing import collect
+from harness.playing.collect import collect_logs, collect_zookeeper, take_snapshot
+from harness.playing.play import Play
 
 
 class ZooKeeper:

@@ -8,9 +8,9 @@ import pytest
 
 from clusters.releases import release_of
 from harness.catalogue import CATALOGUE, entry_named, scenario_of
-from harness.reproduce import judged
-from harness.runner import RunOptions, play
-from harness.verdicts import line_of
+from harness.commands.reproduce import judged
+from harness.judging.verdicts import line_of
+from harness.playing.runner import RunOptions, play
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
 

@@ -16,10 +16,10 @@ from checkers.run_directory import RunDirectory
 from clusters.client import NoAnswer, NotSent, Produced
 from clusters.errors import AwaitTimeout, BrokerExited
 from clusters.links import ApiKey, LinkRecord
-from harness import gates
-from harness import play as play_module
 from harness.errors import ScenarioError
-from harness.play import Play
+from harness.playing import gates
+from harness.playing import play as play_module
+from harness.playing.play import Play
 
 ABOUT = TopicPartition("t", 0)
 STATE = "/brokers/topics/t/partitions/0/state"

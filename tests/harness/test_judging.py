@@ -11,11 +11,11 @@ from kafka_6361_runs import kafka_6361
 from checkers.errors import CheckError, RunDirectoryError
 from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, MachineError, ReleaseError
 from faults.errors import FaultError, NoEffect
-from harness import judging
+from harness.commands.exits import exit_code_of, machine_error_in
 from harness.errors import HarnessError, ScenarioError, UsageError
-from harness.exits import exit_code_of, machine_error_in
-from harness.judging import find_runs, judge_paths, spark_agrees
-from harness.verdicts import exit_code_for_lines
+from harness.judging import judge_runs as judging
+from harness.judging.judge_runs import find_runs, judge_paths, spark_agrees
+from harness.judging.verdicts import exit_code_for_lines
 
 
 def finished_run(path: Path) -> Path:

@@ -12,11 +12,11 @@ from clusters.docker_driver.options import base_image
 from clusters.docker_driver.owner import RUN
 from clusters.spec import ClusterSpec, brokers_of
 from clusters.waiting import await_until
-from harness.client_steps import Produce
-from harness.play import Play
-from harness.runner import RunOptions, play
-from harness.scenario import Scenario
-from harness.steps import CreateTopic
+from harness.playing.client_steps import Produce
+from harness.playing.play import Play
+from harness.playing.runner import RunOptions, play
+from harness.playing.scenario import Scenario
+from harness.playing.steps import CreateTopic
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
 

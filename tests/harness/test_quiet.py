@@ -13,13 +13,13 @@ from checkers.run_directory import RunDirectory
 from clusters.links import ApiKey, LinkRecord
 from clusters.spec import ClusterSpec, brokers_of
 from faults import ExpireSession, KillBroker
-from harness import quiet
-from harness.client_steps import Produce
-from harness.play import Play
-from harness.quiet import await_quiet
-from harness.runner import RunOptions, play
-from harness.scenario import Scenario
-from harness.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from harness.playing import quiet
+from harness.playing.client_steps import Produce
+from harness.playing.play import Play
+from harness.playing.quiet import await_quiet
+from harness.playing.runner import RunOptions, play
+from harness.playing.scenario import Scenario
+from harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 CONTROLLER = 2
 

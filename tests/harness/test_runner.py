@@ -10,10 +10,18 @@ from checkers.judge import Results, judge
 from checkers.run_directory import RunDirectory
 from clusters.spec import ClusterSpec, brokers_of
 from faults import HoldRequests, KillBroker
-from harness.client_steps import AwaitAnswer, Produce, Read
-from harness.runner import RunOptions, play
-from harness.scenario import Scenario
-from harness.steps import AwaitHeld, AwaitState, CreateTopic, Heal, Inject, Step, TakeSnapshot
+from harness.playing.client_steps import AwaitAnswer, Produce, Read
+from harness.playing.runner import RunOptions, play
+from harness.playing.scenario import Scenario
+from harness.playing.steps import (
+    AwaitHeld,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    TakeSnapshot,
+)
 
 pytestmark = pytest.mark.cluster
 

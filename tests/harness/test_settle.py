@@ -19,13 +19,13 @@ from clusters.links import ApiKey, Match
 from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
 from clusters.waiting import await_until
-from harness import gates
-from harness.client_steps import Produce
-from harness.play import REQUEST_TIMED_OUT, Play
-from harness.runner import RunOptions, begin
-from harness.scenario import Scenario
-from harness.settle import Settled, _different, fetcher_failure, settle
-from harness.steps import CreateTopic
+from harness.playing import gates
+from harness.playing.client_steps import Produce
+from harness.playing.play import REQUEST_TIMED_OUT, Play
+from harness.playing.runner import RunOptions, begin
+from harness.playing.scenario import Scenario
+from harness.playing.settle import Settled, _different, fetcher_failure, settle
+from harness.playing.steps import CreateTopic
 
 ABOUT = TopicPartition("t", 0)
 RELEASE = "1.1.1"
@@ -297,7 +297,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
 def test_a_follower_that_is_only_slow_has_not_stopped(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.settle._PROBE_S", 0.5)
+    monkeypatch.setattr("harness.playing.settle._PROBE_S", 0.5)
     about = TopicPartition("slow", 0)
     CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
     links = play.cluster.links

@@ -25,7 +25,7 @@ from clusters.errors import MachineError
 from clusters.local import LocalCluster
 from clusters.releases import release_of
 from clusters.spec import ClusterSpec, brokers_of
-from harness.cli import run
+from harness.commands.cli import run
 
 if TYPE_CHECKING:
     from docker import APIClient

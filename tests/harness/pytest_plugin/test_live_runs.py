@@ -12,7 +12,7 @@ from checkers.run_directory import RunDirectory
 from clusters.leftovers import find_leftovers
 from harness.catalogue import entry_named
 from harness.errors import ScenarioError
-from harness.scenario import read_scenario
+from harness.playing.scenario import read_scenario
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient

@@ -24,8 +24,8 @@ from clusters.client import NoAnswer, Produced
 from clusters.errors import AwaitTimeout
 from clusters.waiting import await_until
 from faults.observation import controller
-from harness import gates
-from harness.play import REQUEST_TIMED_OUT, Play
+from harness.playing import gates
+from harness.playing.play import REQUEST_TIMED_OUT, Play
 
 BOUND_S = 20.0
 _PROBE_S = 10.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from harness.cli_options import as_json, driver, offline, runs_directory
+from harness.commands.cli_options import as_json, driver, offline, runs_directory
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -30,7 +30,7 @@ def cli() -> None:
 def list_entries(as_json: bool) -> None:
     """Show the catalogue of known bugs."""
     from harness.catalogue import CATALOGUE
-    from harness.show import entry_lines
+    from harness.commands.show import entry_lines
 
     for entry in CATALOGUE.values():
         if as_json:
@@ -83,12 +83,12 @@ def reproduce(
     """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened."""
     from clusters.releases import release_of
     from harness.catalogue import entry_named
-    from harness.exits import UNKNOWN
-    from harness.judging import require_spark, spark_agrees
-    from harness.reproduce import Played, reproduce
-    from harness.runner import RunOptions
-    from harness.show import result_lines
-    from harness.verdicts import exit_code_for, line_of
+    from harness.commands.exits import UNKNOWN
+    from harness.commands.reproduce import Played, reproduce
+    from harness.commands.show import result_lines
+    from harness.judging.judge_runs import require_spark, spark_agrees
+    from harness.judging.verdicts import exit_code_for, line_of
+    from harness.playing.runner import RunOptions
 
     entry = entry_named(name)
     if protocol is not None:
@@ -137,11 +137,11 @@ def reproduce(
 @offline
 def replay(run: Path, as_json: bool, runs_dir: Path, driver: str, offline: bool) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
-    from harness.reproduce import judged
-    from harness.runner import RunOptions, play
-    from harness.scenario import read_scenario
-    from harness.show import result_lines
-    from harness.verdicts import exit_code_for, line_of
+    from harness.commands.reproduce import judged
+    from harness.commands.show import result_lines
+    from harness.judging.verdicts import exit_code_for, line_of
+    from harness.playing.runner import RunOptions, play
+    from harness.playing.scenario import read_scenario
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
@@ -176,9 +176,9 @@ def judge(
 
     RUNS are run directories, or folders of them. Evidence and earlier judgements are not changed.
     """
-    from harness.judging import judge_paths
-    from harness.show import line_lines
-    from harness.verdicts import exit_code_for_lines
+    from harness.commands.show import line_lines
+    from harness.judging.judge_runs import judge_paths
+    from harness.judging.verdicts import exit_code_for_lines
 
     lines = judge_paths(
         runs, spark=spark, master=master, output=output, offline=offline, say=_sayer(as_json)
@@ -212,7 +212,7 @@ def report(run: Path, text: bool) -> None:
 def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) -> None:
     """Start a cluster to play with; Ctrl-C ends it."""
     from clusters.spec import ClusterSpec, brokers_of
-    from harness.playground import playground
+    from harness.commands.playground import playground
 
     spec = ClusterSpec(brokers=brokers_of(kafka, tuple(range(brokers))), zookeepers=zookeepers)
     playground(spec, driver=driver, offline=offline, say=_sayer(quiet=False), write=click.echo)
@@ -252,7 +252,7 @@ def versions(fetch: bool) -> None:
 def doctor() -> int:
     """Say what this machine can do."""
     from clusters.doctor import examine
-    from harness.exits import AS_EXPECTED, MACHINE
+    from harness.commands.exits import AS_EXPECTED, MACHINE
 
     answers = examine()
     for name, ok, detail, remedy in answers:
@@ -305,8 +305,8 @@ def measure(
 
     Every run appends a line to the results file, from which the table in docs/ is made.
     """
-    from harness.measure import measure as measure_entries
-    from harness.runner import RunOptions
+    from harness.commands.measure import measure as measure_entries
+    from harness.playing.runner import RunOptions
 
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     return measure_entries(
@@ -317,7 +317,7 @@ def measure(
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the exit code and never raises."""
     from clusters.errors import explained
-    from harness.exits import (
+    from harness.commands.exits import (
         AS_EXPECTED,
         INTERNAL,
         INTERRUPTED,
@@ -377,7 +377,7 @@ def _sayer(quiet: bool) -> Callable[[str], None]:
 
 
 def _print_table(played: list[Any]) -> None:
-    from harness.show import table_text
+    from harness.commands.show import table_text
 
     click.echo(table_text([one.results for one in played]))
     reports = sorted({str(one.run.path.parent) for one in played})

@@ -7,9 +7,9 @@ from pathlib import Path
 from checkers.judge import Results, judge, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.catalogue import Entry, scenario_of
-from harness.fetching import fetch
-from harness.judging import write_report_or_say
-from harness.runner import RunOptions, play
+from harness.judging.judge_runs import write_report_or_say
+from harness.playing.fetching import fetch
+from harness.playing.runner import RunOptions, play
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 from checkers.model.events import TopicPartition
 from clusters.waiting import await_until
 from faults.api import Fault
-from harness import gates
-from harness.client_steps import AwaitAnswer, Produce, Read
-from harness.collect import take_snapshot
-from harness.gates import GATE_S
-from harness.play import Play
-from harness.quiet import await_quiet
+from harness.playing import gates
+from harness.playing.client_steps import AwaitAnswer, Produce, Read
+from harness.playing.collect import take_snapshot
+from harness.playing.gates import GATE_S
+from harness.playing.play import Play
+from harness.playing.quiet import await_quiet
 
 
 class Step(Protocol):

@@ -11,9 +11,9 @@ from checkers.judge import judge, results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from clusters.errors import MachineError
 from clusters.java import spark_java_home
+from harness.commands.show import result_lines
 from harness.errors import HarnessError, UsageError
 from harness.report import write_report
-from harness.show import result_lines
 
 _MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
 _LINE = (

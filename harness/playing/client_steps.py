@@ -10,10 +10,10 @@ from clusters.api import Broker
 from clusters.client import Fetched, FetchedRecord, NoAnswer, NotSent, Produced, fetch
 from clusters.errors import ClusterError
 from clusters.waiting import await_until
-from harness import gates
 from harness.errors import ScenarioError
-from harness.gates import GATE_S
-from harness.play import Play, magic_of, term
+from harness.playing import gates
+from harness.playing.gates import GATE_S
+from harness.playing.play import Play, magic_of, term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

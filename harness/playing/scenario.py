@@ -11,7 +11,7 @@ from clusters.errors import ReleaseError
 from clusters.spec import ClusterSpec
 from faults import FAULTS
 from harness.errors import ScenarioError
-from harness.steps import STEPS, Inject, Step
+from harness.playing.steps import STEPS, Inject, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

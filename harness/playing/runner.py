@@ -22,15 +22,15 @@ from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
 from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import new_work_directory
 from faults.errors import FaultError
-from harness.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
 from harness.errors import HarnessError
-from harness.fetching import fetch
-from harness.gates import check_causes_of_death
-from harness.play import Play
-from harness.quiet import await_quiet
-from harness.scenario import Scenario
-from harness.settle import settle
-from harness.steps import Step
+from harness.playing.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
+from harness.playing.fetching import fetch
+from harness.playing.gates import check_causes_of_death
+from harness.playing.play import Play
+from harness.playing.quiet import await_quiet
+from harness.playing.scenario import Scenario
+from harness.playing.settle import settle
+from harness.playing.steps import Step
 
 BEFORE_HEALING = "before-healing"
 FINAL = "final"

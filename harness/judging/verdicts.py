@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from checkers.judge import Results, results_line
-from harness.exits import AS_EXPECTED, FINDING, UNKNOWN
+from harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 
 
 def line_of(results: Results) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from checkers.segments.directory import partition_directories
 from clusters.api import Broker, Cluster
 from clusters.waiting import await_until
 from harness.errors import ScenarioError
-from harness.play import Play
+from harness.playing.play import Play
 
 # Indexes are preallocated and sparse, and say nothing that the segments do not say.
 _SKIPPED_SUFFIXES = (".index", ".timeindex", ".txnindex", ".lock", ".deleted", ".swap", ".cleaned")

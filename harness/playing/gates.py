@@ -12,7 +12,7 @@ from clusters.interrupts import check_interrupt
 from clusters.links import ApiKey, LinkRecord
 from clusters.waiting import await_until
 from faults.api import links_of
-from harness.play import Play
+from harness.playing.play import Play
 
 GATE_S = 45.0
 """How long a step's gate may take unless the step says otherwise, in seconds."""

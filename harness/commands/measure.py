@@ -8,10 +8,10 @@ from statistics import median
 from typing import Any
 
 from harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
+from harness.commands.reproduce import judged
 from harness.errors import HarnessError
-from harness.reproduce import judged
-from harness.runner import RunOptions, play
-from harness.verdicts import exit_code_for_lines, line_of
+from harness.judging.verdicts import exit_code_for_lines, line_of
+from harness.playing.runner import RunOptions, play
 
 RESULTS = Path("docs/measurements.jsonl")
 TABLE = Path("docs/measurements.md")

@@ -13,9 +13,9 @@ from clusters.api import Broker, Disconnectable, Pausable
 from clusters.errors import AwaitTimeout
 from clusters.waiting import await_until
 from faults.observation import controller
-from harness import gates
-from harness.play import Play
-from harness.settle import fetcher_failure
+from harness.playing import gates
+from harness.playing.play import Play
+from harness.playing.settle import fetcher_failure
 
 QUIET_S = 10.0
 """How long quiet may take until the scenario goes on without it, in seconds."""

@@ -1,0 +1,1 @@
+"""What the command line does, a module for each larger command."""
