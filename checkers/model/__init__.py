@@ -7,6 +7,6 @@ which rules a broker follows. Pure: no I/O, nothing beyond the standard library.
 from checkers.model import events, prediction
 from checkers.model.generation import Generation
 from checkers.model.generations import RELEASES, generation_for
-from checkers.model.timeline import predict
+from checkers.model.predicting import predict
 
 __all__ = ["RELEASES", "Generation", "events", "generation_for", "predict", "prediction"]

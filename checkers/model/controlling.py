@@ -9,6 +9,7 @@ leader takes a follower into the ISR as soon as its release allows (kafka.cluste
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from checkers.model.control import is_leading
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -20,7 +21,8 @@ from checkers.model.events import (
     TopicPartition,
 )
 from checkers.model.generation import Generation
-from checkers.model.state import Broker, Cluster, Replica, Role
+from checkers.model.state import Replica
+from checkers.model.world import World
 
 PARTITION = TopicPartition("t", 0)
 
@@ -30,12 +32,12 @@ class Controlling:
     """One controller and its leaders over a modelled cluster.
 
     Attributes:
-        cluster: The model's state, which `add` changes.
+        world: The model's state now, to be read.
         add: Takes an event into the timeline and lets it happen.
         replicas: The brokers of the partition, preferred one first.
     """
 
-    cluster: Cluster
+    world: Callable[[], World]
     add: Callable[[Event], None]
     replicas: tuple[int, ...]
     is_unclean: bool = False
@@ -88,7 +90,8 @@ class Controlling:
         state, replica = self._known(), self._true_leader()
         if replica is None or follower not in state.isr or follower == state.leader:
             return
-        if replica.views[follower].log_end_offset < replica.log.log_end_offset:
+        view = replica.view(follower)
+        if view is not None and view.log_end_offset < replica.log.log_end_offset:
             isr = [member for member in state.isr if member != follower]
             yield self._state(state.leader, state.leader_epoch, isr)
 
@@ -98,7 +101,7 @@ class Controlling:
         if (
             state.leader not in (-1, preferred)
             and preferred in state.isr
-            and preferred in self.cluster.registered
+            and preferred in self.world().registered()
         ):
             yield self._state(preferred, state.leader_epoch + 1, state.isr)
 
@@ -111,7 +114,7 @@ class Controlling:
             self.add(self._state(state.leader, state.leader_epoch + 1, isr))
 
     def _elect(self) -> None:
-        state, live = self._known(), self.cluster.registered
+        state, live = self._known(), self.world().registered()
         candidates = [each for each in self.replicas if each in live and each in state.isr]
         unclean = [each for each in self.replicas if each in live] if self.is_unclean else []
         epoch = state.leader_epoch + 1
@@ -128,24 +131,27 @@ class Controlling:
             state, replica = self._known(), self._true_leader()
             if replica is None or follower in state.isr:
                 continue
-            view = replica.views[follower]
-            if view.asks_to_join and view.log_end_offset >= replica.high_watermark:
+            view = replica.view(follower)
+            if (
+                view is not None
+                and view.asks_to_join
+                and view.log_end_offset >= replica.high_watermark
+            ):
                 self.add(self._state(state.leader, state.leader_epoch, (*state.isr, follower)))
 
     def _true_leader(self) -> Replica | None:
         """Return the leader's replica if its broker can write to ZooKeeper and knows its state."""
-        state = self._known()
-        broker: Broker | None = self.cluster.brokers.get(state.leader)
-        if broker is None or not broker.is_running or broker.is_paused:
+        state, world = self._known(), self.world()
+        if state.leader not in world.registered() or not is_leading(world, state.leader, PARTITION):
             return None
-        if broker.broker not in self.cluster.registered:
-            return None
-        replica = broker.replicas[PARTITION]
-        is_true = replica.role is Role.LEADER and replica.leader_epoch == state.leader_epoch
+        replica = world.replica(state.leader, PARTITION)
+        is_true = replica is not None and replica.leader_epoch == state.leader_epoch
         return replica if is_true else None
 
     def _known(self) -> PartitionState:
-        return self.cluster.partition_states[PARTITION]
+        state = self.world().partition_state(PARTITION)
+        assert state is not None
+        return state
 
     def _state(self, leader: int, epoch: int, isr: Iterable[int]) -> PartitionState:
         self.version += 1

@@ -13,43 +13,43 @@ nor which of several allowed replicas is chosen.
 """
 
 from checkers.model.events import PartitionState, TopicPartition
-from checkers.model.state import Cluster, Role
+from checkers.model.state import Role
+from checkers.model.world import World
 
 
-def reason_against(cluster: Cluster, new: PartitionState) -> str:
+def reason_against(world: World, new: PartitionState) -> str:
     """Return why a partition state is not allowed after what the cluster holds, or ""."""
     partition = TopicPartition(new.topic, new.partition)
-    assignment = cluster.assignments.get(partition)
-    if assignment is None:
+    assignment = world.assignment(partition)
+    if not assignment:
         return "no assignment of the partition was written before"
     strangers = set(new.isr) - set(assignment)
     if strangers:
         return f"ISR {new.isr} has brokers outside the assignment {assignment}"
     if new.leader != -1 and new.leader not in new.isr:
         return f"leader {new.leader} is not in its own ISR {new.isr}"
-    old = cluster.partition_states.get(partition)
+    old = world.partition_state(partition)
     if old is None:
         return ""
     if new.leader_epoch == old.leader_epoch:
-        return _against_isr_change(cluster, partition, old, new)
+        return _against_isr_change(world, partition, old, new)
     if new.leader_epoch != old.leader_epoch + 1:
         return f"leader epoch went from {old.leader_epoch} to {new.leader_epoch}, not one up"
-    return _against_election(cluster, old, new)
+    return _against_election(world, old, new)
 
 
 def _against_isr_change(
-    cluster: Cluster, partition: TopicPartition, old: PartitionState, new: PartitionState
+    world: World, partition: TopicPartition, old: PartitionState, new: PartitionState
 ) -> str:
     if new.leader != old.leader:
         return f"leader went from {old.leader} to {new.leader} within epoch {old.leader_epoch}"
-    broker = cluster.brokers.get(new.leader)
-    replica = broker.replicas.get(partition) if broker is not None else None
+    replica = world.replica(new.leader, partition)
     if replica is None or replica.role is not Role.LEADER:
         return ""
     if replica.leader_epoch != new.leader_epoch:
         return ""
     for joined in sorted(set(new.isr) - set(old.isr)):
-        view = replica.views.get(joined)
+        view = replica.view(joined)
         if view is not None and not view.may_join_isr:
             return (
                 f"broker {joined} joined the ISR at offset {view.log_end_offset}, although the "
@@ -59,15 +59,26 @@ def _against_isr_change(
     return ""
 
 
-def _against_election(cluster: Cluster, old: PartitionState, new: PartitionState) -> str:
+def _against_election(world: World, old: PartitionState, new: PartitionState) -> str:
     if new.leader == -1 or new.leader in old.isr:
         joined = set(new.isr) - set(old.isr)
         return f"brokers {sorted(joined)} joined the ISR in an election" if joined else ""
     if set(new.isr) != {new.leader}:
         return f"unclean leader {new.leader} did not begin with itself as the ISR but {new.isr}"
-    if not any(broker.configuration.unclean_leader_election for broker in cluster.brokers.values()):
+    if not _allows_unclean_election(world, new.topic):
         return (
             f"broker {new.leader} was elected from outside the ISR {old.isr} although unclean "
             "elections are off on every broker"
         )
     return ""
+
+
+def _allows_unclean_election(world: World, topic: str) -> bool:
+    """Tell whether the topic, or without a word of its own any broker, allows it."""
+    of_topic = dict(world.get(("topic configuration", topic)) or ())
+    if "unclean.leader.election.enable" in of_topic:
+        return str(of_topic["unclean.leader.election.enable"]) == "true"
+    return any(
+        broker is not None and broker.configuration.unclean_leader_election
+        for broker in map(world.broker, world.broker_ids())
+    )

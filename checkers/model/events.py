@@ -94,14 +94,16 @@ class CutLink:
     source: int
     target: int
     one_way: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealLink:
-    """Undoes the `CutLink` between the same two brokers."""
+    """Undoes the `CutLink` of that name; without a name, those between the two brokers."""
 
     source: int
     target: int
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +195,19 @@ class TopicCreated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigured:
+    """`/config/topics/T` was written.
+
+    Attributes:
+        configuration: (name, value) of every setting of the topic's own.
+    """
+
+    topic: str
+    configuration: tuple[tuple[str, str], ...]
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
     """The partition's state znode was created or set.
 
@@ -253,7 +268,14 @@ Action = (
     | HighWatermarkObserved
     | Snapshot
 )
-Decision = TopicCreated | PartitionState | BrokerRegistered | BrokerUnregistered | ControllerElected
+Decision = (
+    TopicCreated
+    | TopicConfigured
+    | PartitionState
+    | BrokerRegistered
+    | BrokerUnregistered
+    | ControllerElected
+)
 Event = Action | Decision
 
 EVENTS: Mapping[str, type[Any]] = {

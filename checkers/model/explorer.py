@@ -21,13 +21,14 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from checkers.model import replication
 from checkers.model.controlling import Controlling
 from checkers.model.events import Event, HealLink, ReleaseHold, ResumeBroker, TopicPartition
 from checkers.model.generation import Generation
 from checkers.model.moves import MIX, Move, events_of
-from checkers.model.state import Cluster, Role
-from checkers.model.timeline import apply
+from checkers.model.predicting import left_alone_after
+from checkers.model.prediction import Promise
+from checkers.model.state import EMPTY, State
+from checkers.model.world import World
 
 PARTITION = TopicPartition("t", 0)
 
@@ -66,20 +67,24 @@ class Exploration:
 @dataclass(slots=True, kw_only=True)
 class _Played:
     setup: Setup
-    cluster: Cluster = field(default_factory=Cluster)
+    state: State = EMPTY
+    promises: list[Promise] = field(default_factory=list)
     timeline: list[Event] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
         self.timeline.append(event)
-        apply(self.cluster, event, self.setup.generations)
-        replication.settle(self.cluster)
+        self.state, notes = left_alone_after(self.state, event, self.setup.generations)
+        self.promises += [note for note in notes if isinstance(note, Promise)]
+
+    def world(self) -> World:
+        return World(self.state)
 
 
 def play(setup: Setup, moves: Sequence[Move]) -> Exploration:
     """Return the timeline that the moves give and the first property that broke in it."""
     played = _Played(setup=setup)
     controlling = Controlling(
-        cluster=played.cluster,
+        world=played.world,
         add=played.add,
         replicas=tuple(setup.generations),
         is_unclean=setup.is_unclean,
@@ -88,15 +93,15 @@ def play(setup: Setup, moves: Sequence[Move]) -> Exploration:
     controlling.begin(setup.generations)
     violation = ""
     for index, move in enumerate(moves):
-        for event in events_of(played.cluster, controlling, move, f"w{index}"):
+        for event in events_of(played.world(), controlling, move, f"w{index}"):
             controlling.follow(event)
-        violation = _disagreement(played.cluster) if setup.checks_agreement else ""
+        violation = _disagreement(played.world()) if setup.checks_agreement else ""
         if violation:
             break
     if not violation:
-        _heal(played.cluster, controlling)
+        _heal(played, controlling)
         if setup.checks_agreement:
-            violation = _disagreement(played.cluster) or _difference(played.cluster)
+            violation = _disagreement(played.world()) or _difference(played.world())
     if not violation and not setup.is_unclean:
         violation = _broken_promise(played)
     return Exploration(timeline=tuple(played.timeline), violation=violation)
@@ -165,37 +170,35 @@ def shrink(moves: Sequence[Move], breaks: Callable[[Sequence[Move]], bool]) -> t
     return tuple(kept)
 
 
-def _heal(cluster: Cluster, controlling: Controlling) -> None:
+def _heal(played: _Played, controlling: Controlling) -> None:
     """End every fault, start every broker, and let replication settle."""
-    for name in sorted(cluster.holds):
+    for name in sorted(hold.name for hold in played.world().holds()):
         controlling.follow(ReleaseHold(name=name))
-    for broker in list(cluster.brokers.values()):
-        if broker.is_paused:
-            controlling.follow(ResumeBroker(broker=broker.broker))
-    for cut in list(cluster.cuts):
+    for broker_id in played.world().broker_ids():
+        broker = played.world().broker(broker_id)
+        if broker is not None and broker.is_paused:
+            controlling.follow(ResumeBroker(broker=broker_id))
+    for cut in played.world().cuts():
         controlling.follow(HealLink(source=cut.source, target=cut.target))
     for broker_id in controlling.replicas:
-        for event in events_of(cluster, controlling, Move("restart-if-down", broker_id), ""):
+        for event in events_of(played.world(), controlling, Move("restart-if-down", broker_id), ""):
             controlling.follow(event)
-        for event in events_of(cluster, controlling, Move("register", broker_id), ""):
+        for event in events_of(played.world(), controlling, Move("register", broker_id), ""):
             controlling.follow(event)
 
 
-def _disagreement(cluster: Cluster) -> str:
-    state = cluster.partition_states[PARTITION]
-    broker = cluster.brokers.get(state.leader)
-    if (
-        broker is None
-        or not broker.is_running
-        or broker.replicas[PARTITION].role is not (Role.LEADER)
-    ):
+def _disagreement(world: World) -> str:
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    leader = world.replica(state.leader, PARTITION)
+    broker = world.broker(state.leader)
+    if leader is None or broker is None or not broker.is_running:
         return ""
-    leader = broker.replicas[PARTITION]
-    if leader.leader_epoch != state.leader_epoch:
+    if leader.leader != state.leader or leader.leader_epoch != state.leader_epoch:
         return ""
     committed = [batch for batch in leader.log.batches if batch.last_offset < leader.high_watermark]
     for member in state.isr:
-        log = cluster.brokers[member].replicas[PARTITION].log
+        log = world.known_replica(member, PARTITION).log
         own = [batch for batch in log.batches if batch.last_offset < leader.high_watermark]
         if own != committed:
             return (
@@ -205,26 +208,28 @@ def _disagreement(cluster: Cluster) -> str:
     return ""
 
 
-def _difference(cluster: Cluster) -> str:
-    state = cluster.partition_states[PARTITION]
+def _difference(world: World) -> str:
+    state = world.partition_state(PARTITION)
+    assert state is not None
     if state.leader == -1:
         return f"agreement: healed, but the partition has no leader; ISR {state.isr}"
-    leader = cluster.brokers[state.leader].replicas[PARTITION].log
-    for broker_id in cluster.assignments[PARTITION]:
-        log = cluster.brokers[broker_id].replicas[PARTITION].log
+    leader = world.known_replica(state.leader, PARTITION).log
+    for broker_id in world.assignment(PARTITION):
+        log = world.known_replica(broker_id, PARTITION).log
         if (log.batches, log.log_end_offset) != (leader.batches, leader.log_end_offset):
             return f"agreement: healed, but broker {broker_id} differs from leader {state.leader}"
     return ""
 
 
 def _broken_promise(played: _Played) -> str:
-    cluster = played.cluster
-    state = cluster.partition_states[PARTITION]
+    world = played.world()
+    state = world.partition_state(PARTITION)
+    assert state is not None
     if state.leader == -1:
         return "promises: healed, but the partition has no leader"
-    log = cluster.brokers[state.leader].replicas[PARTITION].log
+    log = world.known_replica(state.leader, PARTITION).log
     present = {(batch.base_offset, batch.payload) for batch in log.batches}
-    for promise in cluster.promises:
+    for promise in played.promises:
         if (promise.base_offset, promise.payload) not in present:
             return f"promises: what was acknowledged at offset {promise.base_offset} is gone"
     return ""

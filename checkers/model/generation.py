@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from checkers.model.epoch_cache import Entries, EpochEnd
+from checkers.model.log import Log
 
 Version = tuple[int, int, int, int]
 
@@ -49,7 +50,7 @@ class FollowerLog:
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Generation:
     """What one broker does, one field a rule; the defaults are what 0.10.2 does.
 
@@ -99,7 +100,12 @@ class Generation:
     answer_epoch: Callable[[Entries, int, int], EpochEnd]
     truncate: Callable[[EpochEnd, FollowerLog], TruncationState]
     skips_known_leader: Callable[[bool, int, int], bool]
+    high_watermark_beyond_log: Callable[[Log], int]
     rules: tuple[str, ...] = ()
+    sessions_carry_epoch: bool = True
+    waits_for_min_isr: bool = False
+    asks_controller_for_isr: bool = False
+    moves_high_watermark_with_isr: bool = True
     keeps_epochs: bool = False
     assigns_epoch_on_election: bool = False
     ends_at_batch_edge: bool = False

@@ -8,6 +8,7 @@ has its own: a leader answers by the leader's generation, a follower asks and tr
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import cache
 
 from checkers.errors import ModelError
 from checkers.model.generation import Generation, Version, Versions
@@ -63,6 +64,19 @@ def generation_for(
     Raises:
         ModelError: A version that cannot be read, or a rule that does not exist.
     """
+    names = frozenset(without), frozenset(also)
+    return _composed(release, inter_broker_protocol, message_format, *names)
+
+
+@cache
+def _composed(
+    release: str,
+    inter_broker_protocol: str | None,
+    message_format: str | None,
+    without: frozenset[str],
+    also: frozenset[str],
+) -> Generation:
+    """One value for the same arguments: states are compared with the generations in them."""
     unknown = {*without, *also} - {rule.name for rule in RULES}
     if unknown:
         raise ModelError(
@@ -77,6 +91,7 @@ def generation_for(
         answer_epoch=high_watermark.know_no_epoch,
         truncate=high_watermark.truncate,
         skips_known_leader=high_watermark.skip_known_leader,
+        high_watermark_beyond_log=high_watermark.restart_at_log_start,
     )
     for rule in RULES:
         if rule.name in also or (rule.applies(versions) and rule.name not in without):

@@ -1,7 +1,7 @@
 """One replica's log: batches as they are on disk, and an end offset that may differ from them."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from checkers.model.prediction import PredictedBatch
 from checkers.segments.batch import Record, payload_digest
@@ -19,9 +19,9 @@ class UnexpectedAppendOffset(Exception):
     """
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """The batches of one replica, in offset order.
+    """The batches of one replica, in offset order; every change is a new value.
 
     Attributes:
         batches: What the segment files hold.
@@ -30,29 +30,31 @@ class Log:
             to its target, so that a hole opens when the next append begins there.
     """
 
-    batches: list[PredictedBatch] = field(default_factory=list)
+    batches: tuple[PredictedBatch, ...] = ()
     log_start_offset: int = 0
     log_end_offset: int = 0
 
-    def append(self, batches: Iterable[PredictedBatch]) -> None:
-        """Append batches as they are; the end offset becomes that of the last of them.
+    def append(self, batches: Sequence[PredictedBatch]) -> "Log":
+        """Return the log with batches appended as they are; it ends after the last of them.
 
         Raises:
             UnexpectedAppendOffset: The first begins before the log end offset. Magic 0 and 1 are
                 compared by their last offset, which for a compressed wrapper is all that Kafka
                 looks at (kafka.log.Log.append and analyzeAndValidateRecords, 1.1.1).
         """
-        appended = list(batches)
-        if not appended:
-            return
-        first = appended[0]
+        if not batches:
+            return self
+        first = batches[0]
         offset = first.base_offset if first.magic >= 2 else first.last_offset
         if offset < self.log_end_offset:
             raise UnexpectedAppendOffset(
                 f"first offset {offset} is less than the next offset {self.log_end_offset}"
             )
-        self.batches.extend(appended)
-        self.log_end_offset = appended[-1].last_offset + 1
+        return Log(
+            batches=(*self.batches, *batches),
+            log_start_offset=self.log_start_offset,
+            log_end_offset=batches[-1].last_offset + 1,
+        )
 
     def read(self, offset: int) -> tuple[PredictedBatch, ...]:
         """Return every whole batch whose last offset is `offset` or more (kafka.log.Log.read).
@@ -70,42 +72,45 @@ class Log:
             return ()
         return tuple(batch for batch in self.batches if batch.last_offset >= offset)
 
-    def truncate_to(self, target_offset: int, *, ends_at_batch_edge: bool = False) -> bool:
-        """Remove every batch that reaches to or beyond the target; the log then ends at the target.
+    def truncate_to(self, target_offset: int, *, ends_at_batch_edge: bool = False) -> "Log":
+        """Return the log without the batches that reach to or beyond the target, ending there.
+
+        The same log when the target is the log end offset or beyond. Read from
+        kafka.log.Log.truncateTo, 1.1.1, 2.8.2 and LocalLog.truncateTo, 3.9.
 
         Args:
             target_offset: The new log end offset.
             ends_at_batch_edge: Let the log end after the last batch that is left, as no release
                 does but KIP-279's text says.
-
-        Returns:
-            False when the target is the log end offset or beyond, and nothing was done.
-            Read from kafka.log.Log.truncateTo, 1.1.1, 2.8.2 and LocalLog.truncateTo, 3.9.
         """
         if target_offset >= self.log_end_offset:
-            return False
-        self.batches = [batch for batch in self.batches if batch.last_offset < target_offset]
-        self.log_end_offset = self.end_offset_on_disk() if ends_at_batch_edge else target_offset
-        self.log_start_offset = min(self.log_start_offset, target_offset)
-        return True
+            return self
+        kept = Log(
+            batches=tuple(batch for batch in self.batches if batch.last_offset < target_offset),
+            log_start_offset=min(self.log_start_offset, target_offset),
+            log_end_offset=target_offset,
+        )
+        return kept.reload() if ends_at_batch_edge else kept
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove everything; the log starts and ends at `offset`."""
-        self.batches = []
-        self.log_start_offset = self.log_end_offset = offset
+    def truncate_fully_and_start_at(self, offset: int) -> "Log":
+        """Return an empty log that starts and ends at `offset`."""
+        return Log(log_start_offset=offset, log_end_offset=offset)
 
-    def lose_tail(self, log_end_offset: int) -> None:
-        """Remove batches from an offset on while the broker is down, as a power loss does."""
-        self.batches = [batch for batch in self.batches if batch.last_offset < log_end_offset]
-        self.reload()
+    def lose_tail(self, log_end_offset: int) -> "Log":
+        """Return the log without its batches from an offset on, as a power loss leaves it."""
+        kept = tuple(batch for batch in self.batches if batch.last_offset < log_end_offset)
+        return replace(self, batches=kept).reload()
 
-    def reload(self) -> None:
-        """Compute the log end offset from what is on disk, as a broker does when it starts."""
-        self.log_end_offset = self.end_offset_on_disk()
+    def reload(self) -> "Log":
+        """Return the log with the end offset that is on disk, as a broker finds it at its start."""
+        return replace(self, log_end_offset=self.end_offset_on_disk())
 
     def end_offset_on_disk(self) -> int:
         """Return the offset after the last batch, or the log start offset of an empty log."""
         return self.batches[-1].last_offset + 1 if self.batches else self.log_start_offset
+
+
+EMPTY_LOG = Log()
 
 
 def batches_of(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from checkers.model.control import is_leading
 from checkers.model.controlling import PARTITION, Controlling
 from checkers.model.events import (
     BrokerRegistered,
@@ -17,7 +18,7 @@ from checkers.model.events import (
     ResumeBroker,
     StopBroker,
 )
-from checkers.model.state import Broker, Cluster, Role
+from checkers.model.world import World
 
 
 class Move(NamedTuple):
@@ -77,21 +78,22 @@ MIX = (
 
 
 def events_of(
-    cluster: Cluster, controlling: Controlling, move: Move, operation: str
+    world: World, controlling: Controlling, move: Move, operation: str
 ) -> Iterator[Event]:
     """Yield the events of one move, none where it is not possible; decisions come of themselves."""
-    broker = cluster.brokers[move.broker]
-    is_registered = move.broker in cluster.registered
+    broker = world.broker(move.broker)
+    assert broker is not None
+    is_registered = move.broker in world.registered()
     match move.kind:
         case "write-one" | "write-all" | "write-pair":
-            yield from _write(broker, move, operation)
+            yield from _write(world, move, operation)
         case "kill" | "terminate" if broker.is_running and not broker.is_paused:
             yield StopBroker(
                 broker=move.broker,
                 clean=move.kind == "terminate",
                 checkpointed=tuple(
-                    (tp.topic, tp.partition, replica.high_watermark)
-                    for tp, replica in broker.replicas.items()
+                    (tp.topic, tp.partition, world.known_replica(move.broker, tp).high_watermark)
+                    for tp in world.partitions(move.broker)
                 ),
             )
         case "restart" | "restart-if-down" if not broker.is_running:
@@ -108,13 +110,13 @@ def events_of(
         case "resume" if broker.is_paused:
             yield ResumeBroker(broker=move.broker)
         case "cut" | "heal":
-            yield from _link(cluster, move.kind == "cut", move.broker, move.other)
+            yield from _link(world, move.kind == "cut", move.broker, move.other)
         case "cut-controller" | "heal-controller":
             is_cut = move.kind == "cut-controller"
-            yield from _link(cluster, is_cut, controlling.controller, move.broker)
+            yield from _link(world, is_cut, controlling.controller, move.broker)
         case "hold-answers" | "hold-next-answers":
-            yield from _hold(cluster, broker, move)
-        case "release" if f"hold-{move.broker}" in cluster.holds:
+            yield from _hold(world, move)
+        case "release" if _is_held(world, f"hold-{move.broker}"):
             yield ReleaseHold(name=f"hold-{move.broker}")
         case "shrink":
             yield from controlling.shrink(move.broker)
@@ -122,11 +124,8 @@ def events_of(
             yield from controlling.prefer()
 
 
-def _write(broker: Broker, move: Move, operation: str) -> Iterator[Event]:
-    replica = broker.replicas.get(PARTITION)
-    if not broker.is_running or broker.is_paused:
-        return
-    if replica is None or replica.role is not Role.LEADER:
+def _write(world: World, move: Move, operation: str) -> Iterator[Event]:
+    if not is_leading(world, move.broker, PARTITION):
         return
     count = 2 if move.kind == "write-pair" else 1
     yield Produce(
@@ -139,20 +138,24 @@ def _write(broker: Broker, move: Move, operation: str) -> Iterator[Event]:
     )
 
 
-def _link(cluster: Cluster, is_cut: bool, source: int, target: int) -> Iterator[Event]:
+def _link(world: World, is_cut: bool, source: int, target: int) -> Iterator[Event]:
     pair = {source, target}
-    exists = any({cut.source, cut.target} == pair for cut in cluster.cuts)
+    exists = any({cut.source, cut.target} == pair for cut in world.cuts())
     if is_cut and not exists:
         yield CutLink(source=source, target=target)
     elif exists and not is_cut:
         yield HealLink(source=source, target=target)
 
 
-def _hold(cluster: Cluster, broker: Broker, move: Move) -> Iterator[Event]:
+def _is_held(world: World, name: str) -> bool:
+    return any(hold.name == name for hold in world.holds())
+
+
+def _hold(world: World, move: Move) -> Iterator[Event]:
     name = f"hold-{move.broker}"
-    if name in cluster.holds:
+    if _is_held(world, name):
         return
-    replica = broker.replicas[PARTITION]
+    replica = world.known_replica(move.broker, PARTITION)
     is_next = move.kind == "hold-next-answers"
     yield Hold(
         name=name,

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from checkers.model.events import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,14 @@ class PredictedProduce:
     acknowledged: bool | None
     base_offset: int
     error: str = ""
+
+
+class Promise(NamedTuple):
+    """One batch that was acknowledged with acks=all."""
+
+    partition: TopicPartition
+    base_offset: int
+    payload: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

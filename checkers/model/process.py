@@ -1,13 +1,22 @@
 """What a broker's start and end do: recovery from disk, checkpoints, and what is forgotten."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from checkers.model.epoch_cache import latest_epoch, truncate_from_end, truncate_from_start
-from checkers.model.events import TopicPartition
-from checkers.model.state import Broker, Cluster, Replica
+from checkers.model.epoch_cache import (
+    Entries,
+    latest_epoch,
+    truncate_from_end,
+    truncate_from_start,
+)
+from checkers.model.events import StartBroker, TopicPartition
+from checkers.model.generation import Generation
+from checkers.model.prediction import ImpossibleHighWatermark
+from checkers.model.state import Broker, Checkpoint, Replica, Role
+from checkers.model.world import World
 
 
-def load(broker: Broker) -> None:
+def start(world: World, configuration: StartBroker, generation: Generation) -> None:
     """Start the process: load logs, epoch caches and high watermarks from disk.
 
     The log end offset is that of the last batch, whatever it was before; recovery after an unclean
@@ -15,65 +24,133 @@ def load(broker: Broker) -> None:
     kafka.log.Log (loadSegments), kafka.log.LogSegment.recover and kafka.cluster.Partition
     (getOrCreateReplica), 1.1.1, 2.1.1 and 2.6.3.
     """
-    broker.is_running = True
-    broker.has_exited = False
-    for replica in broker.replicas.values():
-        replica.log.reload()
-        if not broker.generation.keeps_epochs:
-            replica.entries = ()
-        elif not broker.was_stopped_cleanly:
-            _recover_epochs(broker, replica)
-        replica.entries = truncate_from_end(replica.entries, replica.log.log_end_offset)
-        replica.entries = truncate_from_start(replica.entries, replica.log.log_start_offset)
+    broker_id = configuration.broker
+    before = world.broker(broker_id)
+    broker = Broker(
+        generation=generation,
+        configuration=configuration,
+        was_stopped_cleanly=before is None or before.was_stopped_cleanly,
+    )
+    world.put_broker(broker_id, broker)
+    for partition in world.partitions(broker_id):
+        replica = world.known_replica(broker_id, partition)
+        log = replica.log.reload()
+        entries = replica.entries if generation.keeps_epochs else ()
+        if generation.keeps_epochs and not broker.was_stopped_cleanly:
+            entries = _recovered(generation, replica)
+        entries = truncate_from_end(entries, log.log_end_offset)
+        entries = truncate_from_start(entries, log.log_start_offset)
         # Until the first checkpoint the file still holds what was read from it.
-        replica.high_watermarks = [replica.checkpointed]
-        replica.is_checkpoint_observed = False
-        replica.set_high_watermark(min(replica.checkpointed, replica.log.log_end_offset))
+        known = world.checkpoint(broker_id, partition).known
+        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
+        high_watermark = min(known, log.log_end_offset)
+        world.put_replica(
+            broker_id,
+            partition,
+            replace(replica, log=log, entries=entries, high_watermark=high_watermark),
+        )
 
 
 def stop(
-    cluster: Cluster,
-    broker: Broker,
+    world: World,
+    broker_id: int,
     *,
     is_clean: bool,
     checkpointed: Mapping[TopicPartition, int] | None = None,
 ) -> None:
     """End the process. What is on disk stays; the page cache outlives SIGKILL.
 
+    What it had sent and nobody has read yet is lost with its connections, and so is what was on its
+    way to it. What a leader had read already is still handled.
+
     Args:
-        cluster: Where it stood; requests from and to the broker are lost with its connections.
-        broker: Whose process ends.
+        world: The transition.
+        broker_id: Whose process ends.
         is_clean: Whether it had time to write its high watermarks.
-        checkpointed: What the checkpoint file held afterwards, if it was read.
+        checkpointed: What the checkpoint file held afterwards, if it was read: it says which of
+            the possible values it was, and one that is not possible is noted.
     """
-    for partition, replica in broker.replicas.items():
+    broker = world.broker(broker_id)
+    assert broker is not None
+    for partition in world.partitions(broker_id):
+        replica = world.known_replica(broker_id, partition)
+        checkpoint = world.checkpoint(broker_id, partition)
+        known, is_known = checkpoint.known, is_clean and broker.is_running
+        if is_known:
+            known = replica.high_watermark
         if checkpointed is not None:
-            replica.checkpointed = checkpointed.get(partition, 0)
-        elif is_clean and broker.is_running:
-            replica.checkpointed = replica.high_watermark
-        if is_clean or checkpointed is not None:
-            replica.high_watermarks = [replica.checkpointed]
-        replica.forget()
-    if broker.is_running:
-        broker.was_stopped_cleanly = is_clean
-    broker.is_running = broker.is_paused = False
-    broker.threads = {}
-    broker.failed = set()
-    broker.delayed_produces = []
-    _drop_requests(cluster, broker)
+            allowed = {known} if is_known else set(checkpoint.possible)
+            known, is_known = checkpointed.get(partition, 0), True
+            if known not in allowed:
+                _note_impossible(world, broker_id, partition, known, allowed)
+        possible = (known,) if is_known or is_clean else checkpoint.possible
+        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=possible))
+        world.put(("isr change", broker_id, partition), None)
+        _forget(world, broker_id, partition, replica)
+    world.put_broker(
+        broker_id,
+        replace(
+            broker,
+            was_stopped_cleanly=is_clean if broker.is_running else broker.was_stopped_cleanly,
+            is_running=False,
+            is_paused=False,
+            failed=frozenset(),
+            live=frozenset(),
+            controller_epoch=0,
+        ),
+    )
+    world.put(("delayed", broker_id), None)
+    _end_connections(world, broker_id)
 
 
-def _recover_epochs(broker: Broker, replica: Replica) -> None:
-    first = 0 if broker.generation.recovers_epoch_zero else 1
+def _forget(world: World, broker_id: int, partition: TopicPartition, replica: Replica) -> None:
+    """Drop what only a running process knows."""
+    # What memory held last is not what the next process begins with, and is not checkpointed.
+    world.put(
+        ("replica", broker_id, partition),
+        replace(
+            replica,
+            role=Role.NONE,
+            leader=None,
+            leader_epoch=-1,
+            isr=(),
+            maximal_isr=(),
+            views=(),
+            pending=(),
+        ),
+    )
+
+
+def _note_impossible(
+    world: World, broker_id: int, partition: TopicPartition, found: int, allowed: set[int]
+) -> None:
+    world.notes.append(
+        ImpossibleHighWatermark(
+            index=-1,
+            broker=broker_id,
+            topic=partition.topic,
+            partition=partition.partition,
+            high_watermark=found,
+            allowed=tuple(sorted(allowed)),
+        )
+    )
+
+
+def _recovered(generation: Generation, replica: Replica) -> Entries:
+    first = 0 if generation.recovers_epoch_zero else 1
     entries = replica.entries
     for batch in replica.log.batches:
         if batch.magic >= 2 and batch.leader_epoch >= max(first, latest_epoch(entries) + 1):
-            entries = broker.generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
-    replica.entries = entries
+            entries = generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
+    return entries
 
 
-def _drop_requests(cluster: Cluster, gone: Broker) -> None:
-    for broker in cluster.brokers.values():
-        thread = broker.threads.get(gone.broker)
-        if thread is not None:
-            thread.in_flight = None
+def _end_connections(world: World, gone: int) -> None:
+    for leader in world.leaders(gone):
+        world.put_thread(gone, leader, None)
+    for other in world.broker_ids():
+        world.put_exchanges(other, gone, ())
+        sent = world.exchanges(gone, other)
+        world.put_exchanges(
+            gone, other, tuple(replace(one, is_awaited=False) for one in sent if one.is_at_leader)
+        )

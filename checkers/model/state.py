@@ -1,29 +1,46 @@
-"""The state of the modelled cluster. It changes in place while a timeline is replayed."""
+"""The state of the machine: named components, each an immutable value.
 
-from collections import deque
-from dataclasses import dataclass, field
+A component's name is a tuple whose first item says what it is:
+
+| name | value |
+|---|---|
+| ("brokers",) | ids of the brokers that have ever run, ascending |
+| ("broker", N) | `Broker`: its process, and what that knows |
+| ("partitions", N) | the partitions that have a replica on broker N |
+| ("replica", N, tp) | `Replica`: log and epoch cache on disk, role and views in memory |
+| ("checkpoint", N, tp) | `Checkpoint`: what `replication-offset-checkpoint` may hold |
+| ("leaders", N) | the leaders to which broker N has a fetcher thread |
+| ("thread", N, L) | `FetcherThread` of broker N for leader L |
+| ("exchanges", N, L) | requests of that thread in flight, and those it gave up, oldest first |
+| ("assignment", tp) | replica ids, preferred one first |
+| ("topic configuration", T) | (name, value) of what `/config/topics` holds |
+| ("state", tp) | `PartitionState` as ZooKeeper has it |
+| ("topics",) | every partition that has an assignment |
+| ("isr change", N, tp) | an ISR that is written, and that leader N has not learned of yet |
+| ("registered",) | (broker, czxid) of each registration |
+| ("controllers",) | epochs of the controllers that have not resigned, the newest last |
+| ("controller", E) | `Controller`: what the controller of that epoch last saw |
+| ("outbox", E, N) | `Outbox`: control requests of that controller to broker N |
+| ("cuts",), ("holds",) | `CutLink` and `Hold` values that act |
+| ("answer", operation) | what a client's produce was answered, until the client has it |
+| ("delayed", N) | produces that reached broker N while it was paused |
+
+What has happened (rounds, truncations, promises) is no state: transitions note it beside.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any
 
 from checkers.model.epoch_cache import UNDEFINED, Entries, EpochEnd
-from checkers.model.events import (
-    CutLink,
-    Hold,
-    PartitionState,
-    Produce,
-    StartBroker,
-    TopicPartition,
-)
+from checkers.model.events import PartitionState, StartBroker, TopicPartition
 from checkers.model.generation import Generation
-from checkers.model.log import Log
-from checkers.model.prediction import (
-    DisallowedDecision,
-    EpochRound,
-    ImpossibleHighWatermark,
-    PredictedBatch,
-    PredictedProduce,
-    Truncation,
-)
+from checkers.model.log import EMPTY_LOG, Log
+from checkers.model.prediction import PredictedBatch
+
+Component = tuple[Any, ...]
+Read = Callable[[Component], Any]
 
 
 class Role(StrEnum):
@@ -39,10 +56,9 @@ class FetcherState(StrEnum):
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
-    FAILED = "failed"
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerView:
     """What a leader knows of one follower.
 
@@ -62,7 +78,7 @@ class FollowerView:
     asks_to_join: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingProduce:
     """A produce with acks=all that waits for the high watermark."""
 
@@ -71,67 +87,59 @@ class PendingProduce:
     required_offset: int
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
     """One replica on one broker: what is on disk, and what the running process knows.
 
     Attributes:
         log: On disk.
         entries: The leader epoch cache, on disk.
-        checkpointed: The high watermark in `replication-offset-checkpoint` as far as it is known.
-        high_watermark: In memory.
-        high_watermarks: The values that it had since `checkpointed` was last known, oldest first:
-            the checkpoint file holds one of them.
-        is_checkpoint_observed: Whether the running broker's checkpoint file was looked into.
+        high_watermark: In memory; -1 where the release does not know it (`UNKNOWN` there).
         leader: Whom it follows, itself when it leads, None before the first LeaderAndIsr.
         leader_epoch: Of the last LeaderAndIsr, -1 before the first.
         isr: What a leader believes the ISR to be.
+        maximal_isr: From KIP-497 on, that and who is asked into it; else the same as `isr`.
         epoch_start_offset: Log end offset at which a leader's epoch began.
+        views: (follower, what the leader knows of it), ascending.
     """
 
-    log: Log = field(default_factory=Log)
+    log: Log = EMPTY_LOG
     entries: Entries = ()
-    checkpointed: int = 0
     high_watermark: int = 0
-    high_watermarks: list[int] = field(default_factory=lambda: [0])
-    is_checkpoint_observed: bool = False
     role: Role = Role.NONE
     leader: int | None = None
     leader_epoch: int = -1
     isr: tuple[int, ...] = ()
+    maximal_isr: tuple[int, ...] = ()
     epoch_start_offset: int = 0
-    views: dict[int, FollowerView] = field(default_factory=dict)
-    pending: list[PendingProduce] = field(default_factory=list)
+    views: tuple[tuple[int, FollowerView], ...] = ()
+    pending: tuple[PendingProduce, ...] = ()
 
-    def set_high_watermark(self, offset: int) -> None:
-        """Move the high watermark and remember the value for the checkpoint file."""
-        self.high_watermark = offset
-        if self.high_watermarks[-1] != offset:
-            self.high_watermarks.append(offset)
+    def view(self, follower: int) -> FollowerView | None:
+        """Return what the leader knows of a follower, None if it knows none of that id."""
+        return next((view for broker, view in self.views if broker == follower), None)
 
-    def observe_checkpointed(self, offset: int) -> bool:
-        """Note what the checkpoint file held; return False if it cannot have held that.
-
-        Of a value that came more than once, the file may have held the first.
-        """
-        if offset not in self.high_watermarks:
-            return False
-        self.high_watermarks = self.high_watermarks[self.high_watermarks.index(offset) :]
-        self.checkpointed = offset
-        self.is_checkpoint_observed = True
-        return True
-
-    def forget(self) -> None:
-        """Drop what only a running process knows."""
-        self.role = Role.NONE
-        self.leader = None
-        self.leader_epoch = -1
-        self.isr = ()
-        self.views = {}
-        self.pending = []
+    def views_with(self, follower: int, view: FollowerView) -> tuple[tuple[int, FollowerView], ...]:
+        """Return the views with this one in place of the follower's."""
+        return tuple(sorted({**dict(self.views), follower: view}.items()))
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What `replication-offset-checkpoint` may hold for one replica.
+
+    Attributes:
+        known: The value when it was last known.
+        possible: `known` and the values that memory had since, oldest first.
+        is_observed: Whether the running broker's file was looked into.
+    """
+
+    known: int = 0
+    possible: tuple[int, ...] = (0,)
+    is_observed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchState:
     """One partition on a fetcher thread.
 
@@ -146,12 +154,31 @@ class FetchState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherThread:
+    """The thread that fetches from one leader (num.replica.fetchers=1).
+
+    Attributes:
+        partitions: (partition, how it stands), ascending.
+        is_dead: An exception ended it; it stays in the map while it has partitions.
+        has_session: Whether its next Fetch is incremental (KIP-227).
+    """
+
+    partitions: tuple[tuple[TopicPartition, FetchState], ...] = ()
+    is_dead: bool = False
+    has_session: bool = False
+
+    def fetch(self, partition: TopicPartition) -> FetchState | None:
+        """Return how a partition stands, None if it is not on this thread."""
+        return next((fetch for one, fetch in self.partitions if one == partition), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What a request says of one partition.
 
     Attributes:
         leader_epoch: Under which the follower asks; it knows that whatever the request carries.
-        carries_leader_epoch: Whether the request's version has a field for it.
+        carries_leader_epoch: Whether the leader gets to see it.
         requested_epoch: The follower's last epoch, -1 for none or where the request has no such
             field.
     """
@@ -184,107 +211,168 @@ class EpochAnswer:
 Answer = FetchAnswer | EpochAnswer
 
 
-@dataclass(slots=True, kw_only=True)
-class InFlight:
-    """A request that a hold keeps back; the thread that sent it waits.
+class Stage(StrEnum):
+    """How far a request of a fetcher thread has come."""
+
+    SENT = "sent"
+    """It is on its way; a cut or a hold may keep it."""
+    ARRIVED = "arrived"
+    """The leader has it and has not looked at its log."""
+    WAITING = "waiting"
+    """The leader found nothing new and lets the Fetch wait (DelayedFetch)."""
+    ANSWERED = "answered"
+    """The answer is on its way; a cut or a hold may keep it."""
+    DELIVERED = "delivered"
+    """The follower has the answer and has not handled it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One request of a fetcher thread, and the answer to it.
 
     Attributes:
-        answers: None while the request itself is held.
+        api: Kafka's name of the API, "Fetch" or "OffsetForLeaderEpoch".
+        asked: (partition, what is asked of it), ascending.
+        answers: From `Stage.ANSWERED` on.
+        is_awaited: Whether the thread still waits: not after its time-out, restart or end.
+        holds: Names of the holds that keep it.
     """
 
     api: str
-    holds: set[str]
-    asked: dict[TopicPartition, Asked]
-    answers: dict[TopicPartition, Answer] | None = None
+    asked: tuple[tuple[TopicPartition, Asked], ...]
+    stage: Stage = Stage.SENT
+    answers: tuple[tuple[TopicPartition, Answer], ...] = ()
+    is_awaited: bool = True
+    holds: tuple[str, ...] = ()
+
+    @property
+    def is_at_leader(self) -> bool:
+        """Whether the leader has the request and has not answered it."""
+        return self.stage in (Stage.ARRIVED, Stage.WAITING)
 
 
-@dataclass(slots=True, kw_only=True)
-class FetcherThread:
-    """The thread that fetches from one leader (num.replica.fetchers=1).
-
-    Attributes:
-        is_dead: An exception ended it; it stays in the map while it has partitions.
-    """
-
-    partitions: dict[TopicPartition, FetchState] = field(default_factory=dict)
-    is_dead: bool = False
-    in_flight: InFlight | None = None
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """One broker: its process and its disk.
+    """One broker: its process, and what the process knows.
 
     Attributes:
         has_exited: The process ended itself (KAFKA-7414).
+        live: The brokers in its metadata cache, from the last UpdateMetadata.
+        controller_epoch: The highest that it has heard of; an older controller is refused.
         failed: Partitions that fetch no more (KIP-461).
-        delayed_produces: What reached it while it was paused.
     """
 
-    broker: int
     generation: Generation
     configuration: StartBroker
     is_running: bool = True
     is_paused: bool = False
     was_stopped_cleanly: bool = True
     has_exited: bool = False
-    replicas: dict[TopicPartition, Replica] = field(default_factory=dict)
-    threads: dict[int, FetcherThread] = field(default_factory=dict)
-    failed: set[TopicPartition] = field(default_factory=set)
-    delayed_produces: list[Produce] = field(default_factory=list)
+    live: frozenset[int] = frozenset()
+    controller_epoch: int = 0
+    failed: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it sends and handles requests."""
+        return self.is_running and not self.is_paused
 
 
-@dataclass(slots=True, kw_only=True)
-class Outbox:
-    """LeaderAndIsr requests that the controller has queued for one broker, oldest first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderAndIsr:
+    """The controller tells a broker one partition's state."""
 
-    states: deque[PartitionState] = field(default_factory=deque)
-    held_by: set[str] = field(default_factory=set)
+    state: PartitionState
 
 
-class Promise(NamedTuple):
-    """One batch that was acknowledged with acks=all."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateMetadata:
+    """The controller tells a broker who is alive."""
+
+    live: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopReplica:
+    """The controller lets a broker stop fetching a partition."""
 
     partition: TopicPartition
-    base_offset: int
-    payload: str
+    deletes: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class Cluster:
-    """Everything.
+ControlRequest = LeaderAndIsr | UpdateMetadata | StopReplica
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outbox:
+    """Control requests to one broker, oldest first; one is in flight at a time.
 
     Attributes:
-        registered: Broker id to the czxid of its znode.
-        seen: The same as the controller last saw it.
-        partition_states: What ZooKeeper holds.
-        promises: What was acknowledged with acks=all, in that order.
-        impossible: Observed high watermarks that no checkpoint file could hold.
+        is_unanswered: Whether the last one was handled and its answer is still on its way, so that
+            nothing more is sent.
+        held_by: Names of the holds that keep the first request, or the last answer.
     """
 
-    brokers: dict[int, Broker] = field(default_factory=dict)
-    assignments: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
-    partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    registered: dict[int, int] = field(default_factory=dict)
-    seen: dict[int, int] = field(default_factory=dict)
-    controller: int | None = None
-    outboxes: dict[int, Outbox] = field(default_factory=dict)
-    cuts: list[CutLink] = field(default_factory=list)
-    holds: dict[str, Hold] = field(default_factory=dict)
-    produces: dict[str, PredictedProduce] = field(default_factory=dict)
-    promises: list[Promise] = field(default_factory=list)
-    rounds: list[EpochRound] = field(default_factory=list)
-    truncations: list[Truncation] = field(default_factory=list)
-    impossible: list[ImpossibleHighWatermark] = field(default_factory=list)
-    disallowed: list[DisallowedDecision] = field(default_factory=list)
+    requests: tuple[ControlRequest, ...] = ()
+    is_unanswered: bool = False
+    held_by: tuple[str, ...] = ()
 
-    def passes(self, source: int, target: int) -> bool:
-        """Tell whether bytes get from one broker to another: both run, and no cut is between."""
-        for broker in (self.brokers.get(source), self.brokers.get(target)):
-            if broker is None or not broker.is_running or broker.is_paused:
-                return False
-        return not any(
-            (cut.source, cut.target) == (source, target)
-            or (not cut.one_way and (cut.target, cut.source) == (source, target))
-            for cut in self.cuts
-        )
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """What one controller believes.
+
+    Attributes:
+        broker: Whose process it is part of.
+        seen: (broker, czxid) as it last saw the registrations.
+    """
+
+    broker: int
+    seen: tuple[tuple[int, int], ...] = ()
+
+
+class State:
+    """An immutable, hashable mapping from components to values; what is absent is None."""
+
+    __slots__ = ("_components", "_hash")
+
+    def __init__(self, components: Mapping[Component, Any]) -> None:
+        self._components = dict(components)
+        self._hash = 0
+        for item in self._components.items():
+            self._hash ^= hash(item)
+
+    def __call__(self, component: Component) -> Any:
+        """Return the value of a component, None without one."""
+        return self._components.get(component)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and self._components == other._components
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def components(self) -> Mapping[Component, Any]:
+        """Return every component that has a value."""
+        return dict(self._components)
+
+    def changed(self, changes: Mapping[Component, Any]) -> "State":
+        """Return the state with these components changed."""
+        components = dict(self._components)
+        value = self._hash
+        for component, after in changes.items():
+            before = components.get(component)
+            if before is not None:
+                value ^= hash((component, before))
+            if after is None:
+                components.pop(component, None)
+            else:
+                components[component] = after
+                value ^= hash((component, after))
+        state = State.__new__(State)
+        state._components = components
+        state._hash = value
+        return state
+
+
+EMPTY = State({})

@@ -7,6 +7,7 @@ kafka.cluster.Partition.makeFollower and kafka.server.ReplicaFetcherThread, 0.10
 
 from checkers.model.epoch_cache import UNDEFINED, Entries, EpochEnd
 from checkers.model.generation import FollowerLog, Rule, TruncationState
+from checkers.model.log import Log
 
 
 def keep_no_epoch(entries: Entries, epoch: int, offset: int) -> Entries:
@@ -27,6 +28,11 @@ def truncate(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
 def skip_known_leader(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:
     """Skip a LeaderAndIsr that names the same leader, although epochs may have been missed."""
     return is_same_leader
+
+
+def restart_at_log_start(log: Log) -> int:
+    """Return where a new leader's high watermark restarts that lay beyond its log: at its start."""
+    return log.log_start_offset
 
 
 HIGH_WATERMARK = Rule(

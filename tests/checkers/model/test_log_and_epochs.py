@@ -15,10 +15,7 @@ from checkers.segments.batch import Record, payload_digest
 
 
 def two_batches():
-    log = Log()
-    log.append(batch(0, 11, epoch=1))
-    log.append(batch(11, 15, epoch=2))
-    return log
+    return Log().append(batch(0, 11)).append(batch(11, 15, epoch=2))
 
 
 def batch(base_offset, count, *, epoch=1, magic=2, codec="none"):
@@ -32,26 +29,22 @@ def batch(base_offset, count, *, epoch=1, magic=2, codec="none"):
 
 
 def test_a_truncation_inside_a_batch_removes_it_but_the_log_ends_at_the_target():
-    log = two_batches()
-    assert log.truncate_to(21)
+    log = two_batches().truncate_to(21)
     assert [each.last_offset for each in log.batches] == [10]
     assert log.log_end_offset == 21
-    log.append(batch(21, 10, epoch=3))
+    log = log.append(batch(21, 10, epoch=3))
     assert [each.base_offset for each in log.batches] == [0, 21]
 
 
 def test_a_restart_ends_the_log_at_its_last_batch():
-    log = two_batches()
-    log.truncate_to(21)
-    log.reload()
+    log = two_batches().truncate_to(21).reload()
     assert log.log_end_offset == 11
 
 
 def test_a_truncation_to_the_end_or_beyond_does_nothing():
     log = two_batches()
-    assert not log.truncate_to(26)
-    assert not log.truncate_to(30)
-    assert log.log_end_offset == 26
+    assert log.truncate_to(26) is log
+    assert log.truncate_to(30) is log
 
 
 def test_a_read_returns_whole_batches_so_the_first_may_begin_earlier():
@@ -68,8 +61,7 @@ def test_a_batch_that_begins_before_the_end_is_refused():
 
 
 def test_a_compressed_wrapper_of_magic_1_is_compared_by_its_last_offset():
-    log = two_batches()
-    log.append(batch(20, 10, magic=1, codec="gzip"))
+    log = two_batches().append(batch(20, 10, magic=1, codec="gzip"))
     assert log.log_end_offset == 30
 
 

@@ -1,0 +1,324 @@
+"""Cluster metadata: what is written to ZooKeeper, who learns of it, and by which requests.
+
+A controller has an outbox for each broker that it sees: LeaderAndIsr for the replicas that the
+broker has, UpdateMetadata with the brokers that live. Requests go out in order, one at a time
+(ControllerChannelManager, RequestSendThread), and are thrown away when the controller sees the
+broker leave. A newly registered broker is told who lives and the present state of all its
+partitions (KafkaController.onBrokerStartup), and so is every broker by a new controller. A
+controller that lost its session goes on with what it had queued until it hears of that: brokers
+refuse it once they have heard of a newer one. Changes of the ISR that a leader wrote are sent to
+nobody. Read from 1.1.1, 2.1.1, 2.2.0 and 2.8.2.
+"""
+
+from dataclasses import replace
+
+from checkers.model import follower, leader
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    PartitionState,
+    TopicConfigured,
+    TopicCreated,
+    TopicPartition,
+)
+from checkers.model.generation import Generation
+from checkers.model.state import (
+    Controller,
+    ControlRequest,
+    LeaderAndIsr,
+    Outbox,
+    Replica,
+    Role,
+    StopReplica,
+    UpdateMetadata,
+)
+from checkers.model.world import World
+
+
+def topic_created(world: World, event: TopicCreated) -> None:
+    """Note the assignment."""
+    known = set(world.get(("topics",)) or ())
+    for index, replicas in enumerate(event.assignment):
+        partition = TopicPartition(event.topic, index)
+        known.add(partition)
+        world.put(("assignment", partition), replicas)
+    world.put(("topics",), tuple(sorted(known)))
+
+
+def topic_configured(world: World, event: TopicConfigured) -> None:
+    """Note the topic's own configuration; brokers follow it at once."""
+    world.put(("topic configuration", event.topic), event.configuration)
+
+
+def partition_state(world: World, event: PartitionState) -> None:
+    """Write a partition's state: a new epoch is the controller's, else it is a leader's ISR.
+
+    The controller queues it for the replicas; the leader is still to learn of its own ISR.
+    """
+    partition = TopicPartition(event.topic, event.partition)
+    known = world.partition_state(partition)
+    world.put(("state", partition), event)
+    if known is None or event.leader_epoch > known.leader_epoch:
+        for epoch in world.controller_epochs()[-1:]:
+            for broker_id in world.assignment(partition):
+                queue(world, epoch, broker_id, LeaderAndIsr(state=event))
+        return
+    broker, replica = world.running(event.leader), world.replica(event.leader, partition)
+    if broker is None or replica is None:
+        return
+    if replica.leader == event.leader and replica.leader_epoch == event.leader_epoch:
+        world.put(("isr change", event.leader, partition), event)
+
+
+def broker_registered(world: World, event: BrokerRegistered) -> None:
+    """Note the broker; a controller whose session had ended hears now that it is none any more."""
+    registered = {**world.registered(), event.broker: event.czxid}
+    world.put(("registered",), tuple(sorted(registered.items())))
+    for epoch in world.controller_epochs()[:-1]:
+        if world.controller(epoch).broker == event.broker:
+            resign(world, epoch)
+
+
+def broker_unregistered(world: World, event: BrokerUnregistered) -> None:
+    """Forget the broker."""
+    registered = world.registered()
+    registered.pop(event.broker, None)
+    world.put(("registered",), tuple(sorted(registered.items())))
+
+
+def controller_elected(world: World, event: ControllerElected) -> None:
+    """Let a new controller tell every broker who lives, and the state of its partitions."""
+    epochs = world.controller_epochs()
+    for known in epochs:
+        if world.controller(known).broker == event.broker:
+            resign(world, known)
+    epoch = (world.get(("last controller epoch",)) or 0) + 1
+    world.put(("last controller epoch",), epoch)
+    world.put(("controllers",), (*world.controller_epochs(), epoch))
+    registered = world.registered()
+    seen = tuple(sorted(registered.items()))
+    world.put(("controller", epoch), Controller(broker=event.broker, seen=seen))
+    for broker_id in sorted(registered):
+        _open(world, epoch, broker_id, frozenset(registered))
+
+
+def resign(world: World, epoch: int) -> None:
+    """Let a controller stop, with everything that it had queued."""
+    world.put(("controllers",), tuple(one for one in world.controller_epochs() if one != epoch))
+    for broker_id, _ in world.controller(epoch).seen:
+        world.put(("outbox", epoch, broker_id), None)
+    world.put(("controller", epoch), None)
+
+
+def sees_changes(world: World, epoch: int) -> bool:
+    """Tell whether the controller has registrations to look at that it has not seen."""
+    controller = world.controller(epoch)
+    return _hears_of_registrations(world, epoch) and (
+        controller.seen != tuple(sorted(world.registered().items()))
+    )
+
+
+def observe(world: World, epoch: int) -> None:
+    """Let a controller compare the registered brokers with those that it last saw."""
+    controller = world.controller(epoch)
+    acting = world.broker(controller.broker)
+    assert acting is not None
+    registered, seen = world.registered(), dict(controller.seen)
+    appeared = [one for one in sorted(registered) if one not in seen]
+    for broker_id, czxid in seen.items():
+        is_bounced = registered.get(broker_id, czxid) != czxid
+        if broker_id not in registered or (is_bounced and acting.generation.sees_bounces):
+            world.put(("outbox", epoch, broker_id), None)
+            if is_bounced:
+                appeared.append(broker_id)
+    world.put(
+        ("controller", epoch),
+        replace(controller, seen=tuple(sorted(registered.items()))),
+    )
+    live = frozenset(registered)
+    for broker_id in sorted(appeared):
+        _open(world, epoch, broker_id, live)
+    for broker_id in sorted(live - set(appeared)):
+        queue(world, epoch, broker_id, UpdateMetadata(live=live))
+
+
+def queue(world: World, epoch: int, broker_id: int, request: ControlRequest) -> None:
+    """Queue a request for a broker that the controller sees."""
+    outbox = world.outbox(epoch, broker_id)
+    if outbox is not None:
+        world.put(
+            ("outbox", epoch, broker_id), replace(outbox, requests=(*outbox.requests, request))
+        )
+
+
+def may_send(world: World, epoch: int, broker_id: int) -> bool:
+    """Tell whether the first request of an outbox can get to its broker now."""
+    outbox = world.outbox(epoch, broker_id)
+    if outbox is None or not outbox.requests or outbox.is_unanswered or outbox.held_by:
+        return False
+    return _passes(world, epoch, broker_id)
+
+
+def may_answer(world: World, epoch: int, broker_id: int) -> bool:
+    """Tell whether a broker's answer can get back to the controller now."""
+    outbox = world.outbox(epoch, broker_id)
+    if outbox is None or not outbox.is_unanswered or outbox.held_by:
+        return False
+    source = world.controller(epoch).broker
+    return source == broker_id or world.passes(broker_id, source)
+
+
+def send(world: World, epoch: int, broker_id: int) -> None:
+    """Let the first request of an outbox get to its broker, unless a hold keeps it."""
+    outbox = world.outbox(epoch, broker_id)
+    assert outbox is not None
+    source = world.controller(epoch).broker
+    kept = _holds(world, source, broker_id, outbox.requests[0], "request")
+    if kept:
+        world.put(("outbox", epoch, broker_id), replace(outbox, held_by=kept))
+    else:
+        deliver(world, epoch, broker_id)
+
+
+def deliver(world: World, epoch: int, broker_id: int) -> None:
+    """Let a broker handle the first request of an outbox; its answer is then on its way."""
+    outbox = world.outbox(epoch, broker_id)
+    assert outbox is not None
+    source = world.controller(epoch).broker
+    request = outbox.requests[0]
+    kept = _holds(world, source, broker_id, request, "response")
+    world.put(
+        ("outbox", epoch, broker_id),
+        Outbox(requests=outbox.requests[1:], is_unanswered=True, held_by=kept),
+    )
+    handle(world, broker_id, epoch, request)
+
+
+def answered(world: World, epoch: int, broker_id: int) -> None:
+    """Let the controller have a broker's answer, so that the next request may go."""
+    outbox = world.outbox(epoch, broker_id)
+    assert outbox is not None
+    world.put(("outbox", epoch, broker_id), replace(outbox, is_unanswered=False))
+
+
+def handle(world: World, broker_id: int, controller_epoch: int, request: ControlRequest) -> str:
+    """Handle a control request on a broker; returns the error that it answers, or "".
+
+    Read from ReplicaManager.becomeLeaderOrFollower, maybeUpdateMetadataCache and stopReplicas,
+    0.10.2.2 to 3.9: an older controller than the broker knows is refused.
+    """
+    broker = world.broker(broker_id)
+    assert broker is not None
+    if controller_epoch < broker.controller_epoch:
+        return "STALE_CONTROLLER_EPOCH"
+    if controller_epoch > broker.controller_epoch:
+        world.put_broker(broker_id, replace(broker, controller_epoch=controller_epoch))
+    if isinstance(request, UpdateMetadata):
+        now = world.broker(broker_id)
+        assert now is not None
+        world.put_broker(broker_id, replace(now, live=request.live))
+        return ""
+    if isinstance(request, StopReplica):
+        _stop_replica(world, broker_id, request)
+        return ""
+    return _leader_and_isr(world, broker_id, request.state)
+
+
+def _leader_and_isr(world: World, broker_id: int, state: PartitionState) -> str:
+    """Handle one partition of a LeaderAndIsr (ReplicaManager.becomeLeaderOrFollower).
+
+    Whether the leader lives is asked of the broker's own metadata cache, which only UpdateMetadata
+    changes: a follower of a leader that is not in it does nothing and keeps its epoch
+    (ReplicaManager.makeFollowers, 0.10.2.2 to 3.9).
+    """
+    partition = TopicPartition(state.topic, state.partition)
+    replica = world.replica(broker_id, partition)
+    if replica is None:
+        replica = Replica()
+        world.put_replica(broker_id, partition, replica)
+    if state.leader_epoch <= replica.leader_epoch:
+        return "STALE_CONTROLLER_EPOCH"
+    broker = world.broker(broker_id)
+    assert broker is not None
+    if state.leader == broker_id:
+        follower.leave_fetchers(world, broker_id, partition)
+        leader.become_leader(world, broker_id, partition, state)
+    elif state.leader in broker.live:
+        follower.become_follower(world, broker_id, partition, state)
+    follower.end_idle_threads(world, broker_id)
+    return ""
+
+
+def _stop_replica(world: World, broker_id: int, request: StopReplica) -> None:
+    """Stop fetching a partition, and delete it if asked (ReplicaManager.stopReplica)."""
+    replica = world.replica(broker_id, request.partition)
+    if replica is None:
+        return
+    follower.leave_fetchers(world, broker_id, request.partition)
+    follower.end_idle_threads(world, broker_id)
+    if request.deletes:
+        kept = tuple(one for one in world.partitions(broker_id) if one != request.partition)
+        world.put(("partitions", broker_id), kept)
+        world.put(("replica", broker_id, request.partition), None)
+        world.put(("checkpoint", broker_id, request.partition), None)
+
+
+def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> None:
+    """Begin an outbox with who lives, then every state that concerns the broker."""
+    states = (world.partition_state(one) for one in world.get(("topics",)) or ())
+    told = [
+        LeaderAndIsr(state=state)
+        for state in states
+        if state is not None
+        and broker_id in world.assignment(TopicPartition(state.topic, state.partition))
+    ]
+    world.put(("outbox", epoch, broker_id), Outbox(requests=(UpdateMetadata(live=live), *told)))
+
+
+def _hears_of_registrations(world: World, epoch: int) -> bool:
+    """Tell whether a controller's watches fire: it is the newest, and its process works."""
+    acting = world.broker(world.controller(epoch).broker)
+    return epoch == world.controller_epochs()[-1] and acting is not None and acting.is_working
+
+
+def _passes(world: World, epoch: int, broker_id: int) -> bool:
+    source = world.controller(epoch).broker
+    acting, target = world.broker(source), world.broker(broker_id)
+    if acting is None or not acting.is_working or target is None or not target.is_running:
+        return False
+    return source == broker_id or world.passes(source, broker_id)
+
+
+def _holds(
+    world: World, source: int, target: int, request: ControlRequest, direction: str
+) -> tuple[str, ...]:
+    about: TopicPartition | None = None
+    if isinstance(request, LeaderAndIsr):
+        about = TopicPartition(request.state.topic, request.state.partition)
+    elif isinstance(request, StopReplica):
+        about = request.partition
+    return tuple(
+        hold.name
+        for hold in world.holding(type(request).__name__, source, target, direction)
+        if about is None
+        or (hold.topic in (None, about.topic) and hold.partition in (None, about.partition))
+    )
+
+
+def is_leading(world: World, broker_id: int, partition: TopicPartition) -> bool:
+    """Tell whether a broker that works believes to lead the partition."""
+    broker, replica = world.broker(broker_id), world.replica(broker_id, partition)
+    return (
+        broker is not None
+        and broker.is_working
+        and replica is not None
+        and replica.role is Role.LEADER
+    )
+
+
+def generation_of(world: World, broker_id: int) -> Generation:
+    """Return what a broker that has run does."""
+    broker = world.broker(broker_id)
+    assert broker is not None
+    return broker.generation

@@ -1,0 +1,255 @@
+"""Requests of fetcher threads in flight, step by step: sent, arrived, read, answered, handled.
+
+A thread has one request in flight that it awaits. A request that it gave up stays with the leader,
+which may still read its log for it: the answer reaches nobody. Read from kafka.server.
+ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages and DelayedFetch,
+1.1.1 and 2.8.2.
+"""
+
+from dataclasses import replace
+
+from checkers.model import follower as following
+from checkers.model import leader as leading
+from checkers.model.epoch_cache import UNDEFINED_EPOCH, latest_epoch
+from checkers.model.events import Hold, TopicPartition
+from checkers.model.prediction import EpochRound
+from checkers.model.state import (
+    Answer,
+    Asked,
+    Broker,
+    EpochAnswer,
+    Exchange,
+    FetchAnswer,
+    FetcherState,
+    FetcherThread,
+    Stage,
+)
+from checkers.model.world import World
+
+FETCH = "Fetch"
+OFFSET_FOR_LEADER_EPOCH = "OffsetForLeaderEpoch"
+
+
+def awaited(world: World, broker_id: int, leader: int) -> Exchange | None:
+    """Return the request that the thread waits for, None if it is free to send one."""
+    return next((one for one in world.exchanges(broker_id, leader) if one.is_awaited), None)
+
+
+def truncate_without_asking(world: World, broker_id: int, leader: int) -> bool:
+    """Truncate what needs no question; returns whether there was such a partition."""
+    broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+    assert broker is not None
+    assert thread is not None
+    generation = broker.generation
+    found = False
+    for partition, fetch in thread.partitions:
+        if fetch.state is not FetcherState.TRUNCATING:
+            continue
+        has_epoch = latest_epoch(world.known_replica(broker_id, partition).entries) >= 0
+        if generation.epoch_request_version is None or not (
+            has_epoch or generation.asks_without_epoch
+        ):
+            following.truncate_without_asking(world, broker_id, leader, partition)
+            found = True
+    return found
+
+
+def question(world: World, broker_id: int, leader: int, api: str) -> Exchange | None:
+    """Return the request that the thread would send now, None if it has nothing to ask."""
+    broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+    if broker is None or thread is None or thread.is_dead or not broker.is_working:
+        return None
+    wanted = FetcherState.FETCHING if api == FETCH else FetcherState.TRUNCATING
+    asked = tuple(
+        (partition, _asked(world, broker_id, broker, thread, partition, api))
+        for partition, fetch in thread.partitions
+        if fetch.state is wanted
+    )
+    return Exchange(api=api, asked=asked) if asked else None
+
+
+def send(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+    """Put a request on its way; returns it as it stands then."""
+    kept = _holds(world, broker_id, leader, exchange, "request")
+    sent = replace(exchange, holds=kept)
+    world.put_exchanges(broker_id, leader, (*world.exchanges(broker_id, leader), sent))
+    return sent
+
+
+def change(world: World, broker_id: int, leader: int, before: Exchange, after: Exchange) -> None:
+    """Let a request in flight stand otherwise."""
+    exchanges = list(world.exchanges(broker_id, leader))
+    exchanges[exchanges.index(before)] = after
+    world.put_exchanges(broker_id, leader, tuple(exchanges))
+
+
+def end(world: World, broker_id: int, leader: int, exchange: Exchange) -> None:
+    """Let a request in flight be over."""
+    exchanges = list(world.exchanges(broker_id, leader))
+    exchanges.remove(exchange)
+    world.put_exchanges(broker_id, leader, tuple(exchanges))
+
+
+def read(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
+    """Let the leader look at its log for a request that has arrived.
+
+    The answer is made now, unless a Fetch found nothing and no error: then it waits, and its answer
+    is made by `answer_waiting` from what there is then. Either way the leader has noted how far the
+    follower is. An answer with records has the high watermark of before (KAFKA-7104).
+
+    Returns:
+        The request as it stands then, and whether the leader's own state changed.
+    """
+    answers: list[tuple[TopicPartition, Answer]] = []
+    changed = False
+    for partition, asked in exchange.asked:
+        if exchange.api == FETCH:
+            found = leading.read(world, leader, partition, asked)
+            if not found.error and found.diverging is None:
+                offset = asked.fetch_offset
+                changed = (
+                    leading.update_view(world, leader, partition, broker_id, offset) or changed
+                )
+            answers.append((partition, found))
+        else:
+            tells = _tells_epoch(world, broker_id, leader)
+            answer = leading.answer_epoch(world, leader, partition, asked, tells_epoch=tells)
+            answers.append((partition, answer))
+    waits = all(_says_nothing(answer) for _, answer in answers)
+    stage = Stage.WAITING if waits else Stage.ANSWERED
+    after = replace(exchange, stage=stage, answers=() if waits else tuple(answers))
+    change(world, broker_id, leader, exchange, after)
+    return after, changed
+
+
+def answer_waiting(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+    """Let the leader end the wait of a Fetch: it reads again (DelayedFetch.onComplete)."""
+    answers = []
+    for partition, asked in exchange.asked:
+        found = leading.read(world, leader, partition, asked)
+        answers.append((partition, found))
+    after = replace(exchange, stage=Stage.ANSWERED, answers=tuple(answers))
+    change(world, broker_id, leader, exchange, after)
+    return after
+
+
+def hold_answer(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+    """Let the holds that are about an answer keep it; returns it as it stands then."""
+    kept = _holds(world, broker_id, leader, exchange, "response")
+    after = replace(exchange, holds=kept)
+    change(world, broker_id, leader, exchange, after)
+    return after
+
+
+def handle(world: World, broker_id: int, leader: int, exchange: Exchange) -> bool:
+    """Let the follower handle an answer; returns whether that changed anything."""
+    end(world, broker_id, leader, exchange)
+    asked = dict(exchange.asked)
+    changed = False
+    for partition, answer in exchange.answers:
+        broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+        if broker is None or not broker.is_running or thread is None or thread.is_dead:
+            break
+        question = asked[partition]
+        if isinstance(answer, FetchAnswer):
+            moved = following.handle_fetch_answer(
+                world, broker_id, leader, partition, question, answer
+            )
+        else:
+            moved = following.handle_epoch_answer(
+                world, broker_id, leader, partition, question, answer
+            )
+        changed = moved or changed
+    thread = world.thread(broker_id, leader)
+    if exchange.api == FETCH and thread is not None and not thread.has_session:
+        world.put_thread(broker_id, leader, replace(thread, has_session=True))
+    return changed
+
+
+def rounds(world: World, broker_id: int, leader: int, exchange: Exchange) -> list[EpochRound]:
+    """Return what an answer says about leader epochs."""
+    found = []
+    asked = dict(exchange.asked)
+    for partition, answer in exchange.answers:
+        end_of_epoch = answer.end if isinstance(answer, EpochAnswer) else answer.diverging
+        if answer.error or end_of_epoch is None:
+            continue
+        by_fetch = isinstance(answer, FetchAnswer)
+        tells = by_fetch or _tells_epoch(world, broker_id, leader)
+        found.append(
+            EpochRound(
+                follower=broker_id,
+                leader=leader,
+                topic=partition.topic,
+                partition=partition.partition,
+                requested_epoch=asked[partition].requested_epoch,
+                answered_epoch=end_of_epoch.epoch if tells else None,
+                end_offset=end_of_epoch.end_offset,
+                by_fetch=by_fetch,
+            )
+        )
+    return found
+
+
+def _says_nothing(answer: Answer) -> bool:
+    return (
+        isinstance(answer, FetchAnswer)
+        and not answer.error
+        and not answer.batches
+        and answer.diverging is None
+    )
+
+
+def _asked(
+    world: World,
+    broker_id: int,
+    broker: Broker,
+    thread: FetcherThread,
+    partition: TopicPartition,
+    api: str,
+) -> Asked:
+    generation = broker.generation
+    fetch = thread.fetch(partition)
+    assert fetch is not None
+    if api == FETCH:
+        carries = generation.sends_leader_epoch and (
+            generation.sessions_carry_epoch or not thread.has_session
+        )
+        with_epoch = generation.truncates_on_fetch
+    else:
+        carries = (generation.epoch_request_version or 0) >= 2
+        with_epoch = True
+    entries = world.known_replica(broker_id, partition).entries
+    return Asked(
+        leader_epoch=fetch.leader_epoch,
+        carries_leader_epoch=carries,
+        fetch_offset=fetch.fetch_offset,
+        requested_epoch=latest_epoch(entries) if with_epoch else UNDEFINED_EPOCH,
+    )
+
+
+def _tells_epoch(world: World, broker_id: int, leader: int) -> bool:
+    """Tell whether an answer between the two names its epoch (OffsetForLeaderEpoch v1)."""
+    asking, answering = world.broker(broker_id), world.broker(leader)
+    if asking is None or answering is None:
+        return False
+    version = asking.generation.epoch_request_version or 0
+    return version >= 1 and answering.generation.answers_with_epoch
+
+
+def _holds(
+    world: World, source: int, target: int, exchange: Exchange, direction: str
+) -> tuple[str, ...]:
+    return tuple(
+        hold.name
+        for hold in world.holding(exchange.api, source, target, direction)
+        if any(_concerns(hold, partition, asked) for partition, asked in exchange.asked)
+    )
+
+
+def _concerns(hold: Hold, partition: TopicPartition, asked: Asked) -> bool:
+    return (
+        hold.topic in (None, partition.topic)
+        and hold.partition in (None, partition.partition)
+        and (hold.fetch_offset_at_least is None or asked.fetch_offset >= hold.fetch_offset_at_least)
+    )

@@ -1,0 +1,215 @@
+"""What an event does at once: the transition for each action and each decision."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from checkers.errors import ModelError
+from checkers.model import control, exchange, leader, process
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    CutLink,
+    Event,
+    HealLink,
+    HighWatermarkObserved,
+    Hold,
+    LoseTail,
+    PartitionState,
+    PauseBroker,
+    Produce,
+    ReleaseHold,
+    ResumeBroker,
+    StartBroker,
+    StopBroker,
+    TopicConfigured,
+    TopicCreated,
+    TopicPartition,
+)
+from checkers.model.generation import Generation
+from checkers.model.generations import generation_for
+from checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
+from checkers.model.state import Broker, Checkpoint
+from checkers.model.world import World
+
+
+def happen(world: World, event: Event, generations: Mapping[int, Generation]) -> None:
+    """Let one event take effect, without what brokers do because of it.
+
+    Args:
+        world: The transition.
+        event: Any but a snapshot, which changes nothing.
+        generations: In place of what `StartBroker` says, for brokers that are not as released.
+
+    Raises:
+        ModelError: The state makes the event impossible.
+    """
+    match event:
+        case StartBroker():
+            _start(world, event, generations.get(event.broker))
+        case StopBroker():
+            _stop(world, event)
+        case PauseBroker():
+            world.put_broker(event.broker, replace(_running(world, event.broker), is_paused=True))
+        case ResumeBroker():
+            _resume(world, event)
+        case LoseTail():
+            _lose_tail(world, event)
+        case CutLink():
+            world.put(("cuts",), (*world.cuts(), event))
+        case HealLink():
+            world.put(("cuts",), tuple(cut for cut in world.cuts() if not _heals(event, cut)))
+        case Hold():
+            world.put(("holds",), (*world.holds(), event))
+        case ReleaseHold():
+            _release(world, event.name)
+        case Produce():
+            _produce(world, event)
+        case HighWatermarkObserved():
+            _observe(world, event)
+        case TopicCreated():
+            control.topic_created(world, event)
+        case TopicConfigured():
+            control.topic_configured(world, event)
+        case PartitionState():
+            control.partition_state(world, event)
+        case BrokerRegistered():
+            control.broker_registered(world, event)
+        case BrokerUnregistered():
+            control.broker_unregistered(world, event)
+        case ControllerElected():
+            control.controller_elected(world, event)
+
+
+def _heals(event: HealLink, cut: CutLink) -> bool:
+    if event.name:
+        return cut.name == event.name
+    return {cut.source, cut.target} == {event.source, event.target}
+
+
+def _start(world: World, event: StartBroker, generation: Generation | None) -> None:
+    if world.running(event.broker) is not None:
+        raise ModelError(f"broker {event.broker} runs already; stop it first")
+    process.start(
+        world,
+        event,
+        generation
+        or generation_for(
+            event.release,
+            inter_broker_protocol=event.inter_broker_protocol,
+            message_format=event.message_format,
+        ),
+    )
+
+
+def _stop(world: World, event: StopBroker) -> None:
+    broker = world.broker(event.broker)
+    if broker is None or not (broker.is_running or broker.has_exited):
+        raise ModelError(f"broker {event.broker} does not run; start it first")
+    checkpointed = None
+    if event.checkpointed is not None:
+        checkpointed = {TopicPartition(*each[:2]): each[2] for each in event.checkpointed}
+    process.stop(world, event.broker, is_clean=event.clean, checkpointed=checkpointed)
+    stopped = world.broker(event.broker)
+    assert stopped is not None
+    world.put_broker(event.broker, replace(stopped, has_exited=False))
+
+
+def _resume(world: World, event: ResumeBroker) -> None:
+    broker = _running(world, event.broker)
+    world.put_broker(event.broker, replace(broker, is_paused=False))
+    waiting: tuple[Produce, ...] = world.get(("delayed", event.broker)) or ()
+    world.put(("delayed", event.broker), None)
+    for request in waiting:
+        leader.produce(world, request)
+
+
+def _lose_tail(world: World, event: LoseTail) -> None:
+    if world.broker(event.broker) is None or world.running(event.broker) is not None:
+        raise ModelError(f"broker {event.broker} must be stopped to lose its tail")
+    partition = TopicPartition(event.topic, event.partition)
+    replica = world.replica(event.broker, partition)
+    if replica is None:
+        raise ModelError(f"broker {event.broker} has no replica of {event.topic}")
+    if any(
+        batch.base_offset < event.log_end_offset <= batch.last_offset
+        for batch in replica.log.batches
+    ):
+        raise ModelError(f"offset {event.log_end_offset} is inside a batch, not at an edge")
+    shorter = replica.log.lose_tail(event.log_end_offset)
+    world.put(("replica", event.broker, partition), replace(replica, log=shorter))
+
+
+def _produce(world: World, event: Produce) -> None:
+    if world.get(("answer", event.operation)) is not None:
+        raise ModelError(f"operation {event.operation!r} was used before")
+    broker = world.running(event.broker)
+    waiting = PredictedProduce(operation=event.operation, acknowledged=None, base_offset=-1)
+    world.answer(waiting)
+    if broker is None:
+        world.answer(replace(waiting, acknowledged=False, error="BROKER_NOT_AVAILABLE"))
+    elif broker.is_paused:
+        delayed = world.get(("delayed", event.broker)) or ()
+        world.put(("delayed", event.broker), (*delayed, event))
+    else:
+        leader.produce(world, event)
+
+
+def _release(world: World, name: str) -> None:
+    world.put(("holds",), tuple(hold for hold in world.holds() if hold.name != name))
+    for epoch in world.controller_epochs():
+        for broker_id in world.broker_ids():
+            _release_outbox(world, epoch, broker_id, name)
+    for broker_id in world.broker_ids():
+        for leader_id in world.leaders(broker_id):
+            for one in world.exchanges(broker_id, leader_id):
+                if name in one.holds:
+                    left = tuple(hold for hold in one.holds if hold != name)
+                    exchange.change(world, broker_id, leader_id, one, replace(one, holds=left))
+
+
+def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None:
+    outbox = world.outbox(epoch, broker_id)
+    if outbox is None or name not in outbox.held_by:
+        return
+    left = tuple(hold for hold in outbox.held_by if hold != name)
+    world.put(("outbox", epoch, broker_id), replace(outbox, held_by=left))
+    if not left and not outbox.is_unanswered:
+        control.deliver(world, epoch, broker_id)
+
+
+def _observe(world: World, event: HighWatermarkObserved) -> None:
+    """Note what a running broker's checkpoint file held, and whether it can have held that.
+
+    A file only moves forward to what memory held later, so every older value is dropped. Of a value
+    that came more than once, the file may have held the first.
+    """
+    partition = TopicPartition(event.topic, event.partition)
+    found = event.high_watermark
+    possible: tuple[int, ...] = ()
+    if world.replica(event.broker, partition) is not None:
+        possible = world.checkpoint(event.broker, partition).possible
+    if found in possible:
+        later = possible[possible.index(found) :]
+        world.put(
+            ("checkpoint", event.broker, partition),
+            Checkpoint(known=found, possible=later, is_observed=True),
+        )
+        return
+    world.notes.append(
+        ImpossibleHighWatermark(
+            index=-1,
+            broker=event.broker,
+            topic=event.topic,
+            partition=event.partition,
+            high_watermark=found,
+            allowed=tuple(sorted(set(possible))),
+        )
+    )
+
+
+def _running(world: World, broker_id: int) -> Broker:
+    broker = world.running(broker_id)
+    if broker is None:
+        raise ModelError(f"broker {broker_id} does not run; start it first")
+    return broker

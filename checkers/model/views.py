@@ -1,0 +1,55 @@
+"""What can be seen of a state from outside: the files of every replica."""
+
+from checkers.model.events import TopicPartition
+from checkers.model.prediction import PredictedReplica
+from checkers.model.state import Broker, Replica, Role, State
+from checkers.model.world import World
+
+
+def replicas_of(state: State) -> tuple[PredictedReplica, ...]:
+    """Return every replica as its files are now, by broker and partition."""
+    world = World(state)
+    found = []
+    for broker_id in world.broker_ids():
+        broker = world.broker(broker_id)
+        for partition in world.partitions(broker_id):
+            replica = world.replica(broker_id, partition)
+            if broker is not None and replica is not None:
+                found.append(_predicted(world, broker_id, broker, partition, replica))
+    return tuple(found)
+
+
+def _predicted(
+    world: World, broker_id: int, broker: Broker, partition: TopicPartition, replica: Replica
+) -> PredictedReplica:
+    log, checkpoint = replica.log, world.checkpoint(broker_id, partition)
+    current = replica.high_watermark if broker.is_running else checkpoint.known
+    older = set(checkpoint.possible) - {current}
+    return PredictedReplica(
+        broker=broker_id,
+        topic=partition.topic,
+        partition=partition.partition,
+        batches=log.batches,
+        epoch_entries=tuple((entry.epoch, entry.start_offset) for entry in replica.entries),
+        log_end_offset=log.log_end_offset if broker.is_running else log.end_offset_on_disk(),
+        high_watermarks=(current, *sorted(older)),
+        log_start_offset=log.log_start_offset,
+        leader_epoch=replica.leader_epoch,
+        fetcher=_fetcher(world, broker_id, broker, partition, replica),
+        is_running=broker.is_running,
+        is_high_watermark_pinned=broker.is_running and checkpoint.is_observed and not older,
+    )
+
+
+def _fetcher(
+    world: World, broker_id: int, broker: Broker, partition: TopicPartition, replica: Replica
+) -> str:
+    if partition in broker.failed:
+        return "failed"
+    if replica.role is not Role.FOLLOWER or replica.leader is None:
+        return "none"
+    thread = world.thread(broker_id, replica.leader)
+    fetch = thread.fetch(partition) if thread is not None else None
+    if thread is None or fetch is None:
+        return "none"
+    return "dead-thread" if thread.is_dead else str(fetch.state)
