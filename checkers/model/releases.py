@@ -59,8 +59,6 @@ def line_of(version: Version) -> tuple[int, ...]:
     return version[:3] if version[0] == 0 else version[:2]
 
 
-
-
 @dataclass(frozen=True, slots=True, init=False)
 class Since:
     """The first release that behaves so, in each release line that did not do so from its start.
