@@ -3,8 +3,8 @@
 GIT_DIR is a clone of Kafka's repository, a bare one or the .git folder of a checkout, with its
 tags. A release that has no tag there is read from the source jars that Kafka publishes, such as
 org.apache.kafka:kafka_2.13:3.9.1:sources, under a folder in Maven's layout (`--jars`). The command
-prints a table, compares it with `ranges.RANGES`, and ends with 1 where they differ. With `--write`
-it also writes the page and the data that are made from the table.
+prints a table, compares it with `ranges.RANGES`, and ends with 1 where they differ, 2 where nothing
+could be looked up. With `--write` it also writes the page and the data that are made from the table.
 """
 
 import argparse
@@ -215,8 +215,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jars", type=Path, help="folder in Maven's layout with the source jars")
     parser.add_argument("--write", type=Path, help="the page to write, docs/rules.md")
     options = parser.parse_args(arguments)
-    entries = read_entries(ENTRIES_FILE)
-    found = look_up(entries, options.git_dir, options.jars)
+    try:
+        entries = read_entries(ENTRIES_FILE)
+        found = look_up(entries, options.git_dir, options.jars)
+    except ModelError as error:
+        print(error, file=sys.stderr)
+        return 2
     print(table(found))
     unread = [release for release in RELEASED if release not in found.read_at]
     if unread:

@@ -122,6 +122,13 @@ def test_a_folder_that_is_no_repository_is_an_error(
         look_up(entries, tmp_path, None)
 
 
+def test_the_command_says_what_it_could_not_read_and_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sources.main([str(tmp_path)]) == 2
+    assert "not a git repository" in capsys.readouterr().err
+
+
 def _as_declared(release: str) -> dict[str, dict[str, Place]]:
     here = Place(path=OLD, line=1)
     return {
