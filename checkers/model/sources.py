@@ -3,8 +3,9 @@
 GIT_DIR is a clone of Kafka's repository, a bare one or the .git folder of a checkout, with its
 tags. A release that has no tag there is read from the source jars that Kafka publishes, such as
 org.apache.kafka:kafka_2.13:3.9.1:sources, under a folder in Maven's layout (`--jars`). The command
-prints a table, compares it with `ranges.RANGES`, and ends with 1 where they differ, 2 where nothing
-could be looked up. With `--write` it also writes the page and the data that are made from the table.
+prints a table, compares it with `ranges.RANGES`, and ends with 1 where they differ, with 2 where
+nothing could be looked up. With `--write` it also writes the page and the data that are made from
+the table.
 """
 
 import argparse
