@@ -1,0 +1,156 @@
+"""Releases: first releases by line, ranges that end, backports, and how well each is known."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import checkers.model
+from checkers.errors import ModelError
+from checkers.model.ranges import RANGES
+from checkers.model.releases import (
+    RELEASED,
+    ReleaseRange,
+    Since,
+    line_of,
+    parse_version,
+    runs,
+)
+from checkers.model.status import Status, status
+
+
+@pytest.mark.parametrize(
+    ("release", "included"),
+    [
+        ("3.3.2", False),
+        ("3.4.0", False),
+        ("3.4.1", True),
+        ("3.5.0", True),
+        ("3.9.1", True),
+        ("4.0.0", True),
+    ],
+)
+def test_a_line_counts_from_its_own_first_release_and_later_lines_from_their_start(
+    release: str, included: bool
+) -> None:
+    assert Since("3.4.1", "3.5.0").includes(parse_version(release)) is included
+
+
+def test_a_line_between_the_named_ones_that_is_not_named_never_has_it() -> None:
+    since = Since("2.7.2", "3.0.0")
+    assert [since.includes(parse_version(release)) for release in ("2.7.2", "2.8.2", "3.0.0")] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_lines_before_1_0_have_three_numbers() -> None:
+    since = Since("0.11.0.3", "1.0.2")
+    assert line_of((0, 11, 0, 3)) == (0, 11, 0)
+    assert not since.includes((0, 10, 2, 9))
+    assert not since.includes((0, 11, 0, 2))
+    assert since.includes((0, 11, 0, 3))
+
+
+@pytest.mark.parametrize("wrong", [(), ("3.5.0", "3.4.1"), ("3.4.0", "3.4.1"), ("3.x",)])
+def test_first_releases_are_one_of_each_line_and_in_order(wrong: tuple[str, ...]) -> None:
+    with pytest.raises(ModelError):
+        Since(*wrong)
+
+
+def test_equal_first_releases_are_equal_values() -> None:
+    assert Since("3.4.1", "3.5.0") == Since("3.4.1", "3.5.0")
+    assert len({Since("3.4.1"), Since("3.4.1"), Since("3.4.0")}) == 2
+
+
+def test_a_range_ends_before_the_first_release_without_it_in_each_line() -> None:
+    ended = ReleaseRange(Since("1.0.0"), until=Since("1.0.2", "1.1.1", "2.0.0"))
+    assert ended.released() == ("1.0.0", "1.0.1", "1.1.0")
+    assert str(ended) == "1.0.0 to 1.0.1, 1.1.0"
+
+
+def test_releases_are_said_as_runs() -> None:
+    assert runs(()) == "none"
+    assert runs(("0.11.0.3", *RELEASED[RELEASED.index("1.0.2") :])) == "0.11.0.3, 1.0.2 on"
+
+
+def test_every_release_can_be_read_and_they_are_in_order() -> None:
+    versions = [parse_version(release) for release in RELEASED]
+    assert versions == sorted(set(versions))
+    assert len(versions) == 64
+
+
+@pytest.mark.parametrize("wrong", ["", "1", "1.1.x", "1.2.3.4.5", "trunk"])
+def test_what_is_no_release_is_refused_with_what_to_write(wrong: str) -> None:
+    with pytest.raises(ModelError, match=r"write it like 1\.1\.1"):
+        parse_version(wrong)
+
+
+@pytest.mark.parametrize(
+    ("rule", "without", "having"),
+    [
+        ("KAFKA-6857", "0.11.0.2 1.0.1 1.1.0", "0.11.0.3 1.0.2 1.1.1 2.0.0"),
+        ("initial fetch offset", "0.11.0.3 1.0.2", "1.1.0 3.9.2"),
+        ("KAFKA-6975", "0.11.0.3 1.0.1 1.1.0", "1.0.2 1.1.1 2.0.0"),
+        ("KAFKA-3978", "0.11.0.3 1.0.1 2.4.0", "1.0.2 1.1.0 2.3.1"),
+        ("leader's state after the fetch", "0.11.0.3 1.0.2 1.1.1 2.0.0", "1.0.0 1.0.1 1.1.0"),
+        ("KAFKA-7415", "1.1.1 2.0.0", "2.0.1 2.1.0"),
+        ("KAFKA-7152", "2.0.1", "2.1.0"),
+        ("recovery without epoch 0", "2.1.0 2.6.1 2.7.0", "2.1.1 2.6.0"),
+        ("KAFKA-10432", "2.6.0", "2.6.1 2.7.0"),
+        ("KAFKA-7601", "2.2.0", "2.2.1 2.3.0"),
+        ("KAFKA-9338", "2.4.1", "2.5.0"),
+        ("KAFKA-9491", "2.4.0", "2.4.1 2.5.0"),
+        ("KAFKA-9835", "2.4.1 2.5.0", "2.5.1 2.6.0"),
+        ("KAFKA-13141", "2.7.1 2.8.0", "2.7.2 2.8.1 3.0.0"),
+        ("KAFKA-12751", "2.7.1 2.8.0", "2.7.2 2.8.1 3.0.0"),
+        ("KAFKA-13207", "2.7.2 2.8.0", "2.8.1 3.0.0"),
+        ("KAFKA-3143", "2.2.2", "2.3.0 2.4.0"),
+        ("shutting down without being told", "1.0.2 2.1.0", "1.1.0 2.0.1"),
+        ("KAFKA-8400", "2.3.1", "2.4.0"),
+        ("high watermark wakes fetches", "2.3.1 2.6.0", "2.4.0 2.5.1"),
+        ("last fetched epoch lost", "2.8.2 3.5.0 3.7.0", "3.5.1 3.5.2 3.6.2"),
+        ("KAFKA-12686", "2.8.2", "3.0.0"),
+        ("KAFKA-13091", "2.8.2 3.0.2", "3.1.0"),
+        ("KAFKA-14010", "3.1.2 3.2.0", "3.2.1 3.3.0"),
+        ("KIP-841", "3.2.3", "3.3.0"),
+        ("KAFKA-14704", "3.3.2 3.4.0", "3.4.1 3.5.0"),
+        ("KAFKA-13972", "3.3.2 3.4.0", "3.4.1 3.5.0"),
+        ("KAFKA-15583", "3.6.2", "3.7.0"),
+        ("asynchronous epoch checkpoint", "3.7.2", "3.8.0"),
+        ("KAFKA-18723", "3.8.1 3.9.0", "3.9.1 3.9.2"),
+    ],
+)
+def test_a_fix_is_in_the_releases_that_got_it_and_in_no_other(
+    rule: str, without: str, having: str
+) -> None:
+    released = RANGES[rule].released()
+    assert [release for release in without.split() if release in released] == []
+    assert [release for release in having.split() if release not in released] == []
+
+
+def test_what_the_rules_declare_is_what_was_found_in_every_release() -> None:
+    file = Path(checkers.model.__file__).with_name("compared.json")
+    document = json.loads(file.read_text(encoding="utf-8"))
+    assert {name: str(range_) for name, range_ in RANGES.items()} == document["found"]
+    assert tuple(document["read_at"]) == RELEASED
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_every_released_version_has_one_way_to_begin_as_a_new_leader(release: str) -> None:
+    names = (
+        "unknown high watermark of a new leader",
+        "KAFKA-3978",
+        "high watermark in the log",
+    )
+    version = parse_version(release)
+    assert [RANGES[name].includes(version) for name in names].count(True) == 1
+
+
+def test_a_release_is_known_as_compared_and_as_played_apart_from_each_other() -> None:
+    assert status("1.1.1") == Status(read_at="tag", played=True)
+    assert status("1.1.0") == Status(read_at="tag", played=False)
+    assert status("3.9.1") == Status(read_at="source jar", played=True)
+    assert status("1.1.2") == Status(read_at=None, played=False)
+    assert not status("1.1.2").compared
