@@ -18,7 +18,8 @@ from checkers.segments.batch import Record, payload_digest
 
 FETCH = 1
 OFFSET_FOR_LEADER_EPOCH = 23
-_ARRIVED = ("passed", "released", "delayed")
+ARRIVED = ("passed", "released", "delayed")
+LINK_LOG = "links.jsonl"
 _PROBE_PREFIX = "settle-"
 """How settling names its writes; older histories mark them by nothing else."""
 
@@ -158,7 +159,7 @@ def epoch_rounds(run: RunDirectory) -> tuple[EpochRound, ...] | None:
     **Does not verify**: requests whose version the links could not read, and those of a sender
     that they could not tell (a consumer's, for instance).
     """
-    if not (run.path / "links.jsonl").is_file():
+    if not (run.path / LINK_LOG).is_file():
         return None
     try:
         return tuple(_rounds(link_records(run)))
@@ -170,7 +171,7 @@ def epoch_rounds(run: RunDirectory) -> tuple[EpochRound, ...] | None:
 
 def link_records(run: RunDirectory) -> Iterator[dict[str, Any]]:
     """The lines of links.jsonl, one message each, in the order in which they passed."""
-    yield from run.read_lines("links.jsonl")
+    yield from run.read_lines(LINK_LOG)
 
 
 def _rounds(records: Iterator[dict[str, Any]]) -> Iterator[EpochRound]:
@@ -180,7 +181,7 @@ def _rounds(records: Iterator[dict[str, Any]]) -> Iterator[EpochRound]:
     for record in records:
         if record["api_key"] not in (FETCH, OFFSET_FOR_LEADER_EPOCH):
             continue
-        if record["fate"] not in _ARRIVED or record["detail"] is None:
+        if record["fate"] not in ARRIVED or record["detail"] is None:
             continue
         exchange = (record["connection"], record["correlation_id"])
         partitions = record["detail"].get("partitions", ())

@@ -62,7 +62,7 @@ def partition_state(world: World, event: PartitionState) -> None:
     if known is None or event.leader_epoch > known.leader_epoch:
         for epoch in world.controller_epochs()[-1:]:
             for broker_id in world.assignment(partition):
-                queue(world, epoch, broker_id, LeaderAndIsr(state=event))
+                queue(world, epoch, broker_id, LeaderAndIsr(states=(event,)))
         return
     broker, replica = world.running(event.leader), world.replica(event.leader, partition)
     if broker is None or replica is None:
@@ -202,8 +202,12 @@ def answered(world: World, epoch: int, broker_id: int) -> None:
     world.put(("outbox", epoch, broker_id), replace(outbox, is_unanswered=False))
 
 
-def handle(world: World, broker_id: int, controller_epoch: int, request: ControlRequest) -> str:
-    """Handle a control request on a broker; returns the error that it answers, or "".
+Errors = tuple[tuple[TopicPartition | None, str], ...]
+"""What a broker answers: (partition, or None for the whole request; Kafka's error or "")."""
+
+
+def handle(world: World, broker_id: int, controller_epoch: int, request: ControlRequest) -> Errors:
+    """Handle a control request on a broker; returns what it answers.
 
     Read from ReplicaManager.becomeLeaderOrFollower, maybeUpdateMetadataCache and stopReplicas,
     0.10.2.2 to 3.9: an older controller than the broker knows is refused.
@@ -211,21 +215,27 @@ def handle(world: World, broker_id: int, controller_epoch: int, request: Control
     broker = world.broker(broker_id)
     assert broker is not None
     if controller_epoch < broker.controller_epoch:
-        return "STALE_CONTROLLER_EPOCH"
+        return ((None, "STALE_CONTROLLER_EPOCH"),)
     if controller_epoch > broker.controller_epoch:
         world.put_broker(broker_id, replace(broker, controller_epoch=controller_epoch))
     if isinstance(request, UpdateMetadata):
         now = world.broker(broker_id)
         assert now is not None
         world.put_broker(broker_id, replace(now, live=request.live))
-        return ""
+        return ((None, ""),)
     if isinstance(request, StopReplica):
         _stop_replica(world, broker_id, request)
-        return ""
-    return _leader_and_isr(world, broker_id, request.state)
+        return ((None, ""),)
+    errors = tuple(
+        (TopicPartition(state.topic, state.partition), _become(world, broker_id, state))
+        for state in request.states
+    )
+    # Only now: a dead thread that got another partition meanwhile stays.
+    follower.end_idle_threads(world, broker_id)
+    return ((None, ""), *errors)
 
 
-def _leader_and_isr(world: World, broker_id: int, state: PartitionState) -> str:
+def _become(world: World, broker_id: int, state: PartitionState) -> str:
     """Handle one partition of a LeaderAndIsr (ReplicaManager.becomeLeaderOrFollower).
 
     Whether the leader lives is asked of the broker's own metadata cache, which only UpdateMetadata
@@ -237,7 +247,9 @@ def _leader_and_isr(world: World, broker_id: int, state: PartitionState) -> str:
     if replica is None:
         replica = Replica()
         world.put_replica(broker_id, partition, replica)
-    if state.leader_epoch <= replica.leader_epoch:
+    if state.leader_epoch == replica.leader_epoch:
+        return "KNOWN_LEADER_EPOCH"
+    if state.leader_epoch < replica.leader_epoch:
         return "STALE_CONTROLLER_EPOCH"
     broker = world.broker(broker_id)
     assert broker is not None
@@ -246,7 +258,6 @@ def _leader_and_isr(world: World, broker_id: int, state: PartitionState) -> str:
         leader.become_leader(world, broker_id, partition, state)
     elif state.leader in broker.live:
         follower.become_follower(world, broker_id, partition, state)
-    follower.end_idle_threads(world, broker_id)
     return ""
 
 
@@ -268,7 +279,7 @@ def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> Non
     """Begin an outbox with who lives, then every state that concerns the broker."""
     states = (world.partition_state(one) for one in world.get(("topics",)) or ())
     told = [
-        LeaderAndIsr(state=state)
+        LeaderAndIsr(states=(state,))
         for state in states
         if state is not None
         and broker_id in world.assignment(TopicPartition(state.topic, state.partition))
@@ -293,16 +304,16 @@ def _passes(world: World, epoch: int, broker_id: int) -> bool:
 def _holds(
     world: World, source: int, target: int, request: ControlRequest, direction: str
 ) -> tuple[str, ...]:
-    about: TopicPartition | None = None
+    about: tuple[TopicPartition, ...] = ()
     if isinstance(request, LeaderAndIsr):
-        about = TopicPartition(request.state.topic, request.state.partition)
+        about = tuple(TopicPartition(one.topic, one.partition) for one in request.states)
     elif isinstance(request, StopReplica):
-        about = request.partition
+        about = (request.partition,)
     return tuple(
         hold.name
         for hold in world.holding(type(request).__name__, source, target, direction)
-        if about is None
-        or (hold.topic in (None, about.topic) and hold.partition in (None, about.partition))
+        if (hold.topic is None and hold.partition is None)
+        or any(hold.topic == one.topic and hold.partition in (None, one.partition) for one in about)
     )
 
 

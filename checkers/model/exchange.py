@@ -161,8 +161,9 @@ def handle(world: World, broker_id: int, leader: int, exchange: Exchange) -> boo
             )
         changed = moved or changed
     thread = world.thread(broker_id, leader)
-    if exchange.api == FETCH and thread is not None and not thread.has_session:
-        world.put_thread(broker_id, leader, replace(thread, has_session=True))
+    session = frozenset(asked)
+    if exchange.api == FETCH and thread is not None and thread.session != session:
+        world.put_thread(broker_id, leader, replace(thread, session=session))
     return changed
 
 
@@ -213,7 +214,7 @@ def _asked(
     assert fetch is not None
     if api == FETCH:
         carries = generation.sends_leader_epoch and (
-            generation.sessions_carry_epoch or not thread.has_session
+            generation.sessions_carry_epoch or thread.session is None
         )
         with_epoch = generation.truncates_on_fetch
     else:

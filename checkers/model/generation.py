@@ -106,6 +106,7 @@ class Generation:
     waits_for_min_isr: bool = False
     asks_controller_for_isr: bool = False
     moves_high_watermark_with_isr: bool = True
+    flushes_epochs_later: bool = False
     keeps_epochs: bool = False
     assigns_epoch_on_election: bool = False
     ends_at_batch_edge: bool = False

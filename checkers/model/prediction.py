@@ -142,8 +142,29 @@ class ImpossibleHighWatermark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EmptiedBy:
+    """The observation after which no state was possible any more.
+
+    Attributes:
+        source: Where it stands, such as "links.jsonl:12".
+        what: What kind of observation it is.
+        why: What was seen, and what was possible in the state that explains the most.
+    """
+
+    source: str
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """Everything that one timeline predicts; snapshots keep the order of the timeline."""
+    """Everything that one timeline predicts; snapshots keep the order of the timeline.
+
+    Attributes:
+        emptied_by: Of a run that was followed, the observation that no state explains.
+        limit: Why a run was not followed to its end, or "".
+        states: How many states were looked at.
+    """
 
     snapshots: Mapping[str, tuple[PredictedReplica, ...]]
     produces: tuple[PredictedProduce, ...]
@@ -152,3 +173,6 @@ class Prediction:
     disallowed: tuple[DisallowedDecision, ...] = ()
     impossible: tuple[ImpossibleHighWatermark, ...] = ()
     generations: Mapping[int, str] = field(default_factory=dict)
+    emptied_by: EmptiedBy | None = None
+    limit: str = ""
+    states: int = 0

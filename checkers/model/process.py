@@ -100,6 +100,7 @@ def stop(
         ),
     )
     world.put(("delayed", broker_id), None)
+    world.put(("control", broker_id), None)
     _end_connections(world, broker_id)
 
 

@@ -16,6 +16,7 @@ A component's name is a tuple whose first item says what it is:
 | ("topic configuration", T) | (name, value) of what `/config/topics` holds |
 | ("state", tp) | `PartitionState` as ZooKeeper has it |
 | ("topics",) | every partition that has an assignment |
+| ("control", N) | `Received`: control requests that broker N has, where a run is followed |
 | ("isr change", N, tp) | an ISR that is written, and that leader N has not learned of yet |
 | ("registered",) | (broker, czxid) of each registration |
 | ("controllers",) | epochs of the controllers that have not resigned, the newest last |
@@ -160,12 +161,13 @@ class FetcherThread:
     Attributes:
         partitions: (partition, how it stands), ascending.
         is_dead: An exception ended it; it stays in the map while it has partitions.
-        has_session: Whether its next Fetch is incremental (KIP-227).
+        session: The partitions of its fetch session (KIP-227); None without one, then the next
+            Fetch is full.
     """
 
     partitions: tuple[tuple[TopicPartition, FetchState], ...] = ()
     is_dead: bool = False
-    has_session: bool = False
+    session: frozenset[TopicPartition] | None = None
 
     def fetch(self, partition: TopicPartition) -> FetchState | None:
         """Return how a partition stands, None if it is not on this thread."""
@@ -236,6 +238,8 @@ class Exchange:
         answers: From `Stage.ANSWERED` on.
         is_awaited: Whether the thread still waits: not after its time-out, restart or end.
         holds: Names of the holds that keep it.
+        number: Which request at the links it is, as (connection, correlation id), where a run is
+            followed.
     """
 
     api: str
@@ -244,6 +248,7 @@ class Exchange:
     answers: tuple[tuple[TopicPartition, Answer], ...] = ()
     is_awaited: bool = True
     holds: tuple[str, ...] = ()
+    number: tuple[int, int] | None = None
 
     @property
     def is_at_leader(self) -> bool:
@@ -280,9 +285,9 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsr:
-    """The controller tells a broker one partition's state."""
+    """The controller tells a broker the state of partitions."""
 
-    state: PartitionState
+    states: tuple[PartitionState, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +306,21 @@ class StopReplica:
 
 
 ControlRequest = LeaderAndIsr | UpdateMetadata | StopReplica
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A control request that a broker has.
+
+    Attributes:
+        number: Which request at the links it is.
+        errors: What it answers, (partition or None for the whole, error), once it was handled.
+    """
+
+    number: tuple[int, int]
+    controller_epoch: int
+    request: ControlRequest
+    errors: tuple[tuple[TopicPartition | None, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

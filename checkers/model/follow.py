@@ -1,0 +1,261 @@
+"""Follow a recorded run: find what the machine may have done to be seen like that.
+
+Order comes from the record: what passed at the links and what the scenario did are in one order,
+ZooKeeper's transactions in another, and times say how the two may interleave. What none of that
+orders is searched: when a leader looked at its log, when a broker handled a control request, when a
+follower handled an answer. Each observation lets only those states go on that could be seen so. If
+no state is left the run is not one that the model allows, and the observation that left none is
+named, with what was possible before it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from checkers.errors import ModelError
+from checkers.model.events import ControllerElected, Snapshot
+from checkers.model.generation import Generation
+from checkers.model.happen import happen
+from checkers.model.lookahead import Lookahead
+from checkers.model.observations import Decided, Record, Seen, SnapshotTaken
+from checkers.model.predicting import prediction_of
+from checkers.model.prediction import (
+    DisallowedDecision,
+    EmptiedBy,
+    ImpossibleHighWatermark,
+    PredictedReplica,
+    Prediction,
+)
+from checkers.model.settle import settle
+from checkers.model.silent import early_questions, silent_steps
+from checkers.model.state import EMPTY, State
+from checkers.model.taking import Excluded, is_action, take, take_decision
+from checkers.model.views import replicas_of
+from checkers.model.world import World
+
+CLOCKS_AGREE_S = 0.015
+"""How far apart two times may be for the order of what they belong to to be open, in seconds.
+
+ZooKeeper's are cut to milliseconds, and a link writes a message down before it sends it on.
+"""
+MOST_STATES = 60_000
+"""How many states may be looked at for one run until the answer is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """Where a search stands: how much of each order was taken, and the state then."""
+
+    seen: int
+    decided: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How a node was reached: what was noted on the way, and from where."""
+
+    node: _Node
+    notes: tuple[object, ...]
+    before: "_Step | None"
+
+
+def follow(
+    record: Record,
+    *,
+    generations: Mapping[int, Generation] | None = None,
+    most_states: int = MOST_STATES,
+) -> Prediction:
+    """Return what the model predicts of a run that was seen like this.
+
+    `Prediction.emptied_by` names the observation after which no state was possible, and
+    `Prediction.limit` says that the search was given up. After either the rest is predicted as if
+    the cluster had been left alone after each event, so that it can be shown.
+
+    Raises:
+        ModelError: The record has an event that no state allows, such as the start of a broker
+            that runs.
+    """
+    search = _Search(record, generations or {}, most_states)
+    last = search.run()
+    limit = ""
+    emptied: EmptiedBy | None = None
+    if not search.is_complete:
+        if search.looked_at >= most_states:
+            limit = f"{most_states} states were looked at and none explains the whole run"
+        else:
+            emptied = search.emptied_by(last)
+    steps: list[_Step] = []
+    at: _Step | None = last
+    while at is not None:
+        steps.append(at)
+        at = at.before
+    notes = [note for step in reversed(steps) for note in step.notes]
+    snapshots = {note.label: note.replicas for note in notes if isinstance(note, _Copied)}
+    state = last.node.state
+    if not search.is_complete:
+        state, more = _left_alone(search, last.node)
+        notes += more
+        snapshots |= {note.label: note.replicas for note in more if isinstance(note, _Copied)}
+    found = prediction_of(state, notes, snapshots)
+    return replace(found, emptied_by=emptied, limit=limit, states=search.looked_at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """What every replica held at a snapshot."""
+
+    label: str
+    replicas: tuple[PredictedReplica, ...]
+
+
+class _Search:
+    """Depth first, what a cluster does at once first; no state is looked at twice."""
+
+    def __init__(
+        self, record: Record, generations: Mapping[int, Generation], most_states: int
+    ) -> None:
+        self.record = record
+        self.generations = generations
+        self.lookahead = Lookahead(record)
+        self.is_complete = False
+        self.looked_at = 0
+        self._most_states = most_states
+        self._deepest: list[_Step] = []
+
+    def run(self) -> _Step:
+        """Return the step that explains the whole record, or one that explains most of it."""
+        first = _Step(_Node(0, 0, EMPTY), (), None)
+        visited = {first.node}
+        stack = [(first, self._next(first))]
+        deepest = first
+        while stack:
+            step, successors = stack[-1]
+            following = next(successors, None)
+            if following is None:
+                stack.pop()
+                continue
+            if following.node in visited:
+                continue
+            visited.add(following.node)
+            self.looked_at += 1
+            if _depth(following.node) > _depth(deepest.node):
+                deepest = following
+            if self._is_end(following.node):
+                self.is_complete = True
+                return following
+            if self.looked_at >= self._most_states:
+                break
+            stack.append((following, self._next(following)))
+        self.is_complete = self._is_end(deepest.node)
+        return deepest
+
+    def emptied_by(self, step: _Step) -> EmptiedBy:
+        """Return what nothing explains after this step, and why not."""
+        node = step.node
+        reasons = []
+        for decided_first in (False, True):
+            reason = self._why_not(node, decided_first)
+            if reason:
+                reasons.append(reason)
+        return reasons[0] if reasons else EmptiedBy(source="", what="the end of the run", why="")
+
+    def _is_end(self, node: _Node) -> bool:
+        return node.seen == len(self.record.seen) and node.decided == len(self.record.decided)
+
+    def _next(self, step: _Step) -> Iterator[_Step]:
+        node = step.node
+        for world in silent_steps(node.state, self.lookahead, node.seen):
+            yield self._step(step, world, node.seen, node.decided)
+        for decided in self._order(node):
+            world = World(node.state)
+            try:
+                if decided:
+                    take_decision(world, self.record.decided[node.decided].what)
+                    yield self._step(step, world, node.seen, node.decided + 1)
+                else:
+                    self._see(world, node)
+                    yield self._step(step, world, node.seen + 1, node.decided)
+            except Excluded:
+                continue
+        for world in early_questions(node.state, self.lookahead, node.seen):
+            yield self._step(step, world, node.seen, node.decided)
+
+    def _step(self, before: _Step, world: World, seen: int, decided: int) -> _Step:
+        state = before.node.state
+        if world.changes:
+            state = world.state(state)
+        return _Step(_Node(seen, decided, state), tuple(world.notes), before)
+
+    def _order(self, node: _Node) -> tuple[bool, ...]:
+        """Return which of the two orders may go on, the likelier first: True for decisions."""
+        seen, decided = self.record.seen, self.record.decided
+        if node.seen == len(seen):
+            return (True,) if node.decided < len(decided) else ()
+        if node.decided == len(decided):
+            return (False,)
+        item, decision = seen[node.seen], decided[node.decided]
+        if decision.what.zxid <= item.zxid:
+            return (True,)
+        apart = decision.time - item.time
+        likely = apart <= 0
+        if abs(apart) > CLOCKS_AGREE_S:
+            return (likely,)
+        return (likely, not likely)
+
+    def _see(self, world: World, node: _Node) -> None:
+        item = self.record.seen[node.seen]
+        take(world, item.what, self.lookahead, generations=self.generations, decided=node.decided)
+        if isinstance(item.what, SnapshotTaken):
+            world.notes.append(_Copied(item.what.label, replicas_of(node.state)))
+
+    def _why_not(self, node: _Node, decided: bool) -> EmptiedBy | None:
+        """Return why the head of one order cannot be taken, None if it can or there is none."""
+        if decided not in self._order(node):
+            return None
+        item: Seen | Decided
+        item = self.record.decided[node.decided] if decided else self.record.seen[node.seen]
+        try:
+            if decided:
+                take_decision(World(node.state), self.record.decided[node.decided].what)
+            else:
+                self._see(World(node.state), node)
+        except Excluded as error:
+            source = item.source if isinstance(item, Seen) else f"zxid 0x{item.what.zxid:x}"
+            return EmptiedBy(source=source, what=type(item.what).__name__, why=str(error))
+        return None
+
+
+def _depth(node: _Node) -> int:
+    return node.seen + node.decided
+
+
+def _left_alone(search: _Search, node: _Node) -> tuple[State, list[object]]:
+    """Go on from a node with events alone, each followed by all that can happen then."""
+    state, notes = node.state, list[object]()
+    rest: list[Seen | Decided] = [
+        *search.record.seen[node.seen :],
+        *search.record.decided[node.decided :],
+    ]
+    rest.sort(key=lambda item: item.time)
+    elected = state(("elected",))
+    if elected is not None:
+        world = World(state)
+        happen(world, ControllerElected(broker=elected), {})
+        state = world.state(state)
+    for item in rest:
+        what = item.what
+        if isinstance(what, SnapshotTaken | Snapshot):
+            notes.append(_Copied(what.label, replicas_of(state)))
+            continue
+        if not isinstance(item, Decided) and not is_action(what):
+            continue
+        world = World(state)
+        try:
+            happen(world, what, search.generations)  # type: ignore[arg-type]
+        except ModelError:
+            continue
+        settle(world)
+        state = world.state(state)
+        kept = (DisallowedDecision, ImpossibleHighWatermark)
+        notes += [note for note in world.notes if not isinstance(note, kept)]
+    return state, notes

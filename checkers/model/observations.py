@@ -1,0 +1,234 @@
+"""What was seen of a run, in the model's words: messages at links, answers to clients, files.
+
+Observations choose from what is possible; none of them is fed into the prediction.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from checkers.model.events import Action, Decision, PartitionState, TopicPartition
+
+Number = tuple[int, int]
+"""Which request at the links: its connection, and its correlation id there."""
+
+
+class Fate(StrEnum):
+    """What became of a message at a link."""
+
+    WAITS = "waits"
+    """A cut or a hold keeps it: its sender has sent it."""
+    ARRIVES = "arrives"
+    ABANDONED = "abandoned"
+    """It reached nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAsked:
+    """One partition of a Fetch request; None where the version has no such field."""
+
+    fetch_offset: int
+    leader_epoch: int | None
+    last_fetched_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochAsked:
+    """One partition of an OffsetForLeaderEpoch request."""
+
+    requested_epoch: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAnswered:
+    """One partition of a Fetch response.
+
+    Attributes:
+        last_offset: Of the last batch, inclusive; None without batches.
+        first_leader_epoch: Of the first batch; None without batches, or where it was not read.
+        diverging: (epoch, end offset), or None.
+    """
+
+    error_code: int
+    high_watermark: int
+    base_offset: int | None
+    last_offset: int | None
+    first_leader_epoch: int | None = None
+    last_leader_epoch: int | None = None
+    diverging: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochAnswered:
+    """One partition of an OffsetForLeaderEpoch response; `leader_epoch` None in version 0."""
+
+    error_code: int
+    leader_epoch: int | None
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A request of a fetcher thread at a link.
+
+    Attributes:
+        is_full: Whether a Fetch names every partition that it is about (no fetch session).
+        forgotten: Partitions that leave the fetch session.
+        is_idle: Whether the links did not record it: it repeated the one before. It is known by
+            its answer; `partitions` is empty.
+    """
+
+    number: Number
+    fate: Fate
+    api: str
+    follower: int
+    leader: int
+    partitions: Mapping[TopicPartition, FetchAsked | EpochAsked]
+    is_full: bool = True
+    forgotten: frozenset[TopicPartition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The answer to a `Question` at a link.
+
+    Attributes:
+        error_code: Of the answer as a whole: the leader did not look at its log.
+    """
+
+    number: Number
+    fate: Fate
+    api: str
+    follower: int
+    leader: int
+    partitions: Mapping[TopicPartition, FetchAnswered | EpochAnswered]
+    error_code: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlSent:
+    """A control request that reached a broker.
+
+    Attributes:
+        states: Of a LeaderAndIsr.
+        live: Of an UpdateMetadata, as far as it was read.
+        stopped: Of a StopReplica, (partition, whether to delete it).
+    """
+
+    number: Number
+    api: str
+    controller: int
+    controller_epoch: int
+    broker: int
+    states: tuple[PartitionState, ...] = ()
+    live: frozenset[int] | None = None
+    stopped: tuple[tuple[TopicPartition, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlAnswered:
+    """A broker's answer to a control request, as it left the broker."""
+
+    number: Number
+    api: str
+    broker: int
+    error_code: int
+    errors: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrAsked:
+    """A leader asks the controller to change ISRs (AlterPartition)."""
+
+    leader: int
+    isrs: Mapping[TopicPartition, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrAnswered:
+    """The controller's answer reached the leader; those of the partitions without an error."""
+
+    leader: int
+    isrs: Mapping[TopicPartition, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientAnswered:
+    """A client's produce has ended.
+
+    Attributes:
+        outcome: "ok", "fail" (it had no effect) or "info" (nobody knows).
+        error: Kafka's name of the error, or "" where no answer came.
+    """
+
+    operation: str
+    outcome: str
+    base_offset: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What one replica's files held in a snapshot.
+
+    Attributes:
+        batches: (base offset, last offset, leader epoch, magic) of each batch.
+        epoch_entries: Of leader-epoch-checkpoint; None where there is none that can be read.
+    """
+
+    batches: tuple[tuple[int, int, int, int], ...]
+    epoch_entries: tuple[tuple[int, int], ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotTaken:
+    """Every replica's files were copied; the model's replica must be one of those seen."""
+
+    label: str
+    files: Mapping[tuple[int, TopicPartition], Files]
+
+
+Observation = (
+    Question
+    | Reply
+    | ControlSent
+    | ControlAnswered
+    | IsrAsked
+    | IsrAnswered
+    | ClientAnswered
+    | SnapshotTaken
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One item of a run's record, in the order of the process that played it.
+
+    Attributes:
+        time: Seconds since the epoch, of the clock that all processes of the run share.
+        zxid: The last transaction before it, of an action; it follows all up to that.
+        number: Index in the record, for findings.
+        source: Where it was read, such as "links.jsonl:12".
+    """
+
+    what: Action | Observation
+    time: float
+    zxid: int = -1
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One decision, in the order of ZooKeeper's log; `time` is cut to milliseconds."""
+
+    what: Decision
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """All that was seen of a run: two orders, and times that say how they may interleave."""
+
+    seen: tuple[Seen, ...]
+    decided: tuple[Decided, ...]

@@ -1,0 +1,240 @@
+"""What the machine may do that no observation shows: each as a transition of its own."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from checkers.model import control, exchange, leader
+from checkers.model.events import Produce, TopicPartition
+from checkers.model.exchange import FETCH
+from checkers.model.lookahead import Lookahead
+from checkers.model.matching import answers_as_seen, errors_differ, question_differs
+from checkers.model.observations import ClientAnswered, Question, Reply
+from checkers.model.prediction import PredictedProduce
+from checkers.model.state import Exchange, FetchAnswer, Received, Stage, State
+from checkers.model.world import World
+
+
+def silent_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
+    """Yield every step that may come before the observation of that index, likeliest first."""
+    world = World(state)
+    working = [
+        broker_id
+        for broker_id in world.broker_ids()
+        if (broker := world.broker(broker_id)) is not None and broker.is_working
+    ]
+    for broker_id in working:
+        yield from _control(state, broker_id, lookahead)
+        yield from _learn(state, broker_id, lookahead)
+    for leader_id in working:
+        for follower in world.broker_ids():
+            for one in world.exchanges(follower, leader_id):
+                yield from _at_leader(state, follower, leader_id, one, lookahead)
+    for broker_id in working:
+        for leader_id in world.leaders(broker_id):
+            yield from _at_follower(state, broker_id, leader_id, lookahead, index)
+    yield from _produces(state, lookahead)
+
+
+def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
+    """Yield each request that was sent before the links saw it, while its sender stood otherwise."""
+    world = World(state)
+    for broker_id in world.broker_ids():
+        for leader_id in world.leaders(broker_id):
+            item = lookahead.next_of(broker_id, leader_id, index)
+            if not isinstance(item, Question) or _is_known(world, item):
+                continue
+            after = World(state)
+            if exchange.awaited(after, broker_id, leader_id) is None and not ask(after, item):
+                yield after
+
+
+def ask(world: World, seen: Question) -> str:
+    """Let a fetcher thread send a request that was seen; returns why it cannot, or ""."""
+    follower, leader_id = seen.follower, seen.leader
+    broker, thread = world.broker(follower), world.thread(follower, leader_id)
+    if broker is None or thread is None:
+        return f"broker {follower} has no fetcher for broker {leader_id}"
+    predicted = exchange.question(world, follower, leader_id, seen.api)
+    if predicted is not None and seen.api == FETCH:
+        in_session = frozenset[TopicPartition]() if seen.is_full else thread.session or frozenset()
+        wanted = (in_session | frozenset(seen.partitions)) - seen.forgotten
+        sent = exchange.question(
+            _with_session(world, follower, leader_id, None if seen.is_full else in_session),
+            follower,
+            leader_id,
+            FETCH,
+        )
+        assert sent is not None
+        kept = tuple(one for one in sent.asked if one[0] in wanted)
+        predicted = replace(sent, asked=kept)
+    differs = question_differs(broker, thread, predicted, seen)
+    if differs or predicted is None:
+        return differs
+    exchange.send(world, follower, leader_id, replace(predicted, number=seen.number))
+    return ""
+
+
+def _with_session(
+    world: World, follower: int, leader_id: int, session: frozenset[TopicPartition] | None
+) -> World:
+    thread = world.thread(follower, leader_id)
+    assert thread is not None
+    if thread.session == session:
+        return world
+    other = World(world.get)
+    other.put(("thread", follower, leader_id), replace(thread, session=session))
+    return other
+
+
+def _is_known(world: World, seen: Question) -> bool:
+    return any(one.number == seen.number for one in world.exchanges(seen.follower, seen.leader))
+
+
+def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
+    """A broker handles the oldest control request that it has."""
+    received: tuple[Received, ...] = state(("control", broker_id)) or ()
+    for index, one in enumerate(received):
+        if one.errors is not None:
+            continue
+        world = World(state)
+        errors = control.handle(world, broker_id, one.controller_epoch, one.request)
+        seen = lookahead.control_answers.get(one.number)
+        if seen is None or not errors_differ(errors, seen):
+            after = (*received[:index], replace(one, errors=errors), *received[index + 1 :])
+            world.put(("control", broker_id), after)
+            yield world
+        return
+
+
+def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
+    """A leader takes over the ISR that was written for it."""
+    for partition in World(state).partitions(broker_id):
+        if state(("isr change", broker_id, partition)) is None:
+            continue
+        world = World(state)
+        broker = world.broker(broker_id)
+        assert broker is not None
+        if broker.generation.asks_controller_for_isr and lookahead.shows_isr_answers:
+            if state(("isr answer", broker_id, partition)) is None:
+                continue
+            world.put(("isr answer", broker_id, partition), None)
+        leader.learn_isr(world, broker_id, partition)
+        yield world
+
+
+def _at_leader(
+    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead
+) -> Iterator[World]:
+    """A leader looks at its log for a request, or ends the wait of a Fetch."""
+    if not one.is_at_leader or one.number is None:
+        return
+    seen = lookahead.replies.get(one.number)
+    world = World(state)
+    if seen is not None and seen.error_code:
+        # The leader did not get as far as its log.
+        exchange.change(world, follower, leader_id, one, replace(one, stage=Stage.ANSWERED))
+        yield world
+        return
+    if one.stage is Stage.ARRIVED:
+        after, _ = exchange.read(world, follower, leader_id, one)
+    else:
+        after = exchange.answer_waiting(world, follower, leader_id, one)
+    if after.stage is Stage.WAITING:
+        yield world
+    elif seen is not None:
+        answers, differs = answers_as_seen(after, seen)
+        if not differs:
+            exchange.change(world, follower, leader_id, after, replace(after, answers=answers))
+            yield world
+    elif _is_new(after):
+        # No answer was seen to leave: it is still there, or the links were asked no more.
+        yield world
+    elif one.stage is Stage.WAITING and after.is_awaited:
+        # The links do not record an answer that says nothing new.
+        exchange.handle(world, follower, leader_id, after)
+        yield world
+
+
+def _is_new(one: Exchange) -> bool:
+    return any(
+        not isinstance(answer, FetchAnswer) or answer.error or answer.batches or answer.diverging
+        for _, answer in one.answers
+    )
+
+
+def _at_follower(
+    state: State, broker_id: int, leader_id: int, lookahead: Lookahead, index: int
+) -> Iterator[World]:
+    """A fetcher thread handles an answer, truncates without a question, or asks as before."""
+    world = World(state)
+    thread = world.thread(broker_id, leader_id)
+    if thread is None or thread.is_dead:
+        return
+    waiting = exchange.awaited(world, broker_id, leader_id)
+    if waiting is not None:
+        if waiting.stage is Stage.DELIVERED:
+            exchange.handle(world, broker_id, leader_id, waiting)
+            yield world
+        return
+    if exchange.truncate_without_asking(world, broker_id, leader_id):
+        yield world
+        return
+    question = exchange.question(World(state), broker_id, leader_id, FETCH)
+    if question is None:
+        return
+    item = lookahead.next_of(broker_id, leader_id, index)
+    if isinstance(item, Reply) and item.number not in lookahead.questions:
+        # The request repeated the one before, so the links did not record it.
+        asked = World(state)
+        sent = replace(question, number=item.number, stage=Stage.ARRIVED)
+        exchange.send(asked, broker_id, leader_id, sent)
+        yield asked
+        return
+    yield from _idle_round(state, broker_id, leader_id, question)
+
+
+def _idle_round(
+    state: State, broker_id: int, leader_id: int, question: Exchange
+) -> Iterator[World]:
+    """A Fetch and its answer that say nothing new, which the links do not record."""
+    world = World(state)
+    if not (world.passes(broker_id, leader_id) and world.passes(leader_id, broker_id)):
+        return
+    changed = False
+    for partition, asked in question.asked:
+        answer = leader.read(world, leader_id, partition, asked)
+        replica = world.known_replica(broker_id, partition)
+        if answer.error or answer.batches or answer.diverging is not None:
+            return
+        if min(replica.log.log_end_offset, answer.high_watermark) != replica.high_watermark:
+            return
+        offset = asked.fetch_offset
+        changed = leader.update_view(world, leader_id, partition, broker_id, offset) or changed
+    if changed:
+        yield world
+
+
+def _produces(state: State, lookahead: Lookahead) -> Iterator[World]:
+    """A leader handles a client's produce, with the outcome that the client was told."""
+    for request in state(("sent",)) or ():
+        world = World(state)
+        broker = world.broker(request.broker)
+        if broker is None or not broker.is_working:
+            continue
+        left = tuple(one for one in state(("sent",)) if one != request)
+        world.put(("sent",), left or None)
+        leader.produce(world, request)
+        outcome: PredictedProduce = world.get(("answer", request.operation))
+        if _is_told(request, outcome, lookahead.client_answers.get(request.operation)):
+            yield world
+
+
+def _is_told(request: Produce, outcome: PredictedProduce, told: ClientAnswered | None) -> bool:
+    is_appended = outcome.base_offset >= 0
+    if told is None:
+        return is_appended
+    if told.outcome == "ok":
+        return is_appended and outcome.base_offset == told.base_offset
+    if told.outcome == "fail":
+        return not is_appended and bool(told.error) and outcome.error == told.error
+    return is_appended

@@ -1,0 +1,302 @@
+"""Take the next item of a record: only a state that can be seen so goes on."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from checkers.errors import ModelError
+from checkers.model import decisions, exchange
+from checkers.model.events import (
+    Action,
+    ControllerElected,
+    Decision,
+    Hold,
+    PartitionState,
+    Produce,
+    ReleaseHold,
+)
+from checkers.model.generation import Generation
+from checkers.model.happen import happen
+from checkers.model.lookahead import Lookahead
+from checkers.model.matching import answers_as_seen, errors_differ, files_differ
+from checkers.model.observations import (
+    ClientAnswered,
+    ControlAnswered,
+    ControlSent,
+    Fate,
+    IsrAnswered,
+    IsrAsked,
+    Observation,
+    Question,
+    Reply,
+    SnapshotTaken,
+)
+from checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
+from checkers.model.silent import ask
+from checkers.model.state import (
+    ControlRequest,
+    Exchange,
+    LeaderAndIsr,
+    Received,
+    Stage,
+    StopReplica,
+    UpdateMetadata,
+)
+from checkers.model.world import World
+
+_TIMED_OUT = "REQUEST_TIMED_OUT"
+
+
+class Excluded(Exception):
+    """A state cannot be seen so; the message says what it would be seen as."""
+
+
+def take_decision(world: World, decision: Decision) -> None:
+    """Let a decision of the run take effect, if the rules allow it now.
+
+    Raises:
+        Excluded: They do not.
+    """
+    if isinstance(decision, PartitionState):
+        reason = decisions.reason_against(world, decision)
+        if reason:
+            raise Excluded(reason)
+    if isinstance(decision, ControllerElected):
+        # What a controller sends is seen at the links, so it needs no outboxes here.
+        world.put(("elected",), decision.broker)
+        return
+    happen(world, decision, {})
+
+
+def take(
+    world: World,
+    what: Action | Observation,
+    lookahead: Lookahead,
+    *,
+    generations: Mapping[int, Generation],
+    decided: int,
+) -> None:
+    """Take an action of the scenario, or an observation.
+
+    Args:
+        world: The transition.
+        what: The head of the record.
+        lookahead: Of the same record.
+        generations: In place of what `StartBroker` says.
+        decided: How many decisions were taken before.
+
+    Raises:
+        Excluded: It cannot be seen in this state.
+    """
+    match what:
+        case Question():
+            _question(world, what)
+        case Reply():
+            _reply(world, what)
+        case ControlSent():
+            _control_sent(world, what, lookahead, decided)
+        case ControlAnswered():
+            _control_answered(world, what)
+        case IsrAsked():
+            _isr_asked(world, what)
+        case IsrAnswered():
+            for partition in what.isrs:
+                if world.get(("isr change", what.leader, partition)) is not None:
+                    world.put(("isr answer", what.leader, partition), True)
+        case ClientAnswered():
+            _client_answered(world, what)
+        case SnapshotTaken():
+            _snapshot(world, what)
+        case Hold() | ReleaseHold():
+            # What a hold keeps is seen at the links.
+            pass
+        case Produce():
+            _produce(world, what)
+        case _:
+            _act(world, what, generations)
+
+
+def _act(world: World, action: Action, generations: Mapping[int, Generation]) -> None:
+    try:
+        happen(world, action, generations)
+    except ModelError as error:
+        raise Excluded(str(error)) from error
+    for note in world.notes:
+        if isinstance(note, ImpossibleHighWatermark):
+            raise Excluded(
+                f"the checkpoint of broker {note.broker} holds high watermark "
+                f"{note.high_watermark} of {note.topic}-{note.partition}, possible was one of "
+                f"{list(note.allowed)}"
+            )
+
+
+def _produce(world: World, request: Produce) -> None:
+    if world.get(("answer", request.operation)) is not None:
+        raise Excluded(f"operation {request.operation!r} was used before")
+    world.answer(PredictedProduce(operation=request.operation, acknowledged=None, base_offset=-1))
+    world.put(("sent",), (*(world.get(("sent",)) or ()), request))
+
+
+def _found(world: World, seen: Question | Reply) -> Exchange | None:
+    exchanges = world.exchanges(seen.follower, seen.leader)
+    return next((one for one in exchanges if one.number == seen.number), None)
+
+
+def _question(world: World, seen: Question) -> None:
+    found = _found(world, seen)
+    if found is None:
+        _give_up_others(world, seen)
+        if seen.fate is Fate.ABANDONED:
+            return
+        differs = ask(world, seen)
+        if differs:
+            raise Excluded(differs)
+        found = _found(world, seen)
+        assert found is not None
+    if seen.fate is Fate.ARRIVES:
+        target = world.broker(seen.leader)
+        if target is not None and target.is_running:
+            arrived = replace(found, stage=Stage.ARRIVED)
+            exchange.change(world, seen.follower, seen.leader, found, arrived)
+        else:
+            exchange.end(world, seen.follower, seen.leader, found)
+    elif seen.fate is Fate.ABANDONED:
+        exchange.end(world, seen.follower, seen.leader, found)
+
+
+def _give_up_others(world: World, seen: Question) -> None:
+    """A thread that asks anew has given up what it waited for."""
+    waiting = exchange.awaited(world, seen.follower, seen.leader)
+    if waiting is None:
+        return
+    if waiting.stage is Stage.DELIVERED:
+        raise Excluded("the fetcher has an answer that it must handle first")
+    given_up = replace(waiting, is_awaited=False)
+    exchange.change(world, seen.follower, seen.leader, waiting, given_up)
+    thread = world.thread(seen.follower, seen.leader)
+    if thread is not None:
+        world.put_thread(seen.follower, seen.leader, replace(thread, session=None))
+
+
+def _reply(world: World, seen: Reply) -> None:
+    found = _found(world, seen)
+    if found is None:
+        return
+    if found.stage is not Stage.ANSWERED:
+        raise Excluded(_why_not_answered(world, seen, found))
+    follower, leader_id = seen.follower, seen.leader
+    if seen.fate is Fate.WAITS:
+        return
+    if seen.fate is Fate.ABANDONED or not found.is_awaited:
+        exchange.end(world, follower, leader_id, found)
+        return
+    if seen.error_code:
+        exchange.end(world, follower, leader_id, found)
+        thread = world.thread(follower, leader_id)
+        if thread is not None:
+            world.put_thread(follower, leader_id, replace(thread, session=None))
+        return
+    world.notes += exchange.rounds(world, follower, leader_id, found)
+    exchange.change(world, follower, leader_id, found, replace(found, stage=Stage.DELIVERED))
+
+
+def _why_not_answered(world: World, seen: Reply, found: Exchange) -> str:
+    broker = world.broker(seen.leader)
+    if broker is None or not broker.is_working or not found.is_at_leader:
+        return f"broker {seen.leader} cannot have answered: the request is {found.stage}"
+    if found.stage is Stage.ARRIVED:
+        found, _ = exchange.read(world, seen.follower, seen.leader, found)
+    if found.stage is Stage.WAITING:
+        found = exchange.answer_waiting(world, seen.follower, seen.leader, found)
+    return answers_as_seen(found, seen)[1] or "another answer was possible before"
+
+
+def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided: int) -> None:
+    broker = world.broker(seen.broker)
+    if broker is None or not broker.is_running:
+        return
+    for state in seen.states:
+        if not lookahead.is_written(state, decided):
+            raise Excluded(
+                f"a LeaderAndIsr of {state.topic}-{state.partition} with leader {state.leader}, "
+                f"leader epoch {state.leader_epoch} and ISR {list(state.isr)}, which nobody has "
+                "written to ZooKeeper"
+            )
+    requests: list[ControlRequest] = []
+    if seen.api == "LeaderAndIsr":
+        requests.append(LeaderAndIsr(states=seen.states))
+    elif seen.api == "UpdateMetadata":
+        live = frozenset(world.registered()) if seen.live is None else seen.live
+        requests.append(UpdateMetadata(live=live))
+    requests += [StopReplica(partition=one, deletes=deletes) for one, deletes in seen.stopped]
+    received = world.get(("control", seen.broker)) or ()
+    added = tuple(
+        Received(number=seen.number, controller_epoch=seen.controller_epoch, request=request)
+        for request in requests
+    )
+    world.put(("control", seen.broker), (*received, *added) or None)
+
+
+def _control_answered(world: World, seen: ControlAnswered) -> None:
+    received: tuple[Received, ...] = world.get(("control", seen.broker)) or ()
+    own = [one for one in received if one.number == seen.number]
+    for one in own:
+        if one.errors is None:
+            raise Excluded(f"broker {seen.broker} has not handled the {seen.api} yet")
+        differs = errors_differ(one.errors, seen)
+        if differs:
+            raise Excluded(differs)
+    left = tuple(one for one in received if one.number != seen.number)
+    world.put(("control", seen.broker), left or None)
+
+
+def _isr_asked(world: World, seen: IsrAsked) -> None:
+    """A leader counts who it asks into the ISR at once (KIP-497, Partition.maximalIsr)."""
+    for partition, isr in seen.isrs.items():
+        replica = world.replica(seen.leader, partition)
+        if replica is not None and replica.leader == seen.leader:
+            maximal = tuple(sorted({*replica.isr, *isr}))
+            world.put_replica(seen.leader, partition, replace(replica, maximal_isr=maximal))
+
+
+def _client_answered(world: World, seen: ClientAnswered) -> None:
+    outcome: PredictedProduce | None = world.get(("answer", seen.operation))
+    if outcome is None:
+        raise Excluded(f"produce {seen.operation} was never sent")
+    if seen.outcome == "ok":
+        if outcome.acknowledged is not True or outcome.base_offset != seen.base_offset:
+            raise Excluded(
+                f"produce {seen.operation} acknowledged at {seen.base_offset}, possible was "
+                f"{_told(outcome)}"
+            )
+    elif seen.error and seen.error != _TIMED_OUT and outcome.error != seen.error:
+        raise Excluded(
+            f"produce {seen.operation} ended with {seen.error}, possible was {_told(outcome)}"
+        )
+
+
+def _told(outcome: PredictedProduce) -> str:
+    if outcome.acknowledged is None:
+        where = "nowhere yet" if outcome.base_offset < 0 else f"at {outcome.base_offset}"
+        return f"that it waits, appended {where}"
+    if outcome.acknowledged:
+        return f"an acknowledgement at {outcome.base_offset}"
+    return outcome.error
+
+
+def _snapshot(world: World, seen: SnapshotTaken) -> None:
+    for (broker_id, partition), files in seen.files.items():
+        broker = world.broker(broker_id)
+        differs = files_differ(
+            world.replica(broker_id, partition),
+            files,
+            may_be_stale=broker is not None and broker.generation.flushes_epochs_later,
+        )
+        if differs:
+            raise Excluded(
+                f"broker {broker_id} held of {partition.topic}-{partition.partition} {differs}"
+            )
+
+
+def is_action(what: object) -> bool:
+    """Tell whether an item is an action, not an observation."""
+    return not isinstance(what, Observation)
