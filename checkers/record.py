@@ -22,6 +22,8 @@ from checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
+    CopyBegun,
+    CopyEnded,
     Decided,
     EpochAnswered,
     EpochAsked,
@@ -36,7 +38,6 @@ from checkers.model.observations import (
     Record,
     Reply,
     Seen,
-    SnapshotTaken,
 )
 from checkers.model.prediction import Prediction
 from checkers.run_evidence import replica_directory
@@ -52,6 +53,7 @@ _CONTROL = {
     "UPDATE_METADATA": "UpdateMetadata",
     "STOP_REPLICA": "StopReplica",
 }
+_COPYING_S = 0.25
 _FULL_FETCH_EPOCHS = (None, 0, -1)
 
 
@@ -90,19 +92,17 @@ def record_of(facts: RunFacts) -> Record:
 
 def _actions(facts: RunFacts, links: list[Seen]) -> Iterator[Seen]:
     stopped: dict[int, float] = {}
-    acted = [timed for timed in facts.events if not isinstance(timed.event, Decision)]
-    for timed in sorted(acted, key=lambda timed: timed.time):
+    for timed in sorted(facts.events, key=lambda timed: timed.time):
         event, time = timed.event, timed.time
+        if isinstance(event, Decision):
+            continue
         if isinstance(event, StopBroker):
             stopped[event.broker] = time
         elif isinstance(event, StartBroker):
             time = min(time, _first_sign(links, event.broker, stopped.get(event.broker, 0.0)))
-        yield Seen(
-            what=_snapshot(facts, event.label) if isinstance(event, Snapshot) else event,
-            time=time,
-            zxid=timed.zxid if timed.zxid is not None else -1,
-            source="actions.jsonl",
-        )
+        if isinstance(event, Snapshot):
+            yield from _copies(facts, event.label, time)
+        yield Seen(what=event, time=time, zxid=timed.zxid, source="actions.jsonl")
 
 
 def _first_sign(links: list[Seen], broker: int, since: float) -> float:
@@ -131,16 +131,24 @@ def _answers(facts: RunFacts) -> Iterator[Seen]:
             yield Seen(what=answered, time=one.ended_at, source="history.jsonl")
 
 
-def _snapshot(facts: RunFacts, label: str) -> SnapshotTaken:
-    found: dict[tuple[int, TopicPartition], Files] = {}
+def _copies(facts: RunFacts, label: str, time: float) -> Iterator[Seen]:
+    """What was copied of each broker, between the times at which its last reading began and ended.
+
+    A snapshot that does not say them was taken in the moments before `time`.
+    """
     snapshot = next((one for one in facts.snapshots if one["label"] == label), None)
-    for broker in map(int, snapshot["brokers"]) if snapshot is not None else ():
+    for broker, seen in (snapshot["brokers"] if snapshot is not None else {}).items():
+        files = []
         for about in partitions(facts):
-            directory = replica_directory(facts.run, label, broker, about)
-            files = _files(directory) if directory.is_dir() else None
-            if files is not None:
-                found[broker, about] = files
-    return SnapshotTaken(label=label, files=found)
+            directory = replica_directory(facts.run, label, int(broker), about)
+            found = _files(directory) if directory.is_dir() else None
+            if found is not None:
+                files.append((about, found))
+        begun = CopyBegun(label=label, broker=int(broker), files=tuple(files))
+        ended = CopyEnded(label=label, broker=int(broker))
+        source = f"snapshots/{label}/broker-{broker}"
+        yield Seen(what=begun, time=seen.get("read_from", time - _COPYING_S), source=source)
+        yield Seen(what=ended, time=seen.get("read_until", time), source=source)
 
 
 def _files(directory: Any) -> Files | None:
@@ -260,7 +268,8 @@ def _reply(record: _Detail) -> Reply:
 def _fetch_answered(entry: _Detail) -> FetchAnswered:
     diverging = entry.get("diverging_epoch")
     # The schema's default is an end offset of -1: nothing diverges.
-    diverges = diverging is not None and diverging["end_offset"] >= 0
+    if diverging is not None and diverging["end_offset"] < 0:
+        diverging = None
     return FetchAnswered(
         error_code=entry["error_code"],
         high_watermark=entry["high_watermark"],
@@ -268,7 +277,7 @@ def _fetch_answered(entry: _Detail) -> FetchAnswered:
         last_offset=entry.get("last_offset"),
         first_leader_epoch=entry.get("first_leader_epoch"),
         last_leader_epoch=entry.get("last_leader_epoch"),
-        diverging=(diverging["epoch"], diverging["end_offset"]) if diverges else None,
+        diverging=None if diverging is None else (diverging["epoch"], diverging["end_offset"]),
     )
 
 
@@ -294,6 +303,7 @@ def _control_sent(record: _Detail) -> ControlSent:
         broker=record["target"],
         states=states,
         live=None if live is None else frozenset(map(_broker_id, live)),
+        topics=frozenset(about.topic for about, _ in _entries(detail)),
         stopped=stopped,
     )
 

@@ -1,7 +1,8 @@
 """The reference model: predicts every replica's log under a release's protocol.
 
 `follow(record)` and `predict(timeline)` return a `prediction.Prediction`, from what was seen of a
-run or from events alone; `generation_for` says which rules a broker follows. Pure: no I/O, nothing beyond the standard library.
+run or from events alone; `generation_for` says which rules a broker follows. Pure: no I/O, nothing
+beyond the standard library.
 """
 
 from checkers.model import events, prediction

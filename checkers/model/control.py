@@ -221,7 +221,8 @@ def handle(world: World, broker_id: int, controller_epoch: int, request: Control
     if isinstance(request, UpdateMetadata):
         now = world.broker(broker_id)
         assert now is not None
-        world.put_broker(broker_id, replace(now, live=request.live))
+        topics = None if now.topics is None else now.topics | request.topics
+        world.put_broker(broker_id, replace(now, live=request.live, topics=topics))
         return ((None, ""),)
     if isinstance(request, StopReplica):
         _stop_replica(world, broker_id, request)

@@ -46,10 +46,15 @@ def _against_isr_change(
     replica = world.replica(new.leader, partition)
     if replica is None or replica.role is not Role.LEADER:
         return ""
-    if replica.leader_epoch != new.leader_epoch:
+    leader = world.broker(new.leader)
+    if replica.leader_epoch != new.leader_epoch or leader is None:
         return ""
     for joined in sorted(set(new.isr) - set(old.isr)):
         view = replica.view(joined)
+        if leader.generation.joins_only_live and joined not in leader.live:
+            return (
+                f"broker {joined} joined the ISR, although its leader does not know that it lives"
+            )
         if view is not None and not view.may_join_isr:
             return (
                 f"broker {joined} joined the ISR at offset {view.log_end_offset}, although the "

@@ -105,7 +105,8 @@ def read(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple
     for partition, asked in exchange.asked:
         if exchange.api == FETCH:
             found = leading.read(world, leader, partition, asked)
-            if not found.error and found.diverging is None:
+            counts = found.diverging is None or _counts_diverging(world, leader)
+            if not found.error and counts:
                 offset = asked.fetch_offset
                 changed = (
                     leading.update_view(world, leader, partition, broker_id, offset) or changed
@@ -190,6 +191,11 @@ def rounds(world: World, broker_id: int, leader: int, exchange: Exchange) -> lis
             )
         )
     return found
+
+
+def _counts_diverging(world: World, leader: int) -> bool:
+    broker = world.broker(leader)
+    return broker is not None and broker.generation.counts_diverging_fetch
 
 
 def _says_nothing(answer: Answer) -> bool:

@@ -16,9 +16,10 @@ from checkers.model.events import ControllerElected, Snapshot
 from checkers.model.generation import Generation
 from checkers.model.happen import happen
 from checkers.model.lookahead import Lookahead
-from checkers.model.observations import Decided, Record, Seen, SnapshotTaken
+from checkers.model.observations import Decided, Record, Seen
 from checkers.model.predicting import prediction_of
 from checkers.model.prediction import (
+    Copied,
     DisallowedDecision,
     EmptiedBy,
     ImpossibleHighWatermark,
@@ -90,22 +91,23 @@ def follow(
         steps.append(at)
         at = at.before
     notes = [note for step in reversed(steps) for note in step.notes]
-    snapshots = {note.label: note.replicas for note in notes if isinstance(note, _Copied)}
     state = last.node.state
     if not search.is_complete:
         state, more = _left_alone(search, last.node)
         notes += more
-        snapshots |= {note.label: note.replicas for note in more if isinstance(note, _Copied)}
-    found = prediction_of(state, notes, snapshots)
+    found = prediction_of(state, notes, _snapshots(notes))
     return replace(found, emptied_by=emptied, limit=limit, states=search.looked_at)
 
 
-@dataclass(frozen=True, slots=True)
-class _Copied:
-    """What every replica held at a snapshot."""
-
-    label: str
-    replicas: tuple[PredictedReplica, ...]
+def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:
+    found: dict[str, dict[int, tuple[PredictedReplica, ...]]] = {}
+    for note in notes:
+        if isinstance(note, Copied):
+            found.setdefault(note.label, {})[note.broker] = note.replicas
+    return {
+        label: tuple(replica for _, replicas in sorted(brokers.items()) for replica in replicas)
+        for label, brokers in found.items()
+    }
 
 
 class _Search:
@@ -126,10 +128,10 @@ class _Search:
         """Return the step that explains the whole record, or one that explains most of it."""
         first = _Step(_Node(0, 0, EMPTY), (), None)
         visited = {first.node}
-        stack = [(first, self._next(first))]
+        stack = [self._next(first)]
         deepest = first
         while stack:
-            step, successors = stack[-1]
+            successors = stack[-1]
             following = next(successors, None)
             if following is None:
                 stack.pop()
@@ -145,7 +147,7 @@ class _Search:
                 return following
             if self.looked_at >= self._most_states:
                 break
-            stack.append((following, self._next(following)))
+            stack.append(self._next(following))
         self.is_complete = self._is_end(deepest.node)
         return deepest
 
@@ -205,8 +207,6 @@ class _Search:
     def _see(self, world: World, node: _Node) -> None:
         item = self.record.seen[node.seen]
         take(world, item.what, self.lookahead, generations=self.generations, decided=node.decided)
-        if isinstance(item.what, SnapshotTaken):
-            world.notes.append(_Copied(item.what.label, replicas_of(node.state)))
 
     def _why_not(self, node: _Node, decided: bool) -> EmptiedBy | None:
         """Return why the head of one order cannot be taken, None if it can or there is none."""
@@ -244,8 +244,15 @@ def _left_alone(search: _Search, node: _Node) -> tuple[State, list[object]]:
         state = world.state(state)
     for item in rest:
         what = item.what
-        if isinstance(what, SnapshotTaken | Snapshot):
-            notes.append(_Copied(what.label, replicas_of(state)))
+        if isinstance(what, Snapshot):
+            copied = {
+                note.broker
+                for note in notes
+                if isinstance(note, Copied) and note.label == what.label
+            }
+            for broker_id in World(state).broker_ids():
+                if broker_id not in copied:
+                    notes.append(Copied(what.label, broker_id, replicas_of(state, broker_id)))
             continue
         if not isinstance(item, Decided) and not is_action(what):
             continue

@@ -206,6 +206,9 @@ def handle_fetch_answer(
         or fetch.state is not FetcherState.FETCHING
     ):
         return False
+    generation = _broker(world, broker_id).generation
+    if generation.checks_epoch_of_fetch and asked.leader_epoch != fetch.leader_epoch:
+        return False
     if answer.error == "FENCED_LEADER_EPOCH":
         return _fenced(world, broker_id, leader, partition, asked)
     if answer.error == "OFFSET_OUT_OF_RANGE":
@@ -213,7 +216,7 @@ def handle_fetch_answer(
     if answer.error:
         return False
     if answer.diverging is not None:
-        if _broker(world, broker_id).generation.trusts_diverging_high_watermark:
+        if generation.trusts_diverging_high_watermark:
             _set_high_watermark(world, broker_id, partition, answer.high_watermark)
         return truncate_by_answer(world, broker_id, leader, partition, answer.diverging)
     return _append(world, broker_id, leader, partition, fetch, answer)

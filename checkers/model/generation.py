@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from checkers.model.epoch_cache import Entries, EpochEnd
 from checkers.model.log import Log
-
-Version = tuple[int, int, int, int]
+from checkers.model.ranges import RANGES
+from checkers.model.releases import Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,25 @@ class Generation:
             unclean elections are off.
         lowers_high_watermark: Whether a truncation takes the high watermark down with the log.
         sees_bounces: Whether a controller tells a restarted broker from one that never left.
+        high_watermark_beyond_log: (log) to where a new leader's high watermark begins that lay
+            beyond its log.
+        sessions_carry_epoch: Whether a leader knows the follower's leader epoch inside a fetch
+            session.
+        waits_for_min_isr: Whether the high watermark stands still while the ISR is smaller than
+            `min.insync.replicas`.
+        asks_controller_for_isr: Whether a leader lets the controller write its ISR.
+        moves_high_watermark_with_isr: Whether the high watermark moves when a leader learns of
+            its ISR.
+        counts_diverging_fetch: Whether a fetch that is answered with a diverging epoch still
+            counts as the follower's log end offset.
+        counts_only_live: Whether the high watermark waits outside the ISR only for followers in
+            the leader's metadata cache.
+        joins_only_live: Whether only followers in the leader's metadata cache may join the ISR.
+        keeps_level_followers: Whether a follower that is at the leader's end stays in the ISR
+            whatever the time.
+        checks_epoch_of_fetch: Whether a Fetch response that was asked for under another leader
+            epoch is ignored.
+        flushes_epochs_later: Whether leader-epoch-checkpoint may lag behind a truncation.
     """
 
     name: str
@@ -107,6 +126,11 @@ class Generation:
     asks_controller_for_isr: bool = False
     moves_high_watermark_with_isr: bool = True
     flushes_epochs_later: bool = False
+    counts_diverging_fetch: bool = False
+    counts_only_live: bool = False
+    joins_only_live: bool = False
+    keeps_level_followers: bool = False
+    checks_epoch_of_fetch: bool = False
     keeps_epochs: bool = False
     assigns_epoch_on_election: bool = False
     ends_at_batch_edge: bool = False
@@ -134,12 +158,26 @@ class Generation:
 class Rule:
     """One change of the protocol.
 
+    Which releases have it stands in `checkers.model.ranges`, under its name; a rule that is not
+    there is followed by none, only where it is asked for.
+
     Attributes:
         name: The KIP or Jira that made it.
-        applies: Whether a broker of these versions follows it.
         changes: The fields of `Generation` that it sets.
+        protocol: The inter-broker protocol from which on it is followed; None for any.
+        is_for_old_formats: Whether only message formats below 0.11 follow it.
     """
 
     name: str
-    applies: Callable[[Versions], bool]
     changes: Mapping[str, object] = field(default_factory=dict)
+    protocol: Version | None = None
+    is_for_old_formats: bool = False
+
+    def applies(self, versions: Versions) -> bool:
+        """Tell whether a broker of these versions follows it."""
+        releases = RANGES.get(self.name)
+        if releases is None or not releases.includes(versions.release):
+            return False
+        if self.is_for_old_formats and versions.magic >= 2:
+            return False
+        return self.protocol is None or versions.inter_broker_protocol >= self.protocol

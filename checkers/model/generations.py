@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import cache
 
 from checkers.errors import ModelError
-from checkers.model.generation import Generation, Version, Versions
+from checkers.model.generation import Generation, Versions
+from checkers.model.releases import Version, parse_version
 from checkers.model.rules import high_watermark
 from checkers.model.rules.order import RULES
 
@@ -91,7 +92,7 @@ def _composed(
         answer_epoch=high_watermark.know_no_epoch,
         truncate=high_watermark.truncate,
         skips_known_leader=high_watermark.skip_known_leader,
-        high_watermark_beyond_log=high_watermark.restart_at_log_start,
+        high_watermark_beyond_log=high_watermark.forget_beyond_log,
     )
     for rule in RULES:
         if rule.name in also or (rule.applies(versions) and rule.name not in without):
@@ -116,19 +117,6 @@ def versions_of(
         written = protocol
     magic = 2 if written >= (0, 11, 0, 0) else 1 if written >= (0, 10, 0, 0) else 0
     return Versions(release=binary, inter_broker_protocol=protocol, magic=magic)
-
-
-def parse_version(text: str) -> Version:
-    """Return a release as four numbers.
-
-    Raises:
-        ModelError: It is none.
-    """
-    parts = text.split(".")
-    if not 2 <= len(parts) <= 4 or not all(part.isdecimal() for part in parts):
-        raise ModelError(f"{text!r} is not a Kafka release; write it like 1.1.1 or 0.10.2.2")
-    numbers = [int(part) for part in parts] + [0] * (4 - len(parts))
-    return numbers[0], numbers[1], numbers[2], numbers[3]
 
 
 def parse_protocol(text: str) -> Version:

@@ -89,8 +89,15 @@ def assign_epochs_of(
     return replica
 
 
-def produce(world: World, request: Produce) -> None:
-    """Handle a ProduceRequest on a broker that works."""
+def produce(world: World, request: Produce, *, settles: bool = True) -> None:
+    """Handle a ProduceRequest on a broker that works.
+
+    Args:
+        world: The transition.
+        request: What was sent to the broker.
+        settles: Also move the high watermark, which a leader does after the append and not with
+            it: a fetch may read the records and the old high watermark.
+    """
     partition = TopicPartition(request.topic, request.partition)
     broker = world.broker(request.broker)
     replica = world.replica(request.broker, partition)
@@ -131,8 +138,17 @@ def produce(world: World, request: Produce) -> None:
             operation=request.operation, acknowledged=acknowledged, base_offset=base_offset
         )
     )
-    increment_high_watermark(world, request.broker, partition)
-    complete_produces(world, request.broker, partition)
+    if settles:
+        settle_append(world, request.broker, partition)
+    else:
+        world.put(("appended", request.broker, partition), True)
+
+
+def settle_append(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Move the high watermark after an append, and complete what it reaches."""
+    world.put(("appended", broker_id, partition), None)
+    increment_high_watermark(world, broker_id, partition)
+    complete_produces(world, broker_id, partition)
 
 
 def answer_epoch(
@@ -157,6 +173,9 @@ def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) 
     replica = world.replica(broker_id, partition)
     assert broker is not None
     error = _refusal(broker, replica, asked)
+    if broker.topics is not None and partition.topic not in broker.topics:
+        # KafkaApis.handleFetchRequest asks the metadata cache first.
+        error = "UNKNOWN_TOPIC_OR_PARTITION"
     if error or replica is None:
         return FetchAnswer(error=error)
     diverging = _diverging(broker, replica, asked) if asked.requested_epoch >= 0 else None
@@ -222,7 +241,12 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
     offsets = [replica.log.log_end_offset]
     for follower in world.assignment(partition):
         view = replica.view(follower)
-        if view is not None and (follower in replica.maximal_isr or view.is_caught_up):
+        if view is None:
+            continue
+        is_awaited = view.is_caught_up and (
+            not broker.generation.counts_only_live or follower in broker.live
+        )
+        if follower in replica.maximal_isr or is_awaited:
             offsets.append(view.log_end_offset)
     if min(offsets) <= replica.high_watermark:
         return False

@@ -26,15 +26,17 @@ from checkers.model.state import (
     Replica,
 )
 
+UNKNOWN_SERVER_ERROR = -1
 _CODES: Mapping[str, frozenset[int]] = {
     "": frozenset({0}),
     "OFFSET_OUT_OF_RANGE": frozenset({1}),
     # A broker without the replica says one or the other, by release and by what it has heard.
-    "UNKNOWN_TOPIC_OR_PARTITION": frozenset({3, 6, 9}),
-    "NOT_LEADER_FOR_PARTITION": frozenset({3, 6, 9}),
+    "UNKNOWN_TOPIC_OR_PARTITION": frozenset({3, 6, 9, 100, 103}),
+    "NOT_LEADER_FOR_PARTITION": frozenset({3, 6, 9, 100, 103}),
     "STALE_CONTROLLER_EPOCH": frozenset({11}),
     "FENCED_LEADER_EPOCH": frozenset({74}),
     "UNKNOWN_LEADER_EPOCH": frozenset({75}),
+    "UNKNOWN_SERVER_ERROR": frozenset({UNKNOWN_SERVER_ERROR}),
     # What is answered for an epoch that is known already changed between releases.
     "KNOWN_LEADER_EPOCH": frozenset({0, 11}),
 }
@@ -72,12 +74,12 @@ def _asked_differs(broker: Broker, asked: Asked, said: FetchAsked | EpochAsked) 
         if said.fetch_offset != asked.fetch_offset:
             return f"fetched from {said.fetch_offset}, possible was {asked.fetch_offset}"
         fetched = said.last_fetched_epoch
-        if fetched is not None and generation.truncates_on_fetch:
-            if fetched != asked.requested_epoch:
-                return f"told last epoch {fetched}, possible was {asked.requested_epoch}"
-    if said.leader_epoch is not None and said.leader_epoch >= 0:
-        if said.leader_epoch != asked.leader_epoch:
-            return f"told leader epoch {said.leader_epoch}, possible was {asked.leader_epoch}"
+        is_told = fetched is not None and generation.truncates_on_fetch
+        if is_told and fetched != asked.requested_epoch:
+            return f"told last epoch {fetched}, possible was {asked.requested_epoch}"
+    told = said.leader_epoch
+    if told is not None and told >= 0 and told != asked.leader_epoch:
+        return f"told leader epoch {told}, possible was {asked.leader_epoch}"
     return ""
 
 

@@ -113,6 +113,7 @@ class ControlSent:
     Attributes:
         states: Of a LeaderAndIsr.
         live: Of an UpdateMetadata, as far as it was read.
+        topics: Of an UpdateMetadata, those that it tells of.
         stopped: Of a StopReplica, (partition, whether to delete it).
     """
 
@@ -123,6 +124,7 @@ class ControlSent:
     broker: int
     states: tuple[PartitionState, ...] = ()
     live: frozenset[int] | None = None
+    topics: frozenset[str] = frozenset()
     stopped: tuple[tuple[TopicPartition, bool], ...] = ()
 
 
@@ -182,11 +184,20 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotTaken:
-    """Every replica's files were copied; the model's replica must be one of those seen."""
+class CopyBegun:
+    """From now on one broker's files were copied; at one moment they were what was copied."""
 
     label: str
-    files: Mapping[tuple[int, TopicPartition], Files]
+    broker: int
+    files: tuple[tuple[TopicPartition, Files], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyEnded:
+    """One broker's files have been copied."""
+
+    label: str
+    broker: int
 
 
 Observation = (
@@ -197,7 +208,8 @@ Observation = (
     | IsrAsked
     | IsrAnswered
     | ClientAnswered
-    | SnapshotTaken
+    | CopyBegun
+    | CopyEnded
 )
 
 

@@ -141,6 +141,15 @@ class ImpossibleHighWatermark:
     allowed: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What one broker's replicas were when a snapshot copied its files."""
+
+    label: str
+    broker: int
+    replicas: tuple[PredictedReplica, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmptiedBy:
     """The observation after which no state was possible any more.

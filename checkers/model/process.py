@@ -86,6 +86,8 @@ def stop(
         possible = (known,) if is_known or is_clean else checkpoint.possible
         world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=possible))
         world.put(("isr change", broker_id, partition), None)
+        world.put(("isr answer", broker_id, partition), None)
+        world.put(("appended", broker_id, partition), None)
         _forget(world, broker_id, partition, replica)
     world.put_broker(
         broker_id,
@@ -150,7 +152,9 @@ def _end_connections(world: World, gone: int) -> None:
     for leader in world.leaders(gone):
         world.put_thread(gone, leader, None)
     for other in world.broker_ids():
-        world.put_exchanges(other, gone, ())
+        # What the links were seen to have in their hands they were also seen to deliver, or not.
+        left = [one for one in world.exchanges(other, gone) if one.is_at_links]
+        world.put_exchanges(other, gone, tuple(left))
         sent = world.exchanges(gone, other)
         world.put_exchanges(
             gone, other, tuple(replace(one, is_awaited=False) for one in sent if one.is_at_leader)

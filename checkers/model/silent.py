@@ -7,10 +7,17 @@ from checkers.model import control, exchange, leader
 from checkers.model.events import Produce, TopicPartition
 from checkers.model.exchange import FETCH
 from checkers.model.lookahead import Lookahead
-from checkers.model.matching import answers_as_seen, errors_differ, question_differs
-from checkers.model.observations import ClientAnswered, Question, Reply
-from checkers.model.prediction import PredictedProduce
+from checkers.model.matching import (
+    UNKNOWN_SERVER_ERROR,
+    answers_as_seen,
+    errors_differ,
+    files_differ,
+    question_differs,
+)
+from checkers.model.observations import ClientAnswered, CopyBegun, Question, Reply
+from checkers.model.prediction import Copied, PredictedProduce
 from checkers.model.state import Exchange, FetchAnswer, Received, Stage, State
+from checkers.model.views import replicas_of
 from checkers.model.world import World
 
 
@@ -33,10 +40,11 @@ def silent_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wor
         for leader_id in world.leaders(broker_id):
             yield from _at_follower(state, broker_id, leader_id, lookahead, index)
     yield from _produces(state, lookahead)
+    yield from _copies(state)
 
 
 def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
-    """Yield each request that was sent before the links saw it, while its sender stood otherwise."""
+    """Yield each request that may have been sent before the links saw it."""
     world = World(state)
     for broker_id in world.broker_ids():
         for leader_id in world.leaders(broker_id):
@@ -67,6 +75,9 @@ def ask(world: World, seen: Question) -> str:
         assert sent is not None
         kept = tuple(one for one in sent.asked if one[0] in wanted)
         predicted = replace(sent, asked=kept)
+    if predicted is None and seen.api == FETCH and not seen.partitions and not seen.is_full:
+        # It only tells the leader what has left the session.
+        predicted = Exchange(api=FETCH, asked=())
     differs = question_differs(broker, thread, predicted, seen)
     if differs or predicted is None:
         return differs
@@ -107,8 +118,12 @@ def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[Wor
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
-    """A leader takes over the ISR that was written for it."""
+    """A leader moves its high watermark after an append, or takes over a written ISR."""
     for partition in World(state).partitions(broker_id):
+        if state(("appended", broker_id, partition)):
+            world = World(state)
+            leader.settle_append(world, broker_id, partition)
+            yield world
         if state(("isr change", broker_id, partition)) is None:
             continue
         world = World(state)
@@ -135,6 +150,9 @@ def _at_leader(
         exchange.change(world, follower, leader_id, one, replace(one, stage=Stage.ANSWERED))
         yield world
         return
+    if seen is not None and _failed(seen):
+        yield from _failing(state, follower, leader_id, one)
+        return
     if one.stage is Stage.ARRIVED:
         after, _ = exchange.read(world, follower, leader_id, one)
     else:
@@ -152,6 +170,29 @@ def _at_leader(
     elif one.stage is Stage.WAITING and after.is_awaited:
         # The links do not record an answer that says nothing new.
         exchange.handle(world, follower, leader_id, after)
+        yield world
+
+
+def _failed(seen: Reply) -> bool:
+    return any(answer.error_code == UNKNOWN_SERVER_ERROR for answer in seen.partitions.values())
+
+
+def _failing(state: State, follower: int, leader_id: int, one: Exchange) -> Iterator[World]:
+    """A Fetch fails in the leader after its read, before or after the follower's offset counted.
+
+    Up to 2.6 handling a Fetch may end in a write to ZooKeeper that fails, or find a replica that no
+    LeaderAndIsr has named yet (kafka.cluster.Partition.maybeExpandIsr, updateReplicaLogReadResult).
+    """
+    failed = tuple(
+        (partition, FetchAnswer(error="UNKNOWN_SERVER_ERROR")) for partition, _ in one.asked
+    )
+    for counts in (True, False):
+        world = World(state)
+        before = one
+        if counts and one.stage is Stage.ARRIVED:
+            before, _ = exchange.read(world, follower, leader_id, one)
+        answered = replace(before, stage=Stage.ANSWERED, answers=failed)
+        exchange.change(world, follower, leader_id, before, answered)
         yield world
 
 
@@ -214,6 +255,31 @@ def _idle_round(
         yield world
 
 
+def copy_differs(world: World, seen: CopyBegun) -> str:
+    """Return how the files of a broker differ from those that were copied, or ""."""
+    broker = world.broker(seen.broker)
+    may_be_stale = broker is not None and broker.generation.flushes_epochs_later
+    for partition, files in seen.files:
+        replica = world.replica(seen.broker, partition)
+        differs = files_differ(replica, files, may_be_stale=may_be_stale)
+        if differs:
+            name = f"{partition.topic}-{partition.partition}"
+            return f"broker {seen.broker} held of {name} {differs}"
+    return ""
+
+
+def _copies(state: State) -> Iterator[World]:
+    """A broker's files are what the snapshot has of them."""
+    for broker_id in World(state).broker_ids():
+        for component in (("copying", label, broker_id) for label in state(("copying",)) or ()):
+            seen = state(component)
+            world = World(state)
+            if seen is not None and not copy_differs(world, seen):
+                world.put(component, None)
+                world.notes.append(Copied(seen.label, broker_id, replicas_of(state, broker_id)))
+                yield world
+
+
 def _produces(state: State, lookahead: Lookahead) -> Iterator[World]:
     """A leader handles a client's produce, with the outcome that the client was told."""
     for request in state(("sent",)) or ():
@@ -223,7 +289,7 @@ def _produces(state: State, lookahead: Lookahead) -> Iterator[World]:
             continue
         left = tuple(one for one in state(("sent",)) if one != request)
         world.put(("sent",), left or None)
-        leader.produce(world, request)
+        leader.produce(world, request, settles=False)
         outcome: PredictedProduce = world.get(("answer", request.operation))
         if _is_told(request, outcome, lookahead.client_answers.get(request.operation)):
             yield world

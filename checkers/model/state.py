@@ -18,6 +18,11 @@ A component's name is a tuple whose first item says what it is:
 | ("topics",) | every partition that has an assignment |
 | ("control", N) | `Received`: control requests that broker N has, where a run is followed |
 | ("isr change", N, tp) | an ISR that is written, and that leader N has not learned of yet |
+| ("isr answer", N, tp) | whether leader N has the controller's answer about that ISR |
+| ("appended", N, tp) | whether leader N has appended and not yet moved its high watermark |
+| ("copying", L, N) | what was seen of broker N's files while snapshot L was taken |
+| ("sent",) | produces that are on their way to their broker |
+| ("elected",) | the broker that is the controller, where a run is followed |
 | ("registered",) | (broker, czxid) of each registration |
 | ("controllers",) | epochs of the controllers that have not resigned, the newest last |
 | ("controller", E) | `Controller`: what the controller of that epoch last saw |
@@ -255,6 +260,11 @@ class Exchange:
         """Whether the leader has the request and has not answered it."""
         return self.stage in (Stage.ARRIVED, Stage.WAITING)
 
+    @property
+    def is_at_links(self) -> bool:
+        """Whether the answer is on its way in a run that is followed by its links."""
+        return self.number is not None and self.stage is Stage.ANSWERED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
@@ -263,6 +273,8 @@ class Broker:
     Attributes:
         has_exited: The process ended itself (KAFKA-7414).
         live: The brokers in its metadata cache, from the last UpdateMetadata.
+        topics: The topics in its metadata cache, which a Fetch may ask for; None where that is
+            taken for granted.
         controller_epoch: The highest that it has heard of; an older controller is refused.
         failed: Partitions that fetch no more (KIP-461).
     """
@@ -274,6 +286,7 @@ class Broker:
     was_stopped_cleanly: bool = True
     has_exited: bool = False
     live: frozenset[int] = frozenset()
+    topics: frozenset[str] | None = None
     controller_epoch: int = 0
     failed: frozenset[TopicPartition] = frozenset()
 
@@ -292,9 +305,10 @@ class LeaderAndIsr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetadata:
-    """The controller tells a broker who is alive."""
+    """The controller tells a broker who is alive, and which topics there are."""
 
     live: frozenset[int]
+    topics: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,25 +13,28 @@ from checkers.model.events import (
     PartitionState,
     Produce,
     ReleaseHold,
+    Snapshot,
+    StartBroker,
 )
 from checkers.model.generation import Generation
 from checkers.model.happen import happen
 from checkers.model.lookahead import Lookahead
-from checkers.model.matching import answers_as_seen, errors_differ, files_differ
+from checkers.model.matching import answers_as_seen, errors_differ
 from checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
+    CopyBegun,
+    CopyEnded,
     Fate,
     IsrAnswered,
     IsrAsked,
     Observation,
     Question,
     Reply,
-    SnapshotTaken,
 )
 from checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
-from checkers.model.silent import ask
+from checkers.model.silent import ask, copy_differs
 from checkers.model.state import (
     ControlRequest,
     Exchange,
@@ -104,8 +107,16 @@ def take(
                     world.put(("isr answer", what.leader, partition), True)
         case ClientAnswered():
             _client_answered(world, what)
-        case SnapshotTaken():
-            _snapshot(world, what)
+        case CopyBegun():
+            world.put(("copying", what.label, what.broker), what)
+            labels = world.get(("copying",)) or ()
+            world.put(("copying",), tuple(sorted({*labels, what.label})))
+        case CopyEnded():
+            copying = world.get(("copying", what.label, what.broker))
+            if copying is not None:
+                raise Excluded(copy_differs(world, copying))
+        case Snapshot():
+            pass
         case Hold() | ReleaseHold():
             # What a hold keeps is seen at the links.
             pass
@@ -118,6 +129,11 @@ def take(
 def _act(world: World, action: Action, generations: Mapping[int, Generation]) -> None:
     try:
         happen(world, action, generations)
+        if isinstance(action, StartBroker):
+            started = world.broker(action.broker)
+            assert started is not None
+            # Here it is seen when a broker first hears of a topic.
+            world.put_broker(action.broker, replace(started, topics=frozenset()))
     except ModelError as error:
         raise Excluded(str(error)) from error
     for note in world.notes:
@@ -226,7 +242,7 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
         requests.append(LeaderAndIsr(states=seen.states))
     elif seen.api == "UpdateMetadata":
         live = frozenset(world.registered()) if seen.live is None else seen.live
-        requests.append(UpdateMetadata(live=live))
+        requests.append(UpdateMetadata(live=live, topics=seen.topics))
     requests += [StopReplica(partition=one, deletes=deletes) for one, deletes in seen.stopped]
     received = world.get(("control", seen.broker)) or ()
     added = tuple(
@@ -281,20 +297,6 @@ def _told(outcome: PredictedProduce) -> str:
     if outcome.acknowledged:
         return f"an acknowledgement at {outcome.base_offset}"
     return outcome.error
-
-
-def _snapshot(world: World, seen: SnapshotTaken) -> None:
-    for (broker_id, partition), files in seen.files.items():
-        broker = world.broker(broker_id)
-        differs = files_differ(
-            world.replica(broker_id, partition),
-            files,
-            may_be_stale=broker is not None and broker.generation.flushes_epochs_later,
-        )
-        if differs:
-            raise Excluded(
-                f"broker {broker_id} held of {partition.topic}-{partition.partition} {differs}"
-            )
 
 
 def is_action(what: object) -> bool:

@@ -6,11 +6,11 @@ from checkers.model.state import Broker, Replica, Role, State
 from checkers.model.world import World
 
 
-def replicas_of(state: State) -> tuple[PredictedReplica, ...]:
-    """Return every replica as its files are now, by broker and partition."""
+def replicas_of(state: State, *brokers: int) -> tuple[PredictedReplica, ...]:
+    """Return every replica of these brokers, or of all, as its files are now."""
     world = World(state)
     found = []
-    for broker_id in world.broker_ids():
+    for broker_id in brokers or world.broker_ids():
         broker = world.broker(broker_id)
         for partition in world.partitions(broker_id):
             replica = world.replica(broker_id, partition)

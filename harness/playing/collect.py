@@ -33,7 +33,8 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
         raise ScenarioError(f"the scenario takes two snapshots named {label!r}")
     brokers = {}
     for broker in play.cluster.brokers.values():
-        files = _stable_files(broker)
+        files, read_from = _stable_files(broker)
+        read_until = time.time()
         for name, content in files.items():
             target = root / f"broker-{broker.id}" / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -42,6 +43,8 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
         brokers[str(broker.id)] = {
             "is_running": broker.is_running,
             "stable": True,
+            "read_from": read_from,
+            "read_until": read_until,
             "files": len(files),
         }
     play.observe_all(f"snapshot {label}")
@@ -100,13 +103,16 @@ def _states(play: Play) -> dict[str, Any]:
     return states
 
 
-def _stable_files(broker: Broker) -> dict[str, bytes]:
+def _stable_files(broker: Broker) -> tuple[dict[str, bytes], float]:
+    """The files, and when their last reading began."""
+    began = [time.time()]
     if not broker.is_running:
-        return _files(broker.log_directory)
+        return _files(broker.log_directory), began[0]
     digests: list[str] = []
     latest: dict[str, bytes] = {}
 
     def agree() -> bool:
+        began[0] = time.time()
         latest.clear()
         latest.update(_files(broker.log_directory))
         digests.append(_digest(latest))
@@ -119,7 +125,7 @@ def _stable_files(broker: Broker) -> dict[str, bytes]:
         last_seen=lambda: f"{len(digests)} copies, each different from the one before",
         remedy="something still writes to it: stop the producers before a snapshot",
     )
-    return latest
+    return latest, began[0]
 
 
 def _files(directory: Path) -> dict[str, bytes]:

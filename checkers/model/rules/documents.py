@@ -21,12 +21,10 @@ def truncate_to_high_watermark_at_last(answer: EpochEnd, follower: FollowerLog) 
 
 BATCH_EDGE = Rule(
     name="KIP-279's text: log ends at a batch edge",
-    applies=lambda versions: False,
     changes={"ends_at_batch_edge": True},
 )
 
 HIGH_WATERMARK_AT_LAST = Rule(
     name="KIP-279's text: high watermark at last",
-    applies=lambda versions: False,
     changes={"truncate": truncate_to_high_watermark_at_last},
 )

@@ -30,14 +30,24 @@ def skip_known_leader(is_same_leader: bool, known_epoch: int, new_epoch: int) ->
     return is_same_leader
 
 
+def forget_beyond_log(log: Log) -> int:
+    """Return -1: a new leader does not know a high watermark that lay beyond its log.
+
+    kafka.cluster.Replica.convertHWToLocalOffsetMetadata, 0.10.2.2 and 1.0.1.
+    """
+    return -1
+
+
 def restart_at_log_start(log: Log) -> int:
-    """Return where a new leader's high watermark restarts that lay beyond its log: at its start."""
+    """Return where a new leader's high watermark restarts that lay beyond its log: at its start.
+
+    kafka.cluster.Replica.convertHWToLocalOffsetMetadata, 1.0.2 and 2.3.1.
+    """
     return log.log_start_offset
 
 
 HIGH_WATERMARK = Rule(
     name="truncation to the high watermark",
-    applies=lambda versions: True,
     changes={
         "assign_epoch": keep_no_epoch,
         "answer_epoch": know_no_epoch,
@@ -45,3 +55,5 @@ HIGH_WATERMARK = Rule(
         "skips_known_leader": skip_known_leader,
     },
 )
+
+KAFKA_3978 = Rule(name="KAFKA-3978", changes={"high_watermark_beyond_log": restart_at_log_start})

@@ -6,9 +6,12 @@ began with the log's start offset. Read from kafka.cluster.Replica.convertHWToLo
 """
 
 from checkers.model.generation import Rule
+from checkers.model.rules import high_watermark
 
 HIGH_WATERMARK_IN_LOG = Rule(
     name="high watermark in the log",
-    applies=lambda versions: versions.release >= (2, 4, 0, 0),
-    changes={"lowers_high_watermark": True},
+    changes={
+        "lowers_high_watermark": True,
+        "high_watermark_beyond_log": high_watermark.restart_at_log_start,
+    },
 )

@@ -7,6 +7,5 @@ from checkers.model.generation import Rule
 
 KAFKA_10432 = Rule(
     name="KAFKA-10432",
-    applies=lambda versions: versions.release >= (2, 6, 1, 0),
     changes={"recovers_epoch_zero": True},
 )

@@ -9,6 +9,5 @@ from checkers.model.generation import Rule
 
 KAFKA_10706 = Rule(
     name="KAFKA-10706",
-    applies=lambda versions: versions.release >= (2, 6, 1, 0),
     changes={"truncates_cache_at_log_end": True},
 )

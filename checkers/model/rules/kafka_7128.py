@@ -9,6 +9,5 @@ from checkers.model.generation import Rule
 
 KAFKA_7128 = Rule(
     name="KAFKA-7128",
-    applies=lambda versions: versions.release >= (2, 0, 1, 0),
     changes={"isr_needs_epoch_start": True},
 )

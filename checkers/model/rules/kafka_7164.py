@@ -13,6 +13,5 @@ def skip_next_epoch_of_known_leader(is_same_leader: bool, known_epoch: int, new_
 
 KAFKA_7164 = Rule(
     name="KAFKA-7164",
-    applies=lambda versions: versions.release >= (2, 0, 1, 0),
     changes={"skips_known_leader": skip_next_epoch_of_known_leader},
 )

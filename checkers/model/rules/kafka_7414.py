@@ -8,6 +8,5 @@ from checkers.model.generation import Rule
 
 KAFKA_7414 = Rule(
     name="KAFKA-7414",
-    applies=lambda versions: versions.release >= (2, 0, 1, 0),
     changes={"exits_on_shorter_leader": False},
 )

@@ -37,7 +37,6 @@ def answer_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) ->
 
 KAFKA_7415 = Rule(
     name="KAFKA-7415",
-    applies=lambda versions: versions.release >= (2, 0, 1, 0),
     changes={
         "assign_epoch": assign_epoch,
         "answer_epoch": answer_epoch,

@@ -8,6 +8,5 @@ from checkers.model.generation import Rule
 
 KAFKA_7601 = Rule(
     name="KAFKA-7601",
-    applies=lambda versions: versions.release >= (2, 2, 1, 0),
     changes={"clears_cache_on_old_format": True},
 )

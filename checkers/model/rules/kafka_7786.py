@@ -7,6 +7,5 @@ from checkers.model.generation import Rule
 
 KAFKA_7786 = Rule(
     name="KAFKA-7786",
-    applies=lambda versions: versions.release >= (2, 1, 1, 0),
     changes={"checks_epoch_of_answer": True},
 )

@@ -9,12 +9,11 @@ from checkers.model.generation import Rule
 
 KAFKA_7897 = Rule(
     name="KAFKA-7897",
-    applies=lambda versions: versions.release >= (2, 1, 1, 0) and versions.magic < 2,
+    is_for_old_formats=True,
     changes={"keeps_epochs": False},
 )
 
 EPOCH_ZERO = Rule(
     name="recovery without epoch 0",
-    applies=lambda versions: versions.release >= (2, 1, 1, 0),
     changes={"recovers_epoch_zero": False},
 )

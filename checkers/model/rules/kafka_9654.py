@@ -8,6 +8,5 @@ from checkers.model.generation import Rule
 
 KAFKA_9654 = Rule(
     name="KAFKA-9654",
-    applies=lambda versions: versions.release >= (2, 5, 0, 0),
     changes={"retries_when_fenced": True},
 )

@@ -15,7 +15,7 @@ from checkers.model.epoch_cache import (
     end_of_epoch,
     latest_epoch,
 )
-from checkers.model.generation import FollowerLog, Rule, TruncationState, Versions
+from checkers.model.generation import FollowerLog, Rule, TruncationState
 
 
 def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:
@@ -29,16 +29,24 @@ def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:
 def answer_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) -> EpochEnd:
     """Return where the requested epoch ends, or the start of the first epoch above it.
 
-    Undefined for epoch -1 (KAFKA-6857, in 0.11.0.3, 1.0.2 and 1.1.1), for an epoch below the first
-    cached and for one above the last.
+    Undefined for an epoch below the first cached and for one above the last. With an empty cache
+    the latest epoch is -1, so that a question for -1 is answered with the log end offset
+    (KAFKA-6857).
     """
-    if requested_epoch == UNDEFINED_EPOCH:
-        return UNDEFINED
     if requested_epoch == latest_epoch(entries):
         return EpochEnd(requested_epoch, log_end_offset)
     if requested_epoch > latest_epoch(entries) or requested_epoch < entries[0].epoch:
         return UNDEFINED
     return end_of_epoch(entries, requested_epoch)
+
+
+def answer_no_epoch_as_undefined(
+    entries: Entries, requested_epoch: int, log_end_offset: int
+) -> EpochEnd:
+    """Answer as before, but epoch -1 is undefined whatever the cache holds (KAFKA-6857)."""
+    if requested_epoch == UNDEFINED_EPOCH:
+        return UNDEFINED
+    return answer_epoch(entries, requested_epoch, log_end_offset)
 
 
 def truncate_to_high_watermark_if_undefined(
@@ -64,17 +72,8 @@ def truncate_to_fetch_offset_if_undefined(
     return TruncationState(offset=offset, completed=True)
 
 
-def _has_kip_101(versions: Versions) -> bool:
-    return versions.release >= (0, 11, 0, 0)
-
-
-def _asks(versions: Versions) -> bool:
-    return _has_kip_101(versions) and versions.inter_broker_protocol >= (0, 11, 0, 2)
-
-
 KIP_101 = Rule(
     name="KIP-101",
-    applies=_has_kip_101,
     changes={
         "keeps_epochs": True,
         "assign_epoch": assign_epoch,
@@ -87,12 +86,13 @@ KIP_101 = Rule(
 
 EPOCH_REQUEST_0 = Rule(
     name="OffsetForLeaderEpoch v0",
-    applies=_asks,
+    protocol=(0, 11, 0, 2),
     changes={"epoch_request_version": 0},
 )
 
 INITIAL_FETCH_OFFSET = Rule(
     name="initial fetch offset",
-    applies=lambda versions: versions.release >= (1, 1, 0, 0),
     changes={"truncate": truncate_to_fetch_offset_if_undefined},
 )
+
+KAFKA_6857 = Rule(name="KAFKA-6857", changes={"answer_epoch": answer_no_epoch_as_undefined})

@@ -31,14 +31,11 @@ def truncate(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
 
 KIP_279 = Rule(
     name="KIP-279",
-    applies=lambda versions: versions.release >= (2, 0, 0, 0),
     changes={"answers_with_epoch": True, "truncate": truncate},
 )
 
 EPOCH_REQUEST_1 = Rule(
     name="OffsetForLeaderEpoch v1",
-    applies=lambda versions: (
-        versions.release >= (2, 0, 0, 0) and versions.inter_broker_protocol >= (2, 0, 0, 0)
-    ),
+    protocol=(2, 0, 0, 0),
     changes={"epoch_request_version": 1},
 )

@@ -4,9 +4,12 @@ Jira KAFKA-7395 and KAFKA-6880. Read from kafka.cluster.Partition.checkCurrentLe
 `makeFollower`, kafka.server.AbstractFetcherThread.onPartitionFenced and
 kafka.server.ReplicaFetcherThread (request versions), 2.1.0 and 2.1.1. OffsetForLeaderEpoch carries
 the epoch from inter-broker protocol 2.1-IV1 (version 2) and Fetch from 2.1-IV2 (version 10).
+
+KAFKA-9338 (2.5.0): a fetch session remembers the epoch too. Before, the leader saw none inside a
+session and refused full fetches only (kafka.server.CachedPartition, 2.4.1 and 2.5.0).
 """
 
-from checkers.model.generation import Rule, Versions
+from checkers.model.generation import Rule
 
 
 def never_skip(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:
@@ -14,15 +17,11 @@ def never_skip(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:
     return False
 
 
-def _has_kip_320(versions: Versions) -> bool:
-    return versions.release >= (2, 1, 0, 0)
-
-
 KIP_320 = Rule(
     name="KIP-320",
-    applies=_has_kip_320,
     changes={
         "checks_leader_epoch": True,
+        "sessions_carry_epoch": False,
         "skips_known_leader": never_skip,
         "asks_without_epoch": False,
     },
@@ -30,16 +29,14 @@ KIP_320 = Rule(
 
 EPOCH_REQUEST_2 = Rule(
     name="OffsetForLeaderEpoch v2",
-    applies=lambda versions: (
-        _has_kip_320(versions) and versions.inter_broker_protocol >= (2, 1, 0, 1)
-    ),
+    protocol=(2, 1, 0, 1),
     changes={"epoch_request_version": 2},
 )
 
 FETCH_10 = Rule(
     name="Fetch v10",
-    applies=lambda versions: (
-        _has_kip_320(versions) and versions.inter_broker_protocol >= (2, 1, 0, 2)
-    ),
+    protocol=(2, 1, 0, 2),
     changes={"sends_leader_epoch": True},
 )
+
+KAFKA_9338 = Rule(name="KAFKA-9338", changes={"sessions_carry_epoch": True})

@@ -8,6 +8,5 @@ from checkers.model.generation import Rule
 
 KIP_380 = Rule(
     name="KIP-380",
-    applies=lambda versions: versions.release >= (2, 2, 0, 0),
     changes={"sees_bounces": True},
 )

@@ -8,6 +8,5 @@ from checkers.model.generation import Rule
 
 KIP_461 = Rule(
     name="KIP-461",
-    applies=lambda versions: versions.release >= (2, 3, 0, 0),
     changes={"fails_partition_only": True},
 )
