@@ -8,13 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from checkers import model
 from checkers.errors import RunDirectoryError, ScenarioDataError
 from checkers.evidence import finding_to_json
 from checkers.findings import Finding
 from checkers.history import Operation
-from checkers.model.events import Event
-from checkers.model.prediction import Prediction
+from checkers.model.prediction import EmptiedBy, Prediction
+from checkers.record import predict_run
 from checkers.rules import Judged, apply_rules, joined
 from checkers.run_directory import JUDGEMENTS, RunDirectory
 from checkers.run_evidence import run_evidence
@@ -24,7 +23,7 @@ from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
 from checkers.zookeeper_log import ZooKeeperLogError
 
 _T = TypeVar("_T")
-Predict = Callable[[tuple[Event, ...]], Prediction]
+Predict = Callable[[RunFacts], Prediction]
 Rules = Callable[[RunFacts, Prediction | None], Judged]
 
 
@@ -75,7 +74,7 @@ class Results:
 
 
 def judge(
-    run: RunDirectory, *, predict: Predict = model.predict, rules: Rules | None = None
+    run: RunDirectory, *, predict: Predict = predict_run, rules: Rules | None = None
 ) -> Results:
     """Judges one run; reads only.
 
@@ -97,9 +96,7 @@ def judge(
     facts = judging.attempt("reading the evidence", lambda: run_facts(run))
     prediction = None
     if facts is not None:
-        prediction = judging.attempt(
-            "the model", lambda: predict(_events(facts)), only_conformance=True
-        )
+        prediction = judging.attempt("the model", lambda: predict(facts), only_conformance=True)
     judged = Judged()
     if facts is not None:
         judged = judging.attempt("the rules", lambda: apply(facts, prediction)) or judged
@@ -109,14 +106,17 @@ def judge(
 def rules_of(facts: RunFacts, prediction: Prediction | None) -> Judged:
     """What the rules say of one run: every partition, every snapshot, and the run as a whole."""
     parts = [apply_rules(evidence) for evidence in run_evidence(facts, prediction)]
-    return joined([*parts, Judged(findings=tuple(decisions_about_no_partition(prediction)))])
+    return joined([*parts, Judged(findings=tuple(about_the_run(prediction)))])
 
 
-def decisions_about_no_partition(prediction: Prediction | None) -> Iterable[Finding]:
+def about_the_run(prediction: Prediction | None) -> Iterable[Finding]:
     """Yields a finding for what the model forbids and no partition's evidence has.
 
-    These are decisions about brokers, and high watermarks observed where no replica should be.
+    These are the observation that no possible state explains, decisions about brokers, and high
+    watermarks observed where no replica should be.
     """
+    if prediction is not None and prediction.emptied_by is not None:
+        yield _emptied(prediction.emptied_by)
     for one in prediction.disallowed if prediction is not None else ():
         if one.decision.get("partition") is None:
             yield Finding(
@@ -135,6 +135,15 @@ def decisions_about_no_partition(prediction: Prediction | None) -> Iterable[Find
                 f"was seen at {seen.high_watermark}; predicted was no such replica",
                 evidence={"what": "high-watermark-observed", "index": seen.index},
             )
+
+
+def _emptied(by: EmptiedBy) -> Finding:
+    is_decision = by.source.startswith("zxid")
+    return Finding(
+        kind="decision-not-allowed" if is_decision else "not-as-predicted",
+        message=f"{by.source}: {by.why}",
+        evidence={"what": "observation", "kind": by.what, "source": by.source},
+    )
 
 
 def write_judgement(run: RunDirectory, results: Results) -> Path:
@@ -301,10 +310,6 @@ class _Judging:
         )
 
 
-def _events(facts: RunFacts) -> tuple[Event, ...]:
-    return tuple(timed.event for timed in facts.events)
-
-
 def _unfinished(run: RunDirectory) -> Iterator[str]:
     """Yields what keeps the evidence as a whole from being trusted."""
     yield from run.verify()
@@ -347,6 +352,8 @@ def _unlinked(facts: RunFacts) -> Iterator[str]:
 
 
 def _unpredicted(facts: RunFacts, prediction: Prediction) -> Iterator[str]:
+    if prediction.limit:
+        yield f"the model gave up following the run: {prediction.limit}"
     for snapshot in facts.snapshots:
         if snapshot["label"] not in prediction.snapshots:
             yield (

@@ -60,16 +60,17 @@ _FULL_FETCH_EPOCHS = (None, 0, -1)
 def predict_run(facts: RunFacts) -> Prediction:
     """Return what the model predicts of a run: by following its links, or without links by events.
 
-    Without links nothing says in which order brokers worked, and after each event everything is
-    taken to happen that can.
+    Without links, or where they saw no control request, nothing says in which order brokers worked,
+    and after each event everything is taken to happen that can.
 
     Raises:
         ModelError: The timeline is impossible.
         ScenarioDataError: A message at the links lacks a documented field.
     """
-    if facts.rounds is None:
+    record = None if facts.rounds is None else record_of(facts)
+    if record is None or not any(isinstance(item.what, ControlSent) for item in record.seen):
         return predict(tuple(timed.event for timed in facts.events))
-    return follow(record_of(facts))
+    return follow(record)
 
 
 def record_of(facts: RunFacts) -> Record:

@@ -23,16 +23,15 @@ from checkers.model.events import (
     TopicPartition,
 )
 from checkers.model.generation import Generation
-from checkers.model.state import (
+from checkers.model.requests import (
     Controller,
     ControlRequest,
     LeaderAndIsr,
     Outbox,
-    Replica,
-    Role,
     StopReplica,
     UpdateMetadata,
 )
+from checkers.model.state import Replica, Role
 from checkers.model.world import World
 
 

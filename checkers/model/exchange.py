@@ -13,17 +13,8 @@ from checkers.model import leader as leading
 from checkers.model.epoch_cache import UNDEFINED_EPOCH, latest_epoch
 from checkers.model.events import Hold, TopicPartition
 from checkers.model.prediction import EpochRound
-from checkers.model.state import (
-    Answer,
-    Asked,
-    Broker,
-    EpochAnswer,
-    Exchange,
-    FetchAnswer,
-    FetcherState,
-    FetcherThread,
-    Stage,
-)
+from checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer, Stage
+from checkers.model.state import Broker, FetcherState, FetcherThread
 from checkers.model.world import World
 
 FETCH = "Fetch"

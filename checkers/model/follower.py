@@ -19,17 +19,8 @@ from checkers.model.events import PartitionState, TopicPartition
 from checkers.model.generation import FollowerLog
 from checkers.model.log import UnexpectedAppendOffset
 from checkers.model.prediction import Truncation
-from checkers.model.state import (
-    Asked,
-    Broker,
-    EpochAnswer,
-    FetchAnswer,
-    FetcherState,
-    FetcherThread,
-    FetchState,
-    Replica,
-    Role,
-)
+from checkers.model.requests import Asked, EpochAnswer, FetchAnswer
+from checkers.model.state import Broker, FetcherState, FetcherThread, FetchState, Replica, Role
 from checkers.model.world import World
 
 

@@ -10,16 +10,8 @@ from checkers.model.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochE
 from checkers.model.events import PartitionState, Produce, TopicPartition
 from checkers.model.log import OffsetOutOfRange, batches_of
 from checkers.model.prediction import PredictedBatch, PredictedProduce, Promise
-from checkers.model.state import (
-    Asked,
-    Broker,
-    EpochAnswer,
-    FetchAnswer,
-    FollowerView,
-    PendingProduce,
-    Replica,
-    Role,
-)
+from checkers.model.requests import Asked, EpochAnswer, FetchAnswer
+from checkers.model.state import Broker, FollowerView, PendingProduce, Replica, Role
 from checkers.model.world import World
 
 NOT_LEADER = "NOT_LEADER_FOR_PARTITION"

@@ -15,16 +15,8 @@ from checkers.model.observations import (
     Reply,
 )
 from checkers.model.prediction import PredictedBatch
-from checkers.model.state import (
-    Answer,
-    Asked,
-    Broker,
-    EpochAnswer,
-    Exchange,
-    FetchAnswer,
-    FetcherThread,
-    Replica,
-)
+from checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer
+from checkers.model.state import Broker, FetcherThread, Replica
 
 UNKNOWN_SERVER_ERROR = -1
 _CODES: Mapping[str, frozenset[int]] = {

@@ -9,7 +9,7 @@ from checkers.errors import ModelError
 from checkers.model import control, exchange, leader
 from checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
 from checkers.model.prediction import EpochRound
-from checkers.model.state import Exchange, Stage
+from checkers.model.requests import Exchange, Stage
 from checkers.model.world import World
 
 _ROUNDS_LIMIT = 10_000

@@ -16,7 +16,8 @@ from checkers.model.matching import (
 )
 from checkers.model.observations import ClientAnswered, CopyBegun, Question, Reply
 from checkers.model.prediction import Copied, PredictedProduce
-from checkers.model.state import Exchange, FetchAnswer, Received, Stage, State
+from checkers.model.requests import Exchange, FetchAnswer, Received, Stage
+from checkers.model.state import State
 from checkers.model.views import replicas_of
 from checkers.model.world import World
 

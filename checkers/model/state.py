@@ -39,11 +39,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from checkers.model.epoch_cache import UNDEFINED, Entries, EpochEnd
-from checkers.model.events import PartitionState, StartBroker, TopicPartition
+from checkers.model.epoch_cache import Entries
+from checkers.model.events import StartBroker, TopicPartition
 from checkers.model.generation import Generation
 from checkers.model.log import EMPTY_LOG, Log
-from checkers.model.prediction import PredictedBatch
 
 Component = tuple[Any, ...]
 Read = Callable[[Component], Any]
@@ -180,93 +179,6 @@ class FetcherThread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a request says of one partition.
-
-    Attributes:
-        leader_epoch: Under which the follower asks; it knows that whatever the request carries.
-        carries_leader_epoch: Whether the leader gets to see it.
-        requested_epoch: The follower's last epoch, -1 for none or where the request has no such
-            field.
-    """
-
-    leader_epoch: int
-    carries_leader_epoch: bool
-    fetch_offset: int
-    requested_epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchAnswer:
-    """What a leader answers to a Fetch for one partition."""
-
-    error: str = ""
-    batches: tuple[PredictedBatch, ...] = ()
-    high_watermark: int = -1
-    log_start_offset: int = 0
-    diverging: EpochEnd | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochAnswer:
-    """What a leader answers to an OffsetForLeaderEpoch for one partition."""
-
-    error: str = ""
-    end: EpochEnd = UNDEFINED
-
-
-Answer = FetchAnswer | EpochAnswer
-
-
-class Stage(StrEnum):
-    """How far a request of a fetcher thread has come."""
-
-    SENT = "sent"
-    """It is on its way; a cut or a hold may keep it."""
-    ARRIVED = "arrived"
-    """The leader has it and has not looked at its log."""
-    WAITING = "waiting"
-    """The leader found nothing new and lets the Fetch wait (DelayedFetch)."""
-    ANSWERED = "answered"
-    """The answer is on its way; a cut or a hold may keep it."""
-    DELIVERED = "delivered"
-    """The follower has the answer and has not handled it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """One request of a fetcher thread, and the answer to it.
-
-    Attributes:
-        api: Kafka's name of the API, "Fetch" or "OffsetForLeaderEpoch".
-        asked: (partition, what is asked of it), ascending.
-        answers: From `Stage.ANSWERED` on.
-        is_awaited: Whether the thread still waits: not after its time-out, restart or end.
-        holds: Names of the holds that keep it.
-        number: Which request at the links it is, as (connection, correlation id), where a run is
-            followed.
-    """
-
-    api: str
-    asked: tuple[tuple[TopicPartition, Asked], ...]
-    stage: Stage = Stage.SENT
-    answers: tuple[tuple[TopicPartition, Answer], ...] = ()
-    is_awaited: bool = True
-    holds: tuple[str, ...] = ()
-    number: tuple[int, int] | None = None
-
-    @property
-    def is_at_leader(self) -> bool:
-        """Whether the leader has the request and has not answered it."""
-        return self.stage in (Stage.ARRIVED, Stage.WAITING)
-
-    @property
-    def is_at_links(self) -> bool:
-        """Whether the answer is on its way in a run that is followed by its links."""
-        return self.number is not None and self.stage is Stage.ANSWERED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
     """One broker: its process, and what the process knows.
 
@@ -294,75 +206,6 @@ class Broker:
     def is_working(self) -> bool:
         """Whether it sends and handles requests."""
         return self.is_running and not self.is_paused
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderAndIsr:
-    """The controller tells a broker the state of partitions."""
-
-    states: tuple[PartitionState, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateMetadata:
-    """The controller tells a broker who is alive, and which topics there are."""
-
-    live: frozenset[int]
-    topics: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopReplica:
-    """The controller lets a broker stop fetching a partition."""
-
-    partition: TopicPartition
-    deletes: bool = False
-
-
-ControlRequest = LeaderAndIsr | UpdateMetadata | StopReplica
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """A control request that a broker has.
-
-    Attributes:
-        number: Which request at the links it is.
-        errors: What it answers, (partition or None for the whole, error), once it was handled.
-    """
-
-    number: tuple[int, int]
-    controller_epoch: int
-    request: ControlRequest
-    errors: tuple[tuple[TopicPartition | None, str], ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outbox:
-    """Control requests to one broker, oldest first; one is in flight at a time.
-
-    Attributes:
-        is_unanswered: Whether the last one was handled and its answer is still on its way, so that
-            nothing more is sent.
-        held_by: Names of the holds that keep the first request, or the last answer.
-    """
-
-    requests: tuple[ControlRequest, ...] = ()
-    is_unanswered: bool = False
-    held_by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Controller:
-    """What one controller believes.
-
-    Attributes:
-        broker: Whose process it is part of.
-        seen: (broker, czxid) as it last saw the registrations.
-    """
-
-    broker: int
-    seen: tuple[tuple[int, int], ...] = ()
 
 
 class State:

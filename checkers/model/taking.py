@@ -34,8 +34,7 @@ from checkers.model.observations import (
     Reply,
 )
 from checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
-from checkers.model.silent import ask, copy_differs
-from checkers.model.state import (
+from checkers.model.requests import (
     ControlRequest,
     Exchange,
     LeaderAndIsr,
@@ -44,6 +43,7 @@ from checkers.model.state import (
     StopReplica,
     UpdateMetadata,
 )
+from checkers.model.silent import ask, copy_differs
 from checkers.model.world import World
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"

@@ -11,9 +11,9 @@ from typing import Any
 
 from checkers.errors import CheckError
 from checkers.evidence import PREDICTED, batch_rows, context_row, partition_evidence
-from checkers.judge import decisions_about_no_partition, judge, results_to_json
-from checkers.model import predict
+from checkers.judge import about_the_run, judge, results_to_json
 from checkers.model.prediction import Prediction
+from checkers.record import predict_run
 from checkers.rules import Judged, apply_rules, joined
 from checkers.run_directory import RunDirectory
 from checkers.run_evidence import contexts
@@ -66,7 +66,7 @@ def run_rows(path: Path) -> Iterator[dict[str, Any]]:
     except Exception:  # noqa: BLE001 - `results_row` reads the same and reports it
         return
     try:
-        prediction = predict(tuple(timed.event for timed in facts.events))
+        prediction = predict_run(facts)
     except Exception:  # noqa: BLE001 - likewise
         prediction = None
     labels = [snapshot["label"] for snapshot in facts.snapshots]
@@ -130,7 +130,7 @@ def _rules_from(
             ),
             crashes=tuple(row["evidence"] for row in said if row["role"] == CRASH),
         )
-        return joined([parts, Judged(findings=tuple(decisions_about_no_partition(prediction)))])
+        return joined([parts, Judged(findings=tuple(about_the_run(prediction)))])
 
     return rules
 

@@ -294,6 +294,7 @@ class RunBuilder:
             "direction": "request",
             "fate": "passed",
             "detail": {},
+            "wall_time_s": self.tick(),
         }
         self.run.append("links.jsonl", record | fields)
         return self

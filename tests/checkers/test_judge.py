@@ -1,5 +1,4 @@
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from checkers.errors import ModelError
 from checkers.evidence import PartitionEvidence, Side
 from checkers.findings import Finding
 from checkers.judge import Results, judge, results_line, results_to_json, write_judgement
-from checkers.model import predict
-from checkers.model.events import Event
 from checkers.model.prediction import Prediction
+from checkers.record import predict_run
+from checkers.run_facts import RunFacts
 
 WITNESS = {"round": {"follower": 1, "leader": 0, "end_offset": 21}}
 RED = {
@@ -216,7 +215,7 @@ def test_a_damaged_transaction_log_is_unknown_and_says_where(tmp_path: Path) -> 
 
 
 def test_a_model_that_fails_leaves_only_conformance_unknown(tmp_path: Path) -> None:
-    def broken(timeline: Sequence[Event]) -> Prediction:
+    def broken(facts: RunFacts) -> Prediction:
         raise ModelError("event 3 cannot happen")
 
     results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal(), predict=broken)
@@ -230,8 +229,8 @@ def test_a_model_that_fails_leaves_only_conformance_unknown(tmp_path: Path) -> N
 def test_a_snapshot_that_the_model_was_not_told_of_leaves_conformance_unknown(
     tmp_path: Path,
 ) -> None:
-    def forgetful(timeline: Sequence[Event]) -> Prediction:
-        told = predict(timeline)
+    def forgetful(facts: RunFacts) -> Prediction:
+        told = predict_run(facts)
         return Prediction(snapshots={}, produces=told.produces, rounds=(), truncations=())
 
     results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal(), predict=forgetful)

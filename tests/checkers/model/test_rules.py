@@ -23,6 +23,7 @@ from checkers.model.events import (
     ReleaseHold,
     ResumeBroker,
     Snapshot,
+    TopicConfigured,
     TopicCreated,
 )
 from checkers.model.prediction import Prediction
@@ -32,37 +33,45 @@ AFTER = Snapshot(label="after")
 
 NEW_RULES = {
     "0.10.2.2": ["truncation to the high watermark"],
-    "0.11.0.3": ["KIP-101", "OffsetForLeaderEpoch v0"],
-    "1.0.2": [],
+    "0.11.0.3": ["KIP-101", "KAFKA-6857", "OffsetForLeaderEpoch v0"],
+    "1.0.2": ["KAFKA-3978"],
     "1.1.1": ["initial fetch offset"],
     "2.0.0": ["KIP-279", "OffsetForLeaderEpoch v1"],
     "2.0.1": ["KAFKA-7128", "KAFKA-7164", "KAFKA-7414", "KAFKA-7415"],
-    "2.1.0": ["KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10"],
+    "2.1.0": ["KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10", "KAFKA-7152"],
     "2.1.1": ["KAFKA-7786", "recovery without epoch 0"],
     "2.2.0": ["KIP-380"],
     "2.2.2": ["KAFKA-7601"],
     "2.3.1": ["KIP-461"],
     "2.4.1": ["high watermark in the log"],
-    "2.5.1": ["KAFKA-9654"],
+    "2.5.1": ["KAFKA-9338", "KAFKA-9654"],
     "2.6.3": ["KAFKA-10432", "KAFKA-10706"],
-    "2.7.2": [],
+    "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-13141", "KIP-497"],
     "2.8.2": ["KAFKA-10554"],
     "3.0.2": [],
-    "3.3.2": [],
-    "3.6.2": ["KAFKA-14704"],
-    "3.9.1": [],
+    "3.3.2": ["KAFKA-13091", "KIP-841"],
+    "3.6.2": ["KAFKA-14704", "KAFKA-15021"],
+    "3.9.1": ["KAFKA-15583", "KAFKA-18723", "asynchronous epoch checkpoint"],
+}
+ENDED_RULES = {
+    "0.11.0.3": ["truncation to the high watermark"],
+    "2.4.1": ["KAFKA-3978"],
+    "2.6.3": ["recovery without epoch 0"],
 }
 
 
 def test_each_release_adds_these_rules_to_the_one_before():
     known: set[str] = set()
-    added = {}
+    gone: set[str] = set()
+    added, ended = {}, {}
     for release in RELEASES:
         rules = generation_for(release).rules
         added[release] = [name for name in rules if name not in known]
-        assert known <= set(rules)
+        ended[release] = sorted(known - set(rules) - gone)
+        gone |= known - set(rules)
         known |= set(rules)
     assert added == NEW_RULES
+    assert {release: names for release, names in ended.items() if names} == ENDED_RULES
     never = {rule.name for rule in RULES} - known
     assert never == {
         "KAFKA-7897",
@@ -149,12 +158,12 @@ def zombie_fetch(release, **configuration):
     ("protocol", "end"), [("2.0", 1), ("2.1-IV0", 1), ("2.1-IV1", 1), ("2.1-IV2", 0), ("2.1", 0)]
 )
 def test_fetches_are_fenced_from_protocol_2_1_IV2(protocol, end):
-    prediction = predict(zombie_fetch("2.1.1", inter_broker_protocol=protocol))
+    prediction = predict(zombie_fetch("2.5.1", inter_broker_protocol=protocol))
     assert replica(prediction, 1).log_end_offset == end
 
 
 def test_KIP_320_refuses_a_fetch_in_another_epoch():
-    old, new = both(zombie_fetch("2.1.1"), "2.1.1", "KIP-320")
+    old, new = both(zombie_fetch("2.5.1"), "2.5.1", "KIP-320")
     assert replica(old, 1).log_end_offset == 1
     assert replica(new, 1).log_end_offset == 0
 
@@ -177,11 +186,117 @@ def follower_fenced(release):
     [("2.0.1", "fetching", 1), ("2.1.0", "none", 0), ("2.2.2", "none", 0), ("2.3.1", "failed", 0)],
 )
 def test_a_fenced_follower_waits_for_LeaderAndIsr(release, fetcher, end):
-    prediction = predict(follower_fenced(release))
+    fences = generation_for(release, also=["KAFKA-9338"])
+    prediction = predict(follower_fenced(release), generations={0: fences, 1: fences})
     fenced = replica(prediction, 1, "fenced")
     assert (fenced.fetcher, fenced.log_end_offset) == (fetcher, end)
     assert replica(prediction, 1).log_end_offset == 1
     assert replica(prediction, 1).fetcher == "fetching"
+
+
+@pytest.mark.parametrize("release", ["2.1.0", "2.2.2", "2.4.1"])
+def test_inside_a_fetch_session_nobody_is_fenced_before_KAFKA_9338(release):
+    timeline = [write("first", 0, acks=-1), *follower_fenced(release)[-6:]]
+    timeline = [*pair(release), *timeline]
+    assert replica(predict(timeline), 1, "fenced").log_end_offset == 2
+    fences = generation_for(release, also=["KAFKA-9338"])
+    fenced = predict(timeline, generations={0: fences, 1: fences})
+    assert replica(fenced, 1, "fenced").log_end_offset == 1
+
+
+def test_KAFKA_15583_keeps_the_high_watermark_below_min_insync_replicas():
+    timeline = [
+        *pair("3.9.1", min_insync_replicas=2),
+        write("both", 0, acks=-1),
+        CutLink(source=0, target=1),
+        state(0, 0, (0,)),
+        write("alone", 0),
+        AFTER,
+    ]
+    old, new = both(timeline, "3.9.1", "KAFKA-15583")
+    assert replica(old, 0).high_watermarks[0] == 2
+    assert replica(new, 0).high_watermarks[0] == 1
+
+
+def test_the_topics_own_min_insync_replicas_counts_before_the_brokers():
+    timeline = [
+        *pair("2.8.2", min_insync_replicas=2),
+        TopicConfigured(topic="t", configuration=(("min.insync.replicas", "1"),)),
+        CutLink(source=0, target=1),
+        state(0, 0, (0,)),
+        write("alone", 0, acks=-1),
+    ]
+    (outcome,) = predict(timeline).produces
+    assert (outcome.acknowledged, outcome.base_offset) == (True, 0)
+
+
+def test_KAFKA_13091_moves_the_high_watermark_with_the_controllers_answer():
+    timeline = [
+        *pair("3.1.2"),
+        write("both", 0, acks=-1),
+        CutLink(source=0, target=1),
+        write("alone", 0),
+        state(0, 0, (0,)),
+        AFTER,
+    ]
+    old, new = both(timeline, "3.1.2", "KAFKA-13091")
+    assert replica(old, 0).high_watermarks[0] == 1
+    assert replica(new, 0).high_watermarks[0] == 2
+
+
+def test_KAFKA_6857_answers_no_epoch_as_undefined():
+    timeline = [
+        *pair("1.1.1", message_format="0.10.2"),
+        write("both", 0, acks=-1),
+        CutLink(source=0, target=1),
+        write("a", 0),
+        state(1, 1, (0, 1)),
+        write("b", 1),
+        HealLink(source=0, target=1),
+        AFTER,
+    ]
+    formats = {"message_format": "0.10.2"}
+    without = generation_for("1.1.1", without=["KAFKA-6857"], **formats)
+    old = predict(timeline, generations={0: without, 1: without})
+    new = predict(timeline)
+    (asked,) = [one for one in old.rounds if one.follower == 0]
+    assert (asked.requested_epoch, asked.end_offset) == (-1, 2)
+    assert replica(old, 0).batches != replica(old, 1).batches
+    assert replica(new, 0).batches == replica(new, 1).batches
+
+
+def test_KAFKA_13141_does_not_count_a_fetch_that_diverges():
+    timeline = [
+        *pair("2.8.1"),
+        write("both", 0, acks=-1),
+        CutLink(source=0, target=1, name="cut"),
+        write("a", 0),
+        write("a2", 0),
+        state(1, 1, (0, 1)),
+        write("b", 1),
+        Hold(name="h", api="Fetch", target=1, direction="response"),
+        HealLink(source=0, target=1, name="cut"),
+        AFTER,
+    ]
+    old, new = both(timeline, "2.8.1", "KAFKA-13141")
+    assert replica(old, 1).high_watermarks[0] == 2
+    assert replica(new, 1).high_watermarks[0] == 1
+
+
+def test_KIP_841_lets_only_brokers_join_that_live_for_the_leader():
+    timeline = [
+        *pair("3.3.2"),
+        write("both", 0, acks=-1),
+        Hold(name="news", api="UpdateMetadata", target=0),
+        BrokerUnregistered(broker=1),
+        state(0, 1, (0,)),
+    ]
+    gone = [*timeline, ReleaseHold(name="news")]
+    joins = state(0, 1, (0, 1))
+    old, new = both([*gone, joins], "3.3.2", "KIP-841")
+    assert [one.reason for one in old.disallowed] == []
+    (refused,) = new.disallowed
+    assert "does not know that it lives" in refused.reason
 
 
 def test_KAFKA_9654_lets_a_follower_try_again_that_was_fenced_for_its_older_epoch():
