@@ -4,9 +4,9 @@ Source: hachikuji/kafka-specification at d68782b, modules KafkaReplication,
 KafkaTruncateToHighWatermark, Kip101 and Kip279. TLC's counts for them are known, so that the
 explorer's can be compared.
 
-Components: ("log", r), a tuple of records (id, epoch); ("state", r), what replica r knows;
-"quorum", what ZooKeeper holds; ("request", e), the LeaderAndIsr request with leader epoch e or
-None; "record_id" and "leader_epoch", the next free ones.
+Components: ("log", r), a tuple of records (id, epoch); ("view", r), ("isr", r) and
+("high_watermark", r), what replica r knows; "quorum", what ZooKeeper holds; ("request", e), the
+LeaderAndIsr request with leader epoch e or None; "record_id" and "leader_epoch", the next free ones.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,13 +28,11 @@ class Quorum(NamedTuple):
     isr: frozenset[int]
 
 
-class Replica(NamedTuple):
-    """What one replica knows."""
+class View(NamedTuple):
+    """Whom a replica takes for the leader, and since which leader epoch."""
 
-    high_watermark: int
     leader_epoch: int
     leader: int | None
-    isr: frozenset[int]
 
 
 class Bounds(NamedTuple):
@@ -54,7 +52,7 @@ def truncate_to_high_watermark(bounds: Bounds, is_symmetric: bool = False) -> Sy
     """KafkaTruncateToHighWatermark: before KIP-101."""
 
     def to_high_watermark(read: Read, leader: int, follower: int) -> int:
-        return int(read(("state", follower)).high_watermark)
+        return int(read(("high_watermark", follower)))
 
     return _system(bounds, {"high watermark": to_high_watermark}, is_symmetric)
 
@@ -71,7 +69,7 @@ def kip_101(bounds: Bounds, is_symmetric: bool = False) -> System:
         if of_leader and of_leader[-1][1] == epoch:
             return len(of_leader)
         larger = [offset for offset, record in enumerate(of_leader) if record[1] > epoch]
-        return min(larger) if larger else int(read(("state", follower)).high_watermark)
+        return min(larger) if larger else int(read(("high_watermark", follower)))
 
     return _system(bounds, {"empty": _empty, "end of epoch": to_end_of_epoch}, is_symmetric)
 
@@ -101,8 +99,13 @@ def _system(
         "leader_epoch": 0,
         "record_id": 0,
     }
-    initial |= {("state", replica): Replica(0, -1, None, frozenset()) for replica in replicas}
-    initial |= {("log", replica): () for replica in replicas}
+    for replica in replicas:
+        initial |= {
+            ("view", replica): View(-1, None),
+            ("isr", replica): frozenset(),
+            ("high_watermark", replica): 0,
+            ("log", replica): (),
+        }
     initial |= {("request", epoch): None for epoch in range(bounds.max_leader_epoch + 1)}
     moves = [
         *_controller_moves(bounds),
@@ -116,13 +119,15 @@ def _system(
 
 def _exchange(order: tuple[int, ...]) -> Permutation:
     def component(old: Any) -> Any:
-        return (old[0], order[old[1]]) if old[0] in ("state", "log") else old
+        is_of_replica = old[0] in ("view", "isr", "high_watermark", "log")
+        return (old[0], order[old[1]]) if is_of_replica else old
 
     def value(_: Any, old: Any) -> Any:
-        if not isinstance(old, Quorum | Replica):
-            return old
-        leader = None if old.leader is None else order[old.leader]
-        return old._replace(leader=leader, isr=frozenset(order[each] for each in old.isr))
+        if isinstance(old, frozenset):
+            return frozenset(order[each] for each in old)
+        if isinstance(old, View | Quorum) and old.leader is not None:
+            old = old._replace(leader=order[old.leader])
+        return old._replace(isr=value(_, old.isr)) if isinstance(old, Quorum) else old
 
     return Permutation(component, value)
 
@@ -158,32 +163,28 @@ def _leader_moves(bounds: Bounds) -> Iterator[Move]:
         request = read(("request", epoch))
         if request is None or request.leader is None:
             return None
-        state = read(("state", request.leader))
-        if request.leader_epoch <= state.leader_epoch:
-            return None
-        return {("state", request.leader): Replica(state.high_watermark, *request)}
+        return _follow(read, request.leader, request)
 
     def write(leader: int, read: Read) -> Changes:
-        state = read(("state", leader))
-        if state.leader != leader:
+        view = read(("view", leader))
+        if view.leader != leader:
             return None
         record_id, log = read("record_id"), read(("log", leader))
         if record_id >= bounds.max_records or len(log) >= bounds.log_size:
             return None
-        return {
-            ("log", leader): (*log, (record_id, state.leader_epoch)),
-            "record_id": record_id + 1,
-        }
+        record = (record_id, view.leader_epoch)
+        return {("log", leader): (*log, record), "record_id": record_id + 1}
 
     def increase_high_watermark(leader: int, read: Read) -> Changes:
-        state = read(("state", leader))
-        offset = state.high_watermark
-        if state.leader != leader or offset >= bounds.log_size:
+        if read(("view", leader)).leader != leader:
             return None
-        for follower in sorted(state.isr):
-            if read(("state", follower)).leader != leader or offset >= len(read(("log", follower))):
+        offset = read(("high_watermark", leader))
+        if offset >= bounds.log_size:
+            return None
+        for follower in sorted(read(("isr", leader))):
+            if read(("view", follower)).leader != leader or offset >= len(read(("log", follower))):
                 return None
-        return {("state", leader): state._replace(high_watermark=offset + 1)}
+        return {("high_watermark", leader): offset + 1}
 
     for epoch in range(bounds.max_leader_epoch + 1):
         yield _move(f"BecomeLeader {epoch}", become_leader, epoch)
@@ -193,42 +194,48 @@ def _leader_moves(bounds: Bounds) -> Iterator[Move]:
     yield from _isr_moves(bounds)
 
 
+def _follow(read: Read, replica: int, request: Quorum) -> Changes:
+    if request.leader_epoch <= read(("view", replica)).leader_epoch:
+        return None
+    view = View(request.leader_epoch, request.leader)
+    return {("view", replica): view, ("isr", replica): request.isr}
+
+
 def _isr_moves(bounds: Bounds) -> Iterator[Move]:
     def is_true_leader(read: Read, leader: int) -> bool:
-        state = read(("state", leader))
-        if state.leader != leader:
+        view = read(("view", leader))
+        if view.leader != leader:
             return False
         quorum = read("quorum")
-        return bool(quorum.leader == leader and quorum.leader_epoch == state.leader_epoch)
+        return bool(quorum.leader == leader and quorum.leader_epoch == view.leader_epoch)
 
     def update(read: Read, leader: int, isr: frozenset[int]) -> Changes:
-        return {
-            "quorum": read("quorum")._replace(isr=isr),
-            ("state", leader): read(("state", leader))._replace(isr=isr),
-        }
+        return {"quorum": read("quorum")._replace(isr=isr), ("isr", leader): isr}
 
     def is_caught_up(read: Read, leader: int, follower: int, end_offset: int) -> bool:
-        if read(("state", follower)).leader != leader:
+        if read(("view", follower)).leader != leader:
             return False
         return end_offset == 0 or (
             end_offset <= len(read(("log", leader))) and end_offset <= len(read(("log", follower)))
         )
 
     def shrink(leader: int, replica: int, read: Read) -> Changes:
-        isr = read(("state", leader)).isr
-        if replica not in isr or not is_true_leader(read, leader):
+        if not is_true_leader(read, leader):
             return None
-        if is_caught_up(read, leader, replica, len(read(("log", leader)))):
+        isr = read(("isr", leader))
+        if replica not in isr or is_caught_up(read, leader, replica, len(read(("log", leader)))):
             return None
         return update(read, leader, isr - {replica})
 
     def expand(leader: int, replica: int, read: Read) -> Changes:
-        state = read(("state", leader))
-        if replica in state.isr or not is_true_leader(read, leader):
+        if not is_true_leader(read, leader):
             return None
-        if not is_caught_up(read, leader, replica, state.high_watermark):
+        isr = read(("isr", leader))
+        if replica in isr:
             return None
-        return update(read, leader, state.isr | {replica})
+        if not is_caught_up(read, leader, replica, read(("high_watermark", leader))):
+            return None
+        return update(read, leader, isr | {replica})
 
     for leader, replica in product(range(bounds.replicas), repeat=2):
         if leader != replica:
@@ -243,27 +250,25 @@ def _follower_moves(bounds: Bounds, truncations: Mapping[str, TruncationOffset])
         request = read(("request", epoch))
         if request is None or request.leader in (None, follower):
             return None
-        state = read(("state", follower))
-        if request.leader_epoch <= state.leader_epoch:
+        following = _follow(read, follower, request)
+        if following is None:
             return None
         offset, log = truncation(read, request.leader, follower), read(("log", follower))
         if offset is None or offset > len(log):
             return None
-        high_watermark = min(offset, state.high_watermark)
-        return {
-            ("log", follower): log[:offset],
-            ("state", follower): Replica(high_watermark, *request),
-        }
+        high_watermark = min(offset, read(("high_watermark", follower)))
+        changes = {("log", follower): log[:offset], ("high_watermark", follower): high_watermark}
+        return {**following, **changes}
 
     def replicate(follower: int, leader: int, read: Read) -> Changes:
-        if read(("state", leader)).leader != leader or read(("state", follower)).leader != leader:
+        if read(("view", leader)).leader != leader or read(("view", follower)).leader != leader:
             return None
         own, of_leader = read(("log", follower)), read(("log", leader))
         if len(own) >= len(of_leader):
             return None
-        high_watermark = min(read(("state", leader)).high_watermark, len(own) + 1)
-        state = read(("state", follower))._replace(high_watermark=high_watermark)
-        return {("log", follower): (*own, of_leader[len(own)]), ("state", follower): state}
+        high_watermark = min(read(("high_watermark", leader)), len(own) + 1)
+        changed_log = (*own, of_leader[len(own)])
+        return {("log", follower): changed_log, ("high_watermark", follower): high_watermark}
 
     epochs, replicas = range(bounds.max_leader_epoch + 1), range(bounds.replicas)
     for (name, truncation), epoch, follower in product(truncations.items(), epochs, replicas):
@@ -280,13 +285,15 @@ def _move(label: str, body: Callable[..., Changes], *arguments: Any) -> Move:
 
 def _strong_isr(read: Read, replicas: int) -> str:
     for leader in range(replicas):
-        state = read(("state", leader))
-        if state.leader != leader or state.high_watermark == 0:
+        if read(("view", leader)).leader != leader:
+            continue
+        high_watermark = read(("high_watermark", leader))
+        if high_watermark == 0:
             continue
         log = read(("log", leader))
         for member in sorted(read("quorum").isr):
             other = read(("log", member))
-            for offset in range(state.high_watermark):
+            for offset in range(high_watermark):
                 if log[offset : offset + 1] != other[offset : offset + 1] or offset >= len(log):
                     return f"{member} differs from leader {leader} at offset {offset}"
     return ""

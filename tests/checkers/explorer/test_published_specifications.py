@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from explorer.published_specifications import (
+from published_specifications import (
     Bounds,
     kip_101,
     kip_279,
