@@ -3,13 +3,16 @@
 import gc
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from checkers.explorer.errors import BoundsError
-from checkers.explorer.memory import resident_mib
 from checkers.explorer.part import Part
 from checkers.explorer.system import Component, System, Value
+from checkers.explorer.team import Team
+
+# So many states of a level for each process make it worth starting them.
+STATES_TO_SHARE = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,29 +135,37 @@ class _Exploring:
         self._begin = time.monotonic()
         self._bounds = bounds
         self._progress = progress
-        self._part = Part(system)
+        self._first = Part(system)
+        self._all: Part | Team = self._first
         self._depth = 1
 
     def run(self) -> Exploration:
         """Find level after level."""
-        part = self._part
-        while part.remaining and part.broken is None:
-            if self._depth == self._bounds.most_depth:
-                return self._exploration("most_depth")
-            limit = self._find_level()
-            if limit:
-                return self._exploration(limit)
-            if part.descend():
-                self._depth += 1
-        return self._exploration("")
+        with ExitStack() as stack:
+            while self._all.remaining and self._all.broken is None:
+                if self._depth == self._bounds.most_depth:
+                    return self._exploration("most_depth")
+                if self._all is self._first and self._is_worth_sharing():
+                    self._all = stack.enter_context(Team(self._first, self._bounds.processes))
+                limit = self._find_level()
+                if limit:
+                    return self._exploration(limit)
+                if self._all.descend():
+                    self._depth += 1
+            return self._exploration("")
+
+    def _is_worth_sharing(self) -> bool:
+        processes = self._bounds.processes
+        return processes > 1 and self._first.remaining >= processes * STATES_TO_SHARE
 
     def _find_level(self) -> str:
         """Find the states of the next level; return the bound that ended it, or ""."""
-        part, bounds = self._part, self._bounds
-        while part.remaining:
-            if part.round(bounds.most_states - part.distinct):
+        bounds = self._bounds
+        while self._all.remaining:
+            if self._all.round(bounds.most_states - self._all.distinct):
                 return "most_states"
-            if bounds.most_memory_mib is not None and resident_mib() > bounds.most_memory_mib:
+            most_mib = bounds.most_memory_mib
+            if most_mib is not None and self._all.memory_mib() > most_mib:
                 return "most_memory_mib"
             if self._progress is not None:
                 self._progress(self._so_far())
@@ -163,27 +174,26 @@ class _Exploring:
     def _so_far(self) -> Progress:
         seconds = time.monotonic() - self._begin
         return Progress(
-            distinct=self._part.distinct,
-            generated=self._part.generated,
-            depth=self._depth + self._part.has_next,
-            states_per_second=self._part.distinct / max(seconds, 1e-9),
+            distinct=self._all.distinct,
+            generated=self._all.generated,
+            depth=self._depth + self._all.has_next,
+            states_per_second=self._all.distinct / max(seconds, 1e-9),
         )
 
     def _exploration(self, limit: str) -> Exploration:
-        part = self._part
-        violation = None
-        if part.broken is not None:
-            trace, states = part.trace(part.broken.index)
+        broken, violation = self._all.broken, None
+        if broken is not None:
+            trace, states = self._first.replay(self._all.way(broken))
             violation = Violation(
-                invariant=part.broken.invariant,
-                message=part.broken.message,
+                invariant=broken.invariant,
+                message=broken.message,
                 trace=trace,
                 states=states,
             )
         return Exploration(
-            distinct=part.distinct,
-            generated=part.generated,
-            depth=self._depth + part.has_next,
+            distinct=self._all.distinct,
+            generated=self._all.generated,
+            depth=self._depth + self._all.has_next,
             seconds=time.monotonic() - self._begin,
             is_complete=violation is None and not limit,
             violation=violation,

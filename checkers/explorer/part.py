@@ -7,7 +7,9 @@ from typing import TypeAlias
 
 from checkers.explorer.bodies import Step, name_of, run_invariant, run_move
 from checkers.explorer.decisions import Decisions
+from checkers.explorer.errors import RuleError
 from checkers.explorer.interning import Interning, State
+from checkers.explorer.memory import resident_mib
 from checkers.explorer.system import Component, System, Value
 
 # A state that was not known: its key, its fingerprints, the place in the frontier of the state that
@@ -59,8 +61,8 @@ class Part:
         self.distinct = 0
         self.broken: Broken | None = None
         # Of each kept state: the index of the one that it follows from, and the place of the move.
-        self._parents = array("Q")
-        self._steps = array("L")
+        self._parents = array("I")
+        self._steps = array("I")
         self._expanded = 0
         self._first = 0
         self._states: list[State] = []
@@ -81,14 +83,18 @@ class Part:
 
     def round(self, room: int) -> bool:
         """Expand some states and keep what is new; return whether that was more than the room."""
-        candidates = self.expand(ROUND_STATES)
+        candidates = self.expand()
         self.keep(candidates[:room])
         return len(candidates) > room
 
-    def expand(self, most: int) -> list[Candidate]:
-        """Expand so many more states of the level; return the unknown ones, known from now on."""
+    def memory_mib(self) -> float:
+        """Return how much memory the exploration holds."""
+        return resident_mib()
+
+    def expand(self) -> list[Candidate]:
+        """Expand some more states of the level; return the unknown ones, known from now on."""
         begin = self._expanded
-        self._expanded = end = min(len(self._states), begin + most)
+        self._expanded = end = min(len(self._states), begin + ROUND_STATES)
         known, least, outcomes = self.known, self._least, self._moves.outcomes
         candidates: list[Candidate] = []
         generated = 0
@@ -126,23 +132,44 @@ class Part:
         self._expanded = 0
         return bool(self._states)
 
-    def trace(
-        self, index: int
-    ) -> tuple[tuple[Hashable, ...], tuple[Mapping[Component, Value], ...]]:
-        """Return the labels of the moves that lead to a kept state, and all states on the way."""
+    def way(self, broken: Broken) -> list[int]:
+        """Return the places of the moves that lead to a state that breaks an invariant."""
         places: list[int] = []
+        index = broken.index
         while index:
             places.append(self._steps[index])
             index = self._parents[index]
         places.reverse()
-        interning = self._interning
+        return places
+
+    def replay(
+        self, places: Sequence[int]
+    ) -> tuple[tuple[Hashable, ...], tuple[Mapping[Component, Value], ...]]:
+        """Return the labels of the moves at these places, and the states on the way."""
+        moves, interning = self._system.moves, self._interning
         states = [interning.initial]
         for place in places:
-            _, step = run_move(interning, self._system.moves[place], place, states[-1])
-            assert step is not None
+            _, step = run_move(interning, moves[place], place, states[-1])
+            if step is None:
+                raise RuleError(f"{name_of(moves[place])} is not pure: it was possible before")
             states.append(after(states[-1], step[1]))
-        labels = tuple(self._system.moves[place].label for place in places)
-        return labels, tuple(map(interning.mapping, states))
+        return tuple(moves[place].label for place in places), tuple(map(interning.mapping, states))
+
+    def take_share(self, number: int, count: int) -> None:
+        """Become part `number` of so many: with a share of the frontier, and of the keys.
+
+        A key belongs to the part whose number it gives modulo the count. What this part keeps is
+        counted from 0 again.
+        """
+        self.known = {key for key in self.known if key % count == number}
+        first, places = self._first, range(number, len(self._states), count)
+        self._first = len(self._parents)
+        for place in places:
+            self._parents.append(self._parents[first + place])
+            self._steps.append(self._steps[first + place])
+        self._states = self._states[number::count]
+        self._fingerprints = self._fingerprints[number::count]
+        self.generated = self.distinct = 0
 
     def _begin(self) -> None:
         initial = self._interning.initial

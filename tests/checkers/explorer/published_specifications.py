@@ -6,7 +6,7 @@ explorer's can be compared.
 
 Components: ("log", r), a tuple of records (id, epoch); ("view", r), ("isr", r) and
 ("high_watermark", r), what replica r knows; "quorum", what ZooKeeper holds; ("request", e), the
-LeaderAndIsr request with leader epoch e or None; "record_id" and "leader_epoch", the next free ones.
+LeaderAndIsr request with leader epoch e or None; "record_id" and "leader_epoch", the next ones.
 """
 
 from collections.abc import Callable, Iterator, Mapping
