@@ -7,7 +7,7 @@ guards read the state of one broker cost one look at it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from checkers.explorer.errors import RuleError
 from checkers.explorer.interning import State
@@ -18,21 +18,13 @@ Outcome = TypeVar("Outcome")
 # them first; and what came of it, None where nothing did.
 Recording: TypeAlias = tuple[tuple[int, ...], Outcome | None]
 
-
-class _Branch(Generic[Outcome]):
-    """Bodies that have read the slots of `path`, with the same values, and now read `slot`."""
-
-    __slots__ = ("bodies", "forks", "path", "slot")
-
-    def __init__(self, path: tuple[int, ...], slot: int, bodies: tuple[int, ...]) -> None:
-        self.path = path
-        self.slot = slot
-        self.bodies = bodies
-        self.forks: dict[int, _Fork[Outcome]] = {}
-
-
-# Where one value leads: to branches that ask further, and to outcomes.
-_Fork: TypeAlias = tuple[Sequence[_Branch[Outcome]], Sequence[Outcome]]
+# A node is either a branch or an end, and both are plain tuples, because looking at nodes is what
+# exploring spends most of its time on:
+# - a branch: the slot that is read next, a dict of its numbers to the nodes that follow, and a pair
+#   of the slots that have been read before and of the bodies that have read them;
+# - an end: None, the outcomes, and nothing.
+_Node: TypeAlias = tuple[int | None, Any, Any]
+_Reading: TypeAlias = tuple[int, tuple[int, ...], Outcome | None]
 
 
 class Decisions(Generic[Outcome]):
@@ -52,30 +44,29 @@ class Decisions(Generic[Outcome]):
     ) -> None:
         self._names = names
         self._run = run
-        self._roots, self._always = self._recorded((), range(len(names)), initial)
+        self._roots = self._grow((), range(len(names)), initial)
 
     def outcomes(self, state: State) -> list[Outcome]:
         """Return what comes of the bodies in this state, always in the same order."""
-        found = list(self._always)
-        branches = list(self._roots)
-        for branch in branches:  # Grows meanwhile.
+        found: list[Outcome] = []
+        nodes = list(self._roots)
+        for slot, content, origin in nodes:  # Grows meanwhile.
+            if slot is None:
+                found += content
+                continue
             try:
-                further, ended = branch.forks[state[branch.slot]]
+                nodes += content[state[slot]]
             except KeyError:
-                path = (*branch.path, branch.slot)
-                further, ended = self._recorded(path, branch.bodies, state)
-                branch.forks[state[branch.slot]] = further, ended
-            if further:
-                branches += further
-            if ended:
-                found += ended
+                path, bodies = origin
+                content[state[slot]] = following = self._grow((*path, slot), bodies, state)
+                nodes += following
         return found
 
-    def _recorded(
+    def _grow(
         self, path: tuple[int, ...], bodies: Sequence[int], state: State
-    ) -> _Fork[Outcome]:
-        """Run bodies that have read the path, and return where that leads, grown to its ends."""
-        recordings = []
+    ) -> tuple[_Node, ...]:
+        """Run bodies that have read the path, and return what follows, grown to its ends."""
+        readings: list[_Reading[Outcome]] = []
         for body in bodies:
             slots, outcome = self._run(body, state)
             if slots[: len(path)] != path:
@@ -83,27 +74,23 @@ class Decisions(Generic[Outcome]):
                     f"{self._names[body]} is not pure: it has read the same values as before and "
                     "then read something else"
                 )
-            recordings.append((body, slots, outcome))
-        return self._fork(len(path), recordings, state)
+            readings.append((body, slots, outcome))
+        return self._nodes(len(path), readings, state)
 
-    def _fork(
-        self,
-        depth: int,
-        recordings: list[tuple[int, tuple[int, ...], Outcome | None]],
-        state: State,
-    ) -> _Fork[Outcome]:
-        readers: dict[int, list[tuple[int, tuple[int, ...], Outcome | None]]] = {}
-        ended = []
-        for recording in recordings:
-            _, slots, outcome = recording
+    def _nodes(
+        self, depth: int, readings: list[_Reading[Outcome]], state: State
+    ) -> tuple[_Node, ...]:
+        """Return the nodes for bodies that have read the same slots up to this depth."""
+        going_on: dict[int, list[_Reading[Outcome]]] = {}
+        outcomes = []
+        for reading in readings:
+            _, slots, outcome = reading
             if len(slots) > depth:
-                readers.setdefault(slots[depth], []).append(recording)
+                going_on.setdefault(slots[depth], []).append(reading)
             elif outcome is not None:
-                ended.append(outcome)
-        further: list[_Branch[Outcome]] = []
-        for slot, reading in readers.items():
-            bodies = tuple(body for body, _, _ in reading)
-            branch: _Branch[Outcome] = _Branch(reading[0][1][:depth], slot, bodies)
-            branch.forks[state[slot]] = self._fork(depth + 1, reading, state)
-            further.append(branch)
-        return further or (), ended or ()
+                outcomes.append(outcome)
+        nodes: list[_Node] = [(None, outcomes, None)] if outcomes else []
+        for slot, alike in going_on.items():
+            origin = alike[0][1][:depth], tuple(body for body, _, _ in alike)
+            nodes.append((slot, {state[slot]: self._nodes(depth + 1, alike, state)}, origin))
+        return tuple(nodes)
