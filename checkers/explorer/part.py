@@ -158,10 +158,9 @@ class Part:
     def take_share(self, number: int, count: int) -> None:
         """Become part `number` of so many: with a share of the frontier, and of the keys.
 
-        A key belongs to the part whose number it gives modulo the count. What this part keeps is
-        counted from 0 again.
+        What this part keeps is counted from 0 again.
         """
-        self.known = {key for key in self.known if key % count == number}
+        self.known = {key for key in self.known if owner(key, count) == number}
         first, places = self._first, range(number, len(self._states), count)
         self._first = len(self._parents)
         for place in places:
@@ -188,6 +187,15 @@ class Part:
         if self.broken is None or key < self.broken.key:
             index = len(self._parents) - 1
             self.broken = Broken(key=key, invariant=invariant, message=message, index=index)
+
+
+def owner(key: int, count: int) -> int:
+    """Return which of so many parts decides whether a key is new.
+
+    Not by the lowest bits: those are where a set of ints looks first, and keys that have them in
+    common would crowd there.
+    """
+    return (key >> 32) % count
 
 
 def after(state: State, changes: Sequence[tuple[int, int]]) -> State:
