@@ -34,6 +34,9 @@ class Decisions(Generic[Outcome]):
         names: For each body what errors call it.
         run: Runs the body of that place in a state.
         initial: Any state.
+
+    Attributes:
+        runs: How often a body has run.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Decisions(Generic[Outcome]):
     ) -> None:
         self._names = names
         self._run = run
+        self.runs = 0
         self._roots = self._grow((), range(len(names)), initial)
 
     def outcomes(self, state: State) -> list[Outcome]:
@@ -66,6 +70,7 @@ class Decisions(Generic[Outcome]):
         self, path: tuple[int, ...], bodies: Sequence[int], state: State
     ) -> tuple[_Node, ...]:
         """Run bodies that have read the path, and return what follows, grown to its ends."""
+        self.runs += len(bodies)
         readings: list[_Reading[Outcome]] = []
         for body in bodies:
             slots, outcome = self._run(body, state)

@@ -62,6 +62,8 @@ class Exploration:
         depth: How many states are on the longest of the shortest ways to each state: 1 where there
             is only the initial one, and with a violation the number of states on the way there. TLC
             counts like that.
+        runs: How often a body ran, of moves and invariants, in all processes. Where that is not far
+            fewer than the states, bodies read more than they need, or read it too early.
         seconds: How long it took.
         is_complete: Whether all states were found.
         violation: None where every invariant holds in every state that was found.
@@ -71,6 +73,7 @@ class Exploration:
     distinct: int
     generated: int
     depth: int
+    runs: int
     seconds: float
     is_complete: bool
     violation: Violation | None
@@ -194,6 +197,7 @@ class _Exploring:
             distinct=self._all.distinct,
             generated=self._all.generated,
             depth=self._depth + self._all.has_next,
+            runs=self._all.runs,
             seconds=time.monotonic() - self._begin,
             is_complete=violation is None and not limit,
             violation=violation,

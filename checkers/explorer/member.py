@@ -23,6 +23,7 @@ class Status:
 
     generated: int
     distinct: int
+    runs: int
     remaining: int
     has_next: bool
     broken: Broken | None
@@ -135,6 +136,7 @@ class _Member:
         return Status(
             generated=part.generated,
             distinct=part.distinct,
+            runs=part.runs,
             remaining=part.remaining,
             has_next=part.has_next,
             broken=part.broken,

@@ -77,6 +77,11 @@ class Part:
         return len(self._states) - self._expanded
 
     @property
+    def runs(self) -> int:
+        """How often a body of a move or an invariant has run."""
+        return self._moves.runs + self._invariants.runs
+
+    @property
     def has_next(self) -> bool:
         """Whether the next level has states already."""
         return bool(self._next_states)

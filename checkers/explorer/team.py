@@ -77,6 +77,12 @@ class Team:
         return self._before[1] + sum(status.distinct for status in self._statuses)
 
     @property
+    def runs(self) -> int:
+        """How often a body has run; before the processes began, it ran once for all of them."""
+        before = self._part.runs
+        return before + sum(status.runs - before for status in self._statuses)
+
+    @property
     def remaining(self) -> int:
         """How many states of this level are still to be expanded."""
         return sum(status.remaining for status in self._statuses)

@@ -96,6 +96,7 @@ def test_a_body_runs_once_for_what_it_reads() -> None:
     )
     assert found.distinct == 125
     assert sorted(runs) == [0, 1, 2, 3, 4]
+    assert found.runs == 5 + 3 * 5
 
 
 def test_what_is_read_next_may_depend_on_what_was_read() -> None:

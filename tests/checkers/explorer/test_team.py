@@ -100,6 +100,12 @@ def test_the_memory_of_all_processes_counts() -> None:
     assert explore(counters(3, 9), most_states=10**6, most_memory_mib=most).is_complete
 
 
+def test_runs_are_counted_in_all_processes() -> None:
+    assert explore(counters(3, 9), most_states=10**6).runs == 30
+    shared = explore(counters(3, 9), most_states=10**6, processes=2).runs
+    assert 30 < shared <= 60
+
+
 def with_move(body: Any) -> System:
     system = counters(3, 9)
     return replace(system, moves=[*system.moves, Move("planted", body)])
