@@ -4,6 +4,7 @@ CheckError
 ├── RunDirectoryError    the run directory is torn, not sealed, or from a newer kchaos
 ├── ScenarioDataError    recorded data on disk does not have the documented shape
 ├── ModelError           an action that the model's own state makes impossible
+├── ExplorerError        in `checkers.explorer.errors`: a bound, a rule or a process that fails
 └── SparkError           Spark cannot be started or used here
 """
 

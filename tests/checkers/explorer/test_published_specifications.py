@@ -1,0 +1,48 @@
+"""The explorer finds exactly the states that TLC finds in the published specifications."""
+
+from dataclasses import replace
+
+import pytest
+from published_specifications import (
+    Bounds,
+    kip_101,
+    kip_279,
+    truncate_to_high_watermark,
+)
+
+from checkers.explorer import System, explore
+
+BOUNDS = Bounds(replicas=2, log_size=3, max_records=3, max_leader_epoch=3)
+
+
+@pytest.mark.parametrize(
+    ("system", "generated", "distinct", "depth"),
+    [
+        (kip_279(BOUNDS), 656_561, 225_761, 24),
+        (kip_279(BOUNDS, is_symmetric=True), 328_283, 112_881, 24),
+        (replace(kip_101(BOUNDS), invariants={}), 620_705, 229_695, 24),
+        (replace(truncate_to_high_watermark(BOUNDS), invariants={}), 769_511, 276_363, 29),
+    ],
+    ids=["kip-279", "kip-279-symmetry", "kip-101", "truncate-to-high-watermark"],
+)
+def test_the_whole_space_has_the_size_that_tlc_counts(
+    system: System, generated: int, distinct: int, depth: int
+) -> None:
+    found = explore(system, most_states=1_000_000)
+    assert (found.generated, found.distinct, found.depth) == (generated, distinct, depth)
+    assert found.is_complete
+    assert found.violation is None
+
+
+@pytest.mark.parametrize(
+    ("system", "depth"),
+    [(truncate_to_high_watermark(BOUNDS), 10), (kip_101(BOUNDS), 12)],
+    ids=["truncate-to-high-watermark", "kip-101"],
+)
+def test_the_strong_isr_breaks_where_tlc_finds_it_broken(system: System, depth: int) -> None:
+    found = explore(system, most_states=1_000_000)
+    assert found.violation is not None
+    assert found.violation.invariant == "StrongIsr"
+    assert (found.depth, len(found.violation.states)) == (depth, depth)
+    assert len(found.violation.trace) == depth - 1
+    assert not found.is_complete
