@@ -172,8 +172,8 @@ def _heal(cluster: Cluster, controlling: Controlling) -> None:
     for broker in list(cluster.brokers.values()):
         if broker.is_paused:
             controlling.follow(ResumeBroker(broker=broker.broker))
-    for cut in list(cluster.cuts):
-        controlling.follow(HealLink(source=cut.source, target=cut.target))
+    for name in list(cluster.cuts):
+        controlling.follow(HealLink(name=name))
     for broker_id in controlling.replicas:
         for event in events_of(cluster, controlling, Move("restart-if-down", broker_id), ""):
             controlling.follow(event)

@@ -141,7 +141,7 @@ def _write(broker: Broker, move: Move, operation: str) -> Iterator[Event]:
 
 def _link(cluster: Cluster, is_cut: bool, source: int, target: int) -> Iterator[Event]:
     pair = {source, target}
-    exists = any({cut.source, cut.target} == pair for cut in cluster.cuts)
+    exists = any({cut.source, cut.target} == pair for cut in cluster.cuts.values())
     if is_cut and not exists:
         yield CutLink(source=source, target=target)
     elif exists and not is_cut:

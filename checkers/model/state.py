@@ -269,7 +269,7 @@ class Cluster:
     seen: dict[int, int] = field(default_factory=dict)
     controller: int | None = None
     outboxes: dict[int, Outbox] = field(default_factory=dict)
-    cuts: list[CutLink] = field(default_factory=list)
+    cuts: dict[str, CutLink] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     produces: dict[str, PredictedProduce] = field(default_factory=dict)
     promises: list[Promise] = field(default_factory=list)
@@ -286,5 +286,5 @@ class Cluster:
         return not any(
             (cut.source, cut.target) == (source, target)
             or (not cut.one_way and (cut.target, cut.source) == (source, target))
-            for cut in self.cuts
+            for cut in self.cuts.values()
         )

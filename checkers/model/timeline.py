@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from checkers.acts import cuts_left
 from checkers.errors import ModelError
 from checkers.model import controller, decisions, leader, process, replication
 from checkers.model.events import (
@@ -94,10 +95,9 @@ def apply(cluster: Cluster, event: Event, generations: Mapping[int, Generation])
         case LoseTail():
             _lose_tail(cluster, event)
         case CutLink():
-            cluster.cuts.append(event)
+            cluster.cuts[event.name] = event
         case HealLink():
-            pair = {event.source, event.target}
-            cluster.cuts = [cut for cut in cluster.cuts if {cut.source, cut.target} != pair]
+            cluster.cuts = cuts_left(cluster.cuts, event)
         case Hold():
             cluster.holds[event.name] = event
         case ReleaseHold():

@@ -28,13 +28,12 @@ from __future__ import annotations
 import struct
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
+from checkers.acts import Direction
 from clusters.links.api_keys import ApiKey
 from clusters.links.sessions import PartitionKey
 from clusters.links.wire import Records
-
-Direction = Literal["request", "response"]
 
 _BATCH_START = struct.Struct(">qi")
 _LAST_OFFSET_DELTA = struct.Struct(">i")

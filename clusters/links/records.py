@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+from checkers.acts import Direction
 from clusters.errors import AwaitTimeout
 from clusters.links.api_keys import ApiKey, api_key_of
-from clusters.links.details import Direction
 from clusters.links.errors import LinkError
 from clusters.links.messages import Message
 

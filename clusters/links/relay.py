@@ -12,8 +12,8 @@ import struct
 import threading
 from collections.abc import Callable
 
+from checkers.acts import Direction
 from clusters.links.conversation import Conversation, Office, Port
-from clusters.links.details import Direction
 from clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
 from clusters.links.messages import Message
 from clusters.links.records import Fate
