@@ -145,6 +145,8 @@ class Board:
     def remove(self, rule: Cut | Hold | Delay) -> None:
         """Take a rule away and wake whatever waits at it; doing it twice does no harm."""
         with self.changed:
+            if isinstance(rule, Cut) and rule in self.cuts:
+                rule.look_at_senders()
             self.cuts = tuple(cut for cut in self.cuts if cut is not rule)
             self.rules = tuple(other for other in self.rules if other is not rule)
             self.changed.notify_all()
@@ -186,6 +188,8 @@ class Cut(_Removable):
         self._board = board
         self.act = act
         self.style = act.style
+        self._waiting: set[Callable[[], bool]] = set()
+        self._gone: set[Callable[[], bool]] = set()
 
     def heal(self) -> None:
         """End the cut. Safe to call twice."""
@@ -196,10 +200,23 @@ class Cut(_Removable):
         """Whether the cut has ended."""
         return self not in self._board.cuts
 
-    def wait(self, is_over: Callable[[], bool]) -> None:
-        """Return when the cut has ended, or the link that waits is over."""
+    def wait(self, is_over: Callable[[], bool], is_sender_gone: Callable[[], bool]) -> bool:
+        """Return when the cut has ended, or the link that waits is over.
+
+        ``is_sender_gone`` is asked by the thread that heals, while the one that calls this waits.
+
+        Returns whether the sender of what waits was gone at the moment of healing: not later, or
+        what happens next would depend on how soon the waiting thread gets its turn.
+        """
         with self._board.changed:
+            self._waiting.add(is_sender_gone)
             self._board.changed.wait_for(lambda: is_over() or self.is_healed)
+            self._waiting.discard(is_sender_gone)
+            return is_sender_gone in self._gone
+
+    def look_at_senders(self) -> None:
+        """Note who is gone now, when the cut heals; the board calls this, with its lock."""
+        self._gone = {is_gone for is_gone in self._waiting if is_gone()}
 
     def involves(self, target: int | None) -> bool:
         """Whether connections to this target can be concerned."""
