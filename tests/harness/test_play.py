@@ -11,7 +11,10 @@ from checkers.acts import Act, CutLink, ExpireSession, StartBroker, StopBroker
 from checkers.model.events import Produce
 from checkers.run_directory import RunDirectory
 from checkers.timeline import timed_events
+from faults import CutLink as CutLinkFault
 from harness.playing.play import Play
+from harness.playing.scenario import step_from_json, step_to_json
+from harness.playing.steps import Inject
 
 CUT = CutLink(source=0, target=1, name="rack")
 
@@ -96,3 +99,12 @@ def test_an_action_of_an_old_run_has_no_beginning(play: Play) -> None:
     play.run.append("actions.jsonl", {"time": 3.0, "zxid": 5, "step": 1, "action": old})
     (timed,) = timed_events(play.run, ())
     assert (timed.began, timed.time) == (None, 3.0)
+
+
+def test_a_step_that_injects_a_cut_keeps_its_name_and_one_without_gets_it_from_the_pair() -> None:
+    named = Inject(name="A-B", fault=CutLinkFault(source=0, target=1, name="rack"))
+    assert step_from_json(step_to_json(named)) == named
+    old = {"fault": "CutLink", "source": 0, "target": 1, "one_way": True, "style": "silent"}
+    step = step_from_json({"step": "Inject", "name": "A-B", "fault": old})
+    assert step == Inject(name="A-B", fault=CutLinkFault(source=0, target=1, one_way=True))
+    assert step_to_json(step)["fault"]["name"] == "0->1"
