@@ -4,7 +4,8 @@
       run.json            what was run: entry, case, releases, seed, versions, replay command; with
                           containers engine and images, and why there were no links if so
       scenario.json       the scenario as data: cluster, topics, steps, expectation
-      actions.jsonl       the model's actions, each with step, wall time and last zxid before it
+      actions.jsonl       the model's actions, each with step, when it began and was done (wall
+                          time), and the last zxid before it
       history.jsonl       client operations: invoke, then ok, fail or info (nobody knows)
       observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw
       links.jsonl         requests and responses that the links logged

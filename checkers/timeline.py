@@ -36,12 +36,15 @@ class TimedEvent:
         zxid: Of a decision, its transaction; of an action, the last one before it.
         time: Seconds since the epoch, of ZooKeeper's clock or the runner's.
         step: Index of the scenario's step that acted; -1 for a decision.
+        began: Of an action, when it began, where `time` is when it was done; None for a decision,
+            and in runs that did not write it down.
     """
 
     event: Event
     zxid: int
     time: float
     step: int = -1
+    began: float | None = None
 
 
 def timeline(run: RunDirectory) -> tuple[Event, ...]:
@@ -213,6 +216,7 @@ def _actions(run: RunDirectory) -> Iterator[TimedEvent]:
                 zxid=int(line["zxid"]),
                 time=float(line["time"]),
                 step=int(line["step"]),
+                began=None if line.get("began") is None else float(line["began"]),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ScenarioDataError(

@@ -6,67 +6,47 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from clusters.api import Broker, Cluster
-from faults.errors import NotCapable
+from checkers.acts import Act, fields_of
+from clusters.api import Cluster
+from clusters.links import Links
+from faults.errors import NotAvailable
+from faults.view import ClusterView, view_of
 
 
 class Journal(Protocol):
     """Where a fault tells what it does and sees.
 
-    The runner's journal writes evidence and turns each act into the model's action; see
+    The runner's journal writes evidence and gives the model those acts that it acts upon; see
     `MemoryJournal` for one that only remembers.
     """
 
-    def acting(self, act: str, **detail: Any) -> AbstractContextManager[None]:
-        """Encloses one primitive that changes the cluster, such as "kill-broker".
+    def acting(self, act: Act) -> AbstractContextManager[None]:
+        """Encloses what changes the cluster.
 
-        The act counts as done when the block ends without an exception. Acts and their details
-        are listed in `ACTS`.
+        The act counts as done when the block ends without an exception. What is known only then,
+        such as the checkpoint that a process left behind, the journal fills in.
         """
 
     def observed(self, what: str, **detail: Any) -> None:
         """Records something that was seen; details are plain JSON values."""
 
 
-ACTS: Mapping[str, tuple[str, ...]] = {
-    "start-broker": ("broker",),
-    "kill-broker": ("broker",),
-    "stop-broker": ("broker",),
-    "pause-broker": ("broker",),
-    "resume-broker": ("broker",),
-    "lose-tail": ("broker", "topic", "partition", "log_end_offset"),
-    "cut-link": ("source", "target", "one_way"),
-    "heal-link": ("source", "target"),
-    "cut-zookeeper": ("broker",),
-    "heal-zookeeper": ("broker",),
-    "disconnect-network": ("broker",),
-    "reconnect-network": ("broker",),
-    "hold": (
-        "name",
-        "api",
-        "source",
-        "target",
-        "direction",
-        "topic",
-        "partition",
-        "fetch_offset_at_least",
-    ),
-    "release": ("name",),
-    "expire-session": ("broker",),
-    "preferred-election": ("topic", "partition"),
-    "move-controller": (),
-}
-
-
 class Fault(Protocol):
-    """A frozen value; everything that it needs to know is a field of it.
-
-    `lasting` is False where nothing remains to be healed once it was injected.
-    """
+    """A frozen value; everything that it needs to know is a field of it."""
 
     @property
     def lasting(self) -> bool:
-        """Whether it acts until it is healed."""
+        """Whether it acts until it is healed; False where nothing remains to be healed."""
+
+    @property
+    def performs(self) -> tuple[type[Act], ...]:
+        """The kinds of acts that it may write to the journal, healing included."""
+
+    def available(self, view: ClusterView) -> str:
+        """Why it cannot be injected into such a cluster, in one sentence; "" if it can.
+
+        What only the partition's state or its files tell is not looked at.
+        """
 
     def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager["Injection"]:
         """Injects on entering, and returns once its effect was observed; heals on leaving.
@@ -76,8 +56,8 @@ class Fault(Protocol):
         else has healed, or a broker that died, meanwhile.
 
         Raises:
-            NotCapable: The cluster, its driver or its release cannot do it.
-            FaultError: The fault's fields or the cluster's state forbid it; nothing was done.
+            NotAvailable: `available` says why not; nothing was done.
+            FaultError: The partition's state or its files forbid it; nothing was done.
             NoEffect, AwaitTimeout: It was tried, and the effect was not observed.
         """
 
@@ -106,37 +86,24 @@ class MemoryJournal:
     entries: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     @contextlib.contextmanager
-    def acting(self, act: str, **detail: Any) -> Iterator[None]:
-        """Remembers the act once it is done."""
+    def acting(self, act: Act) -> Iterator[None]:
+        """Remembers the act by its name and fields once it is done."""
         yield
-        self.entries.append((act, detail))
+        self.entries.append((type(act).__name__, fields_of(act)))
 
     def observed(self, what: str, **detail: Any) -> None:
         """Remembers what was seen."""
         self.entries.append((what, detail))
 
 
-def broker_able(cluster: Cluster, broker: int, *needs: type) -> Broker:
-    """The broker of that id.
-
-    Raises:
-        NotCapable: There is none, or it lacks one of the capabilities.
-    """
-    found = cluster.brokers.get(broker)
-    if found is None:
-        raise NotCapable(f"the cluster has no broker {broker}: it has {sorted(cluster.brokers)}")
-    for need in needs:
-        if need not in found.capabilities:
-            raise NotCapable(f"broker {broker} is not {need.__name__} with this driver")
-    return found
+def require_available(fault: Fault, cluster: Cluster) -> None:
+    """Raises NotAvailable if the cluster, as it is now, cannot take the fault."""
+    why_not = fault.available(view_of(cluster))
+    if why_not:
+        raise NotAvailable(why_not)
 
 
-def links_of(cluster: Cluster) -> Any:
-    """The cluster's links.
-
-    Raises:
-        NotCapable: It was started without.
-    """
-    if cluster.links is None:
-        raise NotCapable(f"the cluster runs without links: {cluster.why_unlinked}")
+def links_of(cluster: Cluster) -> Links:
+    """The links of a cluster that has them, as `faults.view.unlinked` has shown."""
+    assert cluster.links is not None
     return cluster.links

@@ -1,7 +1,8 @@
 """What happens to a cluster, in the model's own vocabulary.
 
 A timeline is a sequence of events in the order in which they happened. *Actions* are what the
-scenario did. *Decisions* are what the cluster wrote to ZooKeeper, in zxid order; the model follows
+scenario did: those of `checkers.acts` upon which the model acts, what clients produced, and what
+was looked at. *Decisions* are what the cluster wrote to ZooKeeper, in zxid order; the model follows
 them, and separately checks that its rules allow each one. Between two events the model lets every
 follower fetch until nothing changes any more, except where a cut or a hold stands in the way.
 
@@ -11,131 +12,49 @@ Events are frozen values with a JSON form: `event_to_json` and `event_from_json`
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any
 
+from checkers.acts import (
+    CutLink,
+    HealLink,
+    Hold,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ResumeBroker,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+    fields_of,
+)
 
-class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartBroker:
-    """The broker's process starts.
-
-    Attributes:
-        broker: Its id.
-        release: The release whose protocol it is judged by, such as "1.1.1".
-        inter_broker_protocol: `inter.broker.protocol.version` if set, else None.
-        message_format: `log.message.format.version` if set, else None.
-        unclean_leader_election: `unclean.leader.election.enable`.
-        min_insync_replicas: `min.insync.replicas`.
-    """
-
-    broker: int
-    release: str
-    inter_broker_protocol: str | None = None
-    message_format: str | None = None
-    unclean_leader_election: bool = False
-    min_insync_replicas: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopBroker:
-    """The broker's process ends.
-
-    Attributes:
-        broker: Its id.
-        clean: True after SIGTERM (log flushed, high watermarks checkpointed), False after SIGKILL.
-        checkpointed: What `replication-offset-checkpoint` held once the process was gone, as
-            (topic, partition, offset); None if it was not read, then the model assumes nothing
-            was written since the last clean stop.
-    """
-
-    broker: int
-    clean: bool
-    checkpointed: tuple[tuple[str, int, int], ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PauseBroker:
-    """SIGSTOP: the broker neither sends nor handles anything until it is resumed."""
-
-    broker: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeBroker:
-    """SIGCONT after `PauseBroker`."""
-
-    broker: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoseTail:
-    """Bytes of a stopped broker's log that no fsync had covered are gone, as after a power loss.
-
-    Attributes:
-        log_end_offset: First offset that is lost; must be a batch edge.
-    """
-
-    broker: int
-    topic: str
-    partition: int
-    log_end_offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutLink:
-    """Nothing passes between two brokers any more: from `source` to `target`, or both ways."""
-
-    source: int
-    target: int
-    one_way: bool = False
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealLink:
-    """Undoes the `CutLink` of that name; without a name, those between the two brokers."""
-
-    source: int
-    target: int
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """One kind of request, or of response, between two brokers is kept back.
-
-    Attributes:
-        name: Names the hold for `ReleaseHold`.
-        api: Kafka's name of the API: "Fetch", "OffsetForLeaderEpoch", "LeaderAndIsr", ...
-        source: The broker that sends the request, or None for any.
-        target: The broker that answers it, or None for any.
-        direction: "request" (the target never sees it) or "response" (the target has handled it).
-        topic: Only requests that concern this partition, or None for any.
-        partition: See `topic`.
-        fetch_offset_at_least: Only Fetch requests whose offset for the partition is this or more.
-    """
-
-    name: str
-    api: str
-    source: int | None = None
-    target: int | None = None
-    direction: str = "request"
-    topic: str | None = None
-    partition: int | None = None
-    fetch_offset_at_least: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseHold:
-    """What the hold of that name kept back passes in order, and the hold is gone."""
-
-    name: str
+__all__ = [
+    "EVENTS",
+    "Action",
+    "BrokerRegistered",
+    "BrokerUnregistered",
+    "ControllerElected",
+    "CutLink",
+    "Decision",
+    "Event",
+    "HealLink",
+    "HighWatermarkObserved",
+    "Hold",
+    "LoseTail",
+    "PartitionState",
+    "PauseBroker",
+    "Produce",
+    "ReleaseHold",
+    "ResumeBroker",
+    "Snapshot",
+    "StartBroker",
+    "StopBroker",
+    "TopicConfigured",
+    "TopicCreated",
+    "TopicPartition",
+    "event_from_json",
+    "event_to_json",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,9 +204,7 @@ EVENTS: Mapping[str, type[Any]] = {
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """The event as a plain object: its class name under "event", then its fields."""
-    return {"event": type(event).__name__} | {
-        field.name: _plain(getattr(event, field.name)) for field in fields(event)
-    }
+    return {"event": type(event).__name__} | fields_of(event)
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
@@ -305,10 +222,6 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
         raise ValueError(f"event {name} has no field {', '.join(sorted(unknown))}")
     event: Event = EVENTS[name](**arguments)
     return event
-
-
-def _plain(value: object) -> object:
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _frozen(value: object) -> object:

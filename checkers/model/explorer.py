@@ -179,7 +179,7 @@ def _heal(played: _Played, controlling: Controlling) -> None:
         if broker is not None and broker.is_paused:
             controlling.follow(ResumeBroker(broker=broker_id))
     for cut in played.world().cuts():
-        controlling.follow(HealLink(source=cut.source, target=cut.target))
+        controlling.follow(HealLink(name=cut.name))
     for broker_id in controlling.replicas:
         for event in events_of(played.world(), controlling, Move("restart-if-down", broker_id), ""):
             controlling.follow(event)

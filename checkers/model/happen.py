@@ -58,7 +58,7 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
         case CutLink():
             world.put(("cuts",), (*world.cuts(), event))
         case HealLink():
-            world.put(("cuts",), tuple(cut for cut in world.cuts() if not _heals(event, cut)))
+            world.put(("cuts",), tuple(cut for cut in world.cuts() if not event.heals(cut)))
         case Hold():
             world.put(("holds",), (*world.holds(), event))
         case ReleaseHold():
@@ -79,12 +79,6 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             control.broker_unregistered(world, event)
         case ControllerElected():
             control.controller_elected(world, event)
-
-
-def _heals(event: HealLink, cut: CutLink) -> bool:
-    if event.name:
-        return cut.name == event.name
-    return {cut.source, cut.target} == {event.source, event.target}
 
 
 def _start(world: World, event: StartBroker, generation: Generation | None) -> None:

@@ -4,12 +4,11 @@ from clusters.links.api_keys import ApiKey
 from clusters.links.errors import LinkError, RuleRefused
 from clusters.links.links import Links
 from clusters.links.records import Fate, LinkCounts, LinkKey, LinkRecord
-from clusters.links.rules import Cut, CutStyle, Delay, Hold, Match
+from clusters.links.rules import Cut, Delay, Hold, Match
 
 __all__ = [
     "ApiKey",
     "Cut",
-    "CutStyle",
     "Delay",
     "Fate",
     "Hold",

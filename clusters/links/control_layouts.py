@@ -118,12 +118,35 @@ UPDATE_METADATA_REQUEST = (
         ),
         5,
     ),
-    plain("live_brokers", "rest"),
+    array(
+        "live_brokers",
+        (
+            plain("id", "int32"),
+            plain("host", "string", 0, 0),
+            plain("port", "int32", 0, 0),
+            array(
+                "endpoints",
+                (
+                    plain("port", "int32"),
+                    plain("host", "string"),
+                    plain("listener", "string", 3),
+                    plain("security_protocol", "int16"),
+                ),
+                1,
+            ),
+            plain("rack", "string", 2),
+        ),
+    ),
 )
 
 CONTROLLED_SHUTDOWN_REQUEST = (
     plain("broker_id", "int32"),
     plain("broker_epoch", "int64", 2),
+)
+
+CONTROLLED_SHUTDOWN_RESPONSE = (
+    plain("error_code", "int16"),
+    array("ungrouped_partitions", (plain("topic", "string"), plain("partition", "int32"))),
 )
 
 ALTER_PARTITION_REQUEST = (
@@ -177,4 +200,4 @@ ALTER_PARTITION_RESPONSE = (
     ),
 )
 
-ERROR_ONLY = (plain("error_code", "int16"), plain("rest", "rest"))
+UPDATE_METADATA_RESPONSE = (plain("error_code", "int16"),)

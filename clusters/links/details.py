@@ -9,18 +9,24 @@ has them) and ``partitions``, a list with one entry for each partition that the 
   ``log_start_offset``; what leaves a fetch session is in ``forgotten`` beside ``partitions``;
 - Fetch response: ``error_code``, ``high_watermark``, ``log_start_offset``, ``diverging_epoch``
   (``epoch`` and ``end_offset``), ``records_size_bytes``, ``batch_count``, and with batches
-  ``base_offset`` of the first and ``last_offset`` (inclusive) of the last;
+  ``base_offset`` and ``first_leader_epoch`` of the first, ``last_offset`` (inclusive) and
+  ``last_leader_epoch`` of the last; the epochs are None for batches before magic 2;
+- ListOffsets request: ``timestamp`` (-1 the end, -2 the beginning) and ``current_leader_epoch``;
+  its response: ``error_code``, ``offset``, ``leader_epoch``, in version 0 ``offsets`` instead;
 - OffsetForLeaderEpoch request: ``leader_epoch``, ``current_leader_epoch``; its response:
   ``error_code``, ``leader_epoch``, ``end_offset``;
 - LeaderAndIsr and UpdateMetadata: ``leader``, ``leader_epoch``, ``isr``, ``partition_epoch`` (the
-  version of the state znode), ``replicas``, ``controller_epoch``, and ``is_new``;
+  version of the state znode), ``replicas``, ``controller_epoch``, and ``is_new``; UpdateMetadata
+  also ``live_brokers``, ids, beside ``partitions``;
 - StopReplica: ``leader_epoch`` and ``delete_partition`` from version 3, before that
-  ``delete_partitions`` beside ``partitions``;
-- AlterPartition: ``leader_epoch``, ``new_isr`` or ``new_isr_with_epochs``, ``partition_epoch``.
+  ``delete_partitions`` beside ``partitions``; its response: ``error_code``;
+- AlterPartition: ``leader_epoch``, ``new_isr`` or ``new_isr_with_epochs``, ``partition_epoch``;
+  its response: ``error_code``, ``leader``, ``leader_epoch``, ``isr``, ``partition_epoch``;
+- ControlledShutdown response: ``partitions`` are those that the broker still leads.
 
-Fetch, OffsetForLeaderEpoch and ``is_new`` have None for what their version does not carry. Of a
-message larger than the relay's buffer (256 KiB) the head is read; then ``is_whole`` is False and
-the last entry may lack fields.
+Fetch, ListOffsets, OffsetForLeaderEpoch and ``is_new`` have None for what their version does not
+carry. Of a message larger than the relay's buffer (256 KiB) the head is read; then ``is_whole`` is
+False and the last entry may lack fields.
 """
 
 from __future__ import annotations
@@ -28,16 +34,15 @@ from __future__ import annotations
 import struct
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
+from checkers.acts import Direction
 from clusters.links.api_keys import ApiKey
 from clusters.links.sessions import PartitionKey
 from clusters.links.wire import Records
 
-Direction = Literal["request", "response"]
-
 _BATCH_START = struct.Struct(">qi")
-_LAST_OFFSET_DELTA = struct.Struct(">i")
+_INT32 = struct.Struct(">i")
 _MOST_BATCHES = 10_000
 _LEFT_OUT = frozenset(
     {
@@ -59,6 +64,8 @@ _LEFT_OUT = frozenset(
 _ABSENT_IN_OLD_VERSIONS: dict[tuple[int, Direction], tuple[str, ...]] = {
     (ApiKey.FETCH, "request"): ("last_fetched_epoch", "current_leader_epoch", "log_start_offset"),
     (ApiKey.FETCH, "response"): ("log_start_offset", "diverging_epoch"),
+    (ApiKey.LIST_OFFSETS, "request"): ("current_leader_epoch",),
+    (ApiKey.LIST_OFFSETS, "response"): ("leader_epoch",),
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, "request"): ("current_leader_epoch",),
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, "response"): ("leader_epoch",),
     (ApiKey.LEADER_AND_ISR, "request"): ("is_new",),
@@ -105,6 +112,8 @@ def detail_of(
     state = values.get("replica_state")
     if state:
         detail["replica_id"] = state.get("replica_id")
+    if "live_brokers" in values:
+        detail["live_brokers"] = [one["id"] for one in values["live_brokers"] if "id" in one]
     absent = dict.fromkeys(_ABSENT_IN_OLD_VERSIONS.get((api_key, direction), ()))
     partitions = [
         {**_topic_of(key[0], topics), **_entry(partition, absent)}
@@ -146,7 +155,7 @@ def _entry(partition: int | dict[str, Any], absent: Mapping[str, None]) -> dict[
 
 
 def _batches(records: Records) -> dict[str, Any]:
-    """The size of a record set, and the offsets of the batches whose headers are at hand.
+    """The size of a record set, and offsets and epochs of the batches whose headers are at hand.
 
     ``last_offset`` is inclusive. A batch of magic 0 or 1 is one entry of a message set: its only
     offset is that of its last record, also when the entry wraps several compressed ones.
@@ -158,14 +167,17 @@ def _batches(records: Records) -> dict[str, Any]:
         if length < 14 or position + 12 + length > records.size_bytes:
             break  # Kafka cuts a fetched record set anywhere: a last batch may be a part of one.
         magic = records.head[position + 16]
-        last_offset = base_offset
+        last_offset, leader_epoch = base_offset, None
         if magic >= 2:
             if position + 27 > len(records.head):
                 break
-            last_offset += _LAST_OFFSET_DELTA.unpack_from(records.head, position + 23)[0]
+            last_offset += _INT32.unpack_from(records.head, position + 23)[0]
+            leader_epoch = _INT32.unpack_from(records.head, position + 12)[0]
         if count == 0:
             summary["base_offset"] = base_offset
+            summary["first_leader_epoch"] = leader_epoch
         summary["last_offset"] = last_offset
+        summary["last_leader_epoch"] = leader_epoch
         count += 1
         position += 12 + length
     summary["batch_count"] = count

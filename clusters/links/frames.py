@@ -13,6 +13,7 @@ BUFFER_BYTES = 256 * 1024
 _SIZE = struct.Struct(">i")
 _SMALLEST_FRAME_BYTES = 4
 _LARGEST_FRAME_BYTES = 1 << 30
+_MOST_AHEAD_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -37,6 +38,26 @@ class FrameStream:
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
+        self._ahead = bytearray()
+
+    def has_ended(self) -> bool:
+        """Whether the peer has closed the stream, or died: all that it ever sends has arrived.
+
+        What has arrived is taken in to see that, for the end comes behind it, and behind what the
+        peer's system still keeps for want of room here. Socket buffers bound that, so a peer of
+        whom more than 64 MiB arrives is alive. Nobody else may read meanwhile.
+        """
+        while len(self._ahead) < _MOST_AHEAD_BYTES:
+            try:
+                part = self._sock.recv(BUFFER_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True  # A reset ends it as well.
+            if not part:
+                return True
+            self._ahead += part
+        return False
 
     def next_frame(self, gives_up: Callable[[], bool]) -> Frame | None:
         """The next frame, None when the stream ended (also within a frame, see `rest`).
@@ -65,7 +86,7 @@ class FrameStream:
         """Some bytes, at least one and at most ``most_bytes``; empty at the end of the stream."""
         if self._start == self._end:
             self._start = self._end = 0
-            self._end = self._sock.recv_into(self._view[: min(most_bytes, BUFFER_BYTES)])
+            self._end = self._receive(self._view[: min(most_bytes, BUFFER_BYTES)])
         end = min(self._end, self._start + most_bytes)
         found = self._view[self._start : end]
         self._start = end
@@ -77,6 +98,14 @@ class FrameStream:
         self._start = self._end
         return found
 
+    def _receive(self, space: memoryview) -> int:
+        if not self._ahead:
+            return self._sock.recv_into(space)
+        count = min(len(space), len(self._ahead))
+        space[:count] = self._ahead[:count]
+        del self._ahead[:count]
+        return count
+
     def _fill(self, wanted: int, gives_up: Callable[[], bool]) -> bool:
         if self._start == self._end:
             self._start = self._end = 0
@@ -85,7 +114,7 @@ class FrameStream:
             self._view[:waiting] = bytes(self._view[self._start : self._end])
             self._start, self._end = 0, waiting
         while self._end - self._start < wanted:
-            count = self._sock.recv_into(self._view[self._end :])
+            count = self._receive(self._view[self._end :])
             self._end += count
             if count == 0 or gives_up():
                 return False

@@ -214,13 +214,13 @@ LAYOUTS: dict[int, Layout] = {
         newest=8,
         flexible_since=6,
         request=control.UPDATE_METADATA_REQUEST,
-        response=control.ERROR_ONLY,
+        response=control.UPDATE_METADATA_RESPONSE,
     ),
     ApiKey.CONTROLLED_SHUTDOWN: Layout(
         newest=3,
         flexible_since=3,
         request=control.CONTROLLED_SHUTDOWN_REQUEST,
-        response=control.ERROR_ONLY,
+        response=control.CONTROLLED_SHUTDOWN_RESPONSE,
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Layout(
         newest=4,

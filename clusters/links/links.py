@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
+from checkers import acts
+from checkers.acts import Direction
 from clusters.links.conversation import Office, Port
-from clusters.links.details import Direction, TopicNames
+from clusters.links.details import TopicNames
 from clusters.links.errors import LinkError, RuleRefused
 from clusters.links.records import Journal, LinkCounts, LinkKey, LinkRecord
 from clusters.links.relay import Connection
-from clusters.links.rules import Board, Cut, CutStyle, Delay, Hold, Match
+from clusters.links.rules import Board, Cut, Delay, Hold, Match
 
 _BARRIER_S = 1.0
 _CLOSE_S = 15.0
@@ -129,31 +131,47 @@ class Links:
 
     # --- rules
 
-    def cut(self, a: int, b: int, *, style: CutStyle = "silent", one_way: bool = False) -> Cut:
-        """Cut two brokers from each other, see `Cut`; ``one_way`` stops what a sends to b.
+    def cut(self, act: acts.CutLink | acts.CutZooKeeper) -> Cut:
+        """Cut two brokers from each other, or a broker from every ZooKeeper member.
 
-        Raises RuleRefused for a broker without a link.
+        Raises RuleRefused for a broker without such a link, and for a name that a cut has already.
         """
-        self._check_brokers(a, b)
-        return self._install_cut(
-            Cut(board=self._board, a=a, b=b, style=_checked(style), one_way=one_way)
-        )
-
-    def cut_zookeeper(self, broker_id: int, *, style: CutStyle = "silent") -> Cut:
-        """Cut a broker from every ZooKeeper member; raises RuleRefused if it has no such link."""
-        if broker_id not in self._zookeeper_sources:
+        if isinstance(act, acts.CutLink):
+            self._check_brokers(act.source, act.target)
+        elif act.broker not in self._zookeeper_sources:
             known = sorted(self._zookeeper_sources)
-            raise RuleRefused(f"broker {broker_id} has no ZooKeeper link; these have: {known}")
-        return self._install_cut(
-            Cut(board=self._board, a=broker_id, b=None, style=_checked(style), one_way=False)
-        )
+            raise RuleRefused(f"broker {act.broker} has no ZooKeeper link; these have: {known}")
+        if act.name in self.cuts:
+            raise RuleRefused(f"a cut named {act.name!r} lasts already: name this one otherwise")
+        cut = Cut(board=self._board, act=act)
+        with self._installing(cut):
+            if cut.style == "reset":
+                self._reset_covered(cut)
+            return cut
 
-    def hold(self, match: Match) -> Hold:
-        """Hold every message that matches until released; RuleRefused for unknown brokers."""
+    def hold(self, what: acts.Hold | Match) -> Hold:
+        """Hold every message that matches until released.
+
+        Raises RuleRefused for unknown brokers or APIs, and for a name that a hold has already.
+        """
+        act, match = (None, what) if isinstance(what, Match) else (what, Match.of(what))
         self._check_brokers(match.source, match.target)
-        hold = Hold(board=self._board, match=match)
+        if act is not None and act.name in self.holds:
+            raise RuleRefused(f"a hold named {act.name!r} lasts already: name this one otherwise")
+        hold = Hold(board=self._board, match=match, act=act)
         with self._installing(hold):
             return hold
+
+    @property
+    def cuts(self) -> dict[str, acts.CutLink | acts.CutZooKeeper]:
+        """The cuts that last, by name."""
+        return {cut.act.name: cut.act for cut in self._board.cuts}
+
+    @property
+    def holds(self) -> dict[str, acts.Hold]:
+        """The named holds that last, by name."""
+        rules = [rule.act for rule in self._board.rules if isinstance(rule, Hold)]
+        return {act.name: act for act in rules if act is not None}
 
     def delay(self, match: Match, delay_ms: int) -> Delay:
         """Delay every message that matches by so many milliseconds until the rule is removed."""
@@ -239,12 +257,6 @@ class Links:
                 raise RuleRefused(
                     f"broker {broker_id} has no link; these have: {sorted(self._brokers)}"
                 )
-
-    def _install_cut(self, cut: Cut) -> Cut:
-        with self._installing(cut):
-            if cut.style == "reset":
-                self._reset_covered(cut)
-            return cut
 
     def _reset_covered(self, cut: Cut) -> None:
         with self._lock:
@@ -334,9 +346,3 @@ class Links:
     def _forget(self, connection: Connection) -> None:
         with self._lock:
             self._connections.discard(connection)
-
-
-def _checked(style: CutStyle) -> CutStyle:
-    if style not in ("silent", "reset"):
-        raise RuleRefused(f"style is {style!r}; use 'silent' or 'reset'")
-    return style

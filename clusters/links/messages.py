@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from checkers.acts import Direction
 from clusters.links.api_keys import ApiKey
-from clusters.links.details import Direction, TopicNames, detail_of, partitions_of
+from clusters.links.details import TopicNames, detail_of, partitions_of
 from clusters.links.layouts import LAYOUTS, PARTITION_API_KEYS, Layout
 from clusters.links.sessions import FetchSessions, PartitionKey
 from clusters.links.wire import (

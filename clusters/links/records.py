@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+from checkers.acts import Direction
 from clusters.errors import AwaitTimeout
 from clusters.links.api_keys import ApiKey, api_key_of
-from clusters.links.details import Direction
 from clusters.links.errors import LinkError
 from clusters.links.messages import Message
 
@@ -25,12 +25,15 @@ class LinkRecord:
 
     A message that waits at a hold or a cut has a record when it begins to wait (``held``,
     ``cut``), and every message that goes on has one, written before its first byte is sent:
-    ``passed``, ``released`` or ``delayed``. A response is ``abandoned`` instead when its client
-    had hung up by then (a fetcher whose request timed out, say), and so is a request that a cut
-    had kept from opening its connection: neither reaches anybody. ``source`` is the broker that
-    sends the request (None: not known), ``target`` the one that answers, in both directions.
-    ``sequence`` counts records from 1. ``detail`` is what the body says, None where it was not
-    read.
+    ``passed``, ``released`` or ``delayed``. What reaches nobody is ``abandoned`` instead: what
+    waited at a cut when its sender had hung up or died by the time the cut healed, with all that
+    followed it on its connection; what waited when its connection was reset; and a response whose
+    client had hung up by then (a fetcher whose request timed out, say). Of a message larger than
+    the relay's buffer the head may pass and what is left may not: then it has both records.
+
+    ``source`` is the broker that sends the request (None: not known), ``target`` the one that
+    answers, in both directions. ``sequence`` counts records from 1. ``detail`` is what the body
+    says, None where it was not read.
     """
 
     sequence: int
@@ -99,8 +102,8 @@ class LinkKey:
 class LinkCounts:
     """How many messages of one kind met which fate.
 
-    ``passed`` counts all that went on, whatever they waited for before, ``abandoned`` those whose
-    client had hung up. ``undecided`` counts those for which a rule could not be decided; they
+    ``passed`` counts all that went on, whatever they waited for before, ``abandoned`` those that
+    reached nobody. ``undecided`` counts those for which a rule could not be decided; they
     pass. ``unread`` counts those whose version or body the relay cannot read; they pass as well.
     """
 

@@ -1,7 +1,9 @@
 """One relayed connection: two threads that pump bytes, one for each direction.
 
 A rule blocks the thread of its direction. So nothing is copied aside, what follows waits in
-TCP's own buffers as on a slow network, and what is held is bounded by those.
+TCP's own buffers as on a slow network, and what is held is bounded by those. When a cut heals,
+what waited at it goes on if its sender still has the connection open; otherwise all that is left
+of that direction is thrown away, and the end of the connection is passed on.
 """
 
 from __future__ import annotations
@@ -13,29 +15,22 @@ import threading
 from collections.abc import Callable
 
 from clusters.links.conversation import Conversation, Office, Port
-from clusters.links.details import Direction
 from clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
+from clusters.links.lanes import Lane, Way
 from clusters.links.messages import Message
-from clusters.links.records import Fate
-from clusters.links.rules import Cut, Delay, Hold, Turn
+from clusters.links.rules import Cut, Delay, Hold
 from clusters.links.wire import MalformedMessage
 
 _CONNECT_TIMEOUT_S = 10.0
 _SMALL_BYTES = 64 * 1024
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
+Blocker = Cut | Hold | Delay
+"""What can stop a message."""
+
 
 class LinkOver(Exception):
     """The connection is gone; its pumps end."""
-
-
-class Lane:
-    """One direction of a connection. Whoever sends on it holds its lock."""
-
-    def __init__(self, direction: Direction) -> None:
-        self.direction: Direction = direction
-        self.lock = threading.Lock()
-        self.is_sending = False
 
 
 class Connection:
@@ -122,12 +117,12 @@ class Connection:
 
     def _pump_requests(self) -> None:
         lane = self.lanes[0]
-        if self.source is not None:
-            self._await_uncut(lane)
+        stream = lane.stream = FrameStream(self._client)
+        if self.source is not None and self._await_uncut(lane):
+            return  # It was given up before it reached anybody.
         if not any(cut.involves(self.port.target) for cut in self._office.board.cuts):
             self._connect()
         # Otherwise the first request tells whose connection it is, and whether it may be made.
-        stream = FrameStream(self._client)
         while not self._talk.is_dumb:
             try:
                 frame = stream.next_frame(lambda: self._talk.is_dumb)
@@ -143,8 +138,8 @@ class Connection:
 
     def _pump_responses(self) -> None:
         assert self._server is not None
-        stream = FrameStream(self._server)
         lane = self.lanes[1]
+        stream = lane.stream = FrameStream(self._server)
         while not self._talk.is_dumb:
             try:
                 frame = stream.next_frame(lambda: self._talk.is_dumb)
@@ -174,49 +169,65 @@ class Connection:
             self._send_bytes(lane, frame.head)
         else:
             self._send_message(lane, message, frame.head)
+        was_abandoned = lane.is_abandoned
         rest = frame.rest_bytes
         while rest:
             chunk = stream.chunk(rest)
             if not chunk:
-                return
+                break
             rest -= len(chunk)
             self._send_bytes(lane, chunk)
+        if message is not None and lane.is_abandoned and not was_abandoned:
+            self._talk.record(message, "abandoned")  # Its head has passed, and the rest never does.
 
     def _send_message(self, lane: Lane, message: Message, head: memoryview) -> None:
         """Send a message's head as soon as no cut and no rule stops it, and record its way."""
         if self._is_undecided(lane, message):
             self._office.journal.count(message, "undecided")
-        fate: Fate = "passed"
-        was_cut = False
-        turn: Turn | None = None
-        while True:
-            try:
-                with lane.lock:
-                    blocker = self._cut(lane) or (self._rule(message) if fate == "passed" else None)
-                    if blocker is None:
-                        self._check_alive()
-                        if self._is_abandoned(lane):
-                            fate = "abandoned"
-                        self._talk.note(message, fate, may_be_idle=not was_cut)
-                        if turn is not None and len(head) > _SMALL_BYTES:
-                            turn.end()  # Sending much can take long; others need not wait for it.
-                        self._write(lane, head)
-                        return
-            finally:
-                if turn is not None:
-                    turn.end()
-            if isinstance(blocker, Hold):
-                turn = blocker.enter(self._talk.record(message, "held"))
-                turn.wait(self._is_over)
-                fate = "released"
-            elif isinstance(blocker, Delay):
-                blocker.wait(self._is_over)
-                fate = "delayed"
-            else:
-                if not was_cut:
-                    self._talk.record(message, "cut")
-                was_cut = True
-                self._await_uncut(lane)
+        way = Way()
+        try:
+            while (blocker := self._go(lane, message, head, way)) is not None:
+                self._wait_at(blocker, lane, message, way)
+        except LinkOver:
+            if way.has_waited and not way.is_recorded:
+                self._talk.record(message, "abandoned")
+            raise
+
+    def _go(self, lane: Lane, message: Message, head: memoryview, way: Way) -> Blocker | None:
+        """Send it, or find out that nobody gets it; returns what stops it, None if it is done."""
+        try:
+            with lane.lock:
+                if lane.is_abandoned:
+                    self._talk.record(message, "abandoned")
+                    return None
+                blocker = self._cut(lane) or (self._rule(message) if way.fate == "passed" else None)
+                if blocker is not None:
+                    return blocker
+                self._check_alive()
+                if self._is_receiver_gone(lane):
+                    way.fate = "abandoned"
+                self._talk.note(message, way.fate, may_be_idle=not way.was_cut)
+                way.is_recorded = True
+                if len(head) > _SMALL_BYTES:
+                    way.end_turn()  # Sending much can take long; others need not wait for it.
+                self._write(lane, head)
+                return None
+        finally:
+            way.end_turn()
+
+    def _wait_at(self, blocker: Blocker, lane: Lane, message: Message, way: Way) -> None:
+        if isinstance(blocker, Hold):
+            way.turn = blocker.enter(self._talk.record(message, "held"))
+            way.fate = "released"
+            way.turn.wait(self._is_over)
+        elif isinstance(blocker, Delay):
+            way.fate = "delayed"
+            blocker.wait(self._is_over)
+        else:
+            if not way.was_cut:
+                self._talk.record(message, "cut")
+            way.was_cut = True
+            lane.is_abandoned = self._await_uncut(lane)
 
     def _is_over(self) -> bool:
         return self.is_over
@@ -225,7 +236,7 @@ class Connection:
         if self.is_over:
             raise LinkOver
 
-    def _is_abandoned(self, lane: Lane) -> bool:
+    def _is_receiver_gone(self, lane: Lane) -> bool:
         """Whether the client gave up while this message was on its way.
 
         No answer reaches it any more, and while a cut lasted not even its first packet arrived.
@@ -252,28 +263,35 @@ class Connection:
             cut.covers(self.source, self.port.target, lane.direction) is None for cut in board.cuts
         ) or any(rule.match.decides(message) is None for rule in board.rules)
 
-    def _await_uncut(self, lane: Lane) -> None:
-        """Return when no cut stops this direction; one that resets ends the connection."""
+    def _await_uncut(self, lane: Lane) -> bool:
+        """Return when no cut stops this direction; one that resets ends the connection.
+
+        Returns whether who sends in this direction had hung up when one of the cuts healed.
+        """
+        is_sender_gone = False
         while (cut := self._cut(lane)) is not None and not self.is_over:
             if cut.style == "reset":
                 raise LinkOver
-            cut.wait(self._is_over)
+            assert lane.stream is not None
+            gone = cut.wait(self._is_over, lane.stream.has_ended)
+            is_sender_gone = is_sender_gone or gone
         self._check_alive()
+        return is_sender_gone
 
     def _await_silence_over(self) -> None:
         for lane in self.lanes:
             while (cut := self._cut(lane)) is not None and cut.style == "silent":
                 if self.is_over:
                     return
-                cut.wait(self._is_over)
+                cut.wait(self._is_over, lambda: False)
 
     def _send_bytes(self, lane: Lane, data: memoryview) -> None:
-        while True:
+        while not lane.is_abandoned:
             with lane.lock:
                 if self._cut(lane) is None:
                     self._write(lane, data)
                     return
-            self._await_uncut(lane)
+            lane.is_abandoned = self._await_uncut(lane)
 
     def _out(self, lane: Lane) -> socket.socket | None:
         return self._client if lane.direction == "response" else self._server

@@ -8,20 +8,19 @@ again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
+from checkers import acts
+from checkers.acts import Direction
 from clusters.errors import AwaitTimeout
 from clusters.links.api_keys import ApiKey
-from clusters.links.details import Direction
 from clusters.links.errors import RuleRefused
 from clusters.links.layouts import PARTITION_API_KEYS
 from clusters.links.messages import Message, TopicPartition
 from clusters.links.records import LinkRecord
-
-CutStyle = Literal["silent", "reset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +88,7 @@ class Match:
         return False if message.is_complete else None
 
     def to_json(self) -> dict[str, Any]:
-        """The match as JSON-able data; API keys by name."""
+        """The match in plain values, for messages; API keys by name."""
         keys = None if self.api_keys is None else sorted(ApiKey(key).name for key in self.api_keys)
         return {
             "api_keys": keys,
@@ -101,17 +100,29 @@ class Match:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Match:
-        """The match that `to_json` wrote. Raises RuleRefused as the constructor does."""
-        keys = data.get("api_keys")
-        partition = data.get("partition")
+    def of(cls, hold: acts.Hold) -> Match:
+        """What a hold is about; the one place where an act becomes a rule.
+
+        Raises RuleRefused as the constructor does, and for half a partition or no known API.
+        """
+        unknown = acts.unknown_api(hold.api)
+        if unknown:
+            raise RuleRefused(unknown)
+        if (hold.topic is None) != (hold.partition is None):
+            raise RuleRefused(
+                f"hold {hold.name!r} names topic {hold.topic!r} and partition {hold.partition}: "
+                "give both, or neither to hold what concerns any partition"
+            )
+        partition = None
+        if hold.topic is not None and hold.partition is not None:
+            partition = (hold.topic, hold.partition)
         return cls(
-            api_keys=None if keys is None else frozenset(ApiKey[key] for key in keys),
-            source=data.get("source"),
-            target=data.get("target"),
-            partition=None if partition is None else (partition[0], partition[1]),
-            fetch_offset_at_least=data.get("fetch_offset_at_least"),
-            direction=data.get("direction", "request"),
+            api_keys=frozenset({ApiKey(hold.api)}),  # type: ignore[arg-type] # It takes names too.
+            source=hold.source,
+            target=hold.target,
+            partition=partition,
+            fetch_offset_at_least=hold.fetch_offset_at_least,
+            direction=hold.direction,
         )
 
 
@@ -134,6 +145,8 @@ class Board:
     def remove(self, rule: Cut | Hold | Delay) -> None:
         """Take a rule away and wake whatever waits at it; doing it twice does no harm."""
         with self.changed:
+            if isinstance(rule, Cut) and rule in self.cuts:
+                rule.look_at_senders()
             self.cuts = tuple(cut for cut in self.cuts if cut is not rule)
             self.rules = tuple(other for other in self.rules if other is not rule)
             self.changed.notify_all()
@@ -162,23 +175,21 @@ class _Removable:
 
 
 class Cut(_Removable):
-    """A cut between two brokers, or between a broker and ZooKeeper (``b`` is None).
+    """A cut between two brokers, or between a broker and ZooKeeper, while it lasts.
 
-    ``silent``: connections stay open, new ones are accepted, and nothing passes, the end of a
-    connection included; healing lets the delayed bytes flow. ``reset``: connections are reset,
-    new ones as soon as it is known who made them. One way means that nothing *from a* reaches b
-    (requests of a to b, answers of a to b); with ``reset``, that connections from a to b are reset
-    while those from b to a live.
+    `checkers.acts.CutLink` says what it does. With ``reset``, new connections are reset as soon as
+    it is known who made them; one way and ``reset`` together mean that connections from source to
+    target are reset while those from target to source live.
     """
 
-    def __init__(
-        self, *, board: Board, a: int, b: int | None, style: CutStyle, one_way: bool
-    ) -> None:
+    def __init__(self, *, board: Board, act: acts.CutLink | acts.CutZooKeeper) -> None:
+        if act.style not in ("silent", "reset"):
+            raise RuleRefused(f"style is {act.style!r}; use 'silent' or 'reset'")
         self._board = board
-        self.a = a
-        self.b = b
-        self.style = style
-        self.one_way = one_way
+        self.act = act
+        self.style = act.style
+        self._waiting: set[Callable[[], bool]] = set()
+        self._gone: set[Callable[[], bool]] = set()
 
     def heal(self) -> None:
         """End the cut. Safe to call twice."""
@@ -189,14 +200,29 @@ class Cut(_Removable):
         """Whether the cut has ended."""
         return self not in self._board.cuts
 
-    def wait(self, is_over: Callable[[], bool]) -> None:
-        """Return when the cut has ended, or the link that waits is over."""
+    def wait(self, is_over: Callable[[], bool], is_sender_gone: Callable[[], bool]) -> bool:
+        """Return when the cut has ended, or the link that waits is over.
+
+        ``is_sender_gone`` is asked by the thread that heals, while the one that calls this waits.
+
+        Returns whether the sender of what waits was gone at the moment of healing: not later, or
+        what happens next would depend on how soon the waiting thread gets its turn.
+        """
         with self._board.changed:
+            self._waiting.add(is_sender_gone)
             self._board.changed.wait_for(lambda: is_over() or self.is_healed)
+            self._waiting.discard(is_sender_gone)
+            return is_sender_gone in self._gone
+
+    def look_at_senders(self) -> None:
+        """Note who is gone now, when the cut heals; the board calls this, with its lock."""
+        self._gone = {is_gone for is_gone in self._waiting if is_gone()}
 
     def involves(self, target: int | None) -> bool:
         """Whether connections to this target can be concerned."""
-        return target is None if self.b is None else target in (self.a, self.b)
+        if isinstance(self.act, acts.CutZooKeeper):
+            return target is None
+        return target in (self.act.source, self.act.target)
 
     def covers(self, source: int | None, target: int | None, direction: Direction) -> bool | None:
         """Whether it stops that direction of a connection; None when the source is not known."""
@@ -204,13 +230,14 @@ class Cut(_Removable):
             return False
         if source is None:
             return None
-        if self.b is None:
-            return source == self.a
-        if not self.one_way:
-            return {source, target} == {self.a, self.b}
+        if isinstance(self.act, acts.CutZooKeeper):
+            return source == self.act.broker
+        pair = (self.act.source, self.act.target)
+        if not self.act.one_way:
+            return {source, target} == set(pair)
         if self.style == "reset" or direction == "request":
-            return (source, target) == (self.a, self.b)
-        return (target, source) == (self.a, self.b)
+            return (source, target) == pair
+        return (target, source) == pair
 
 
 class Hold(_Removable):
@@ -220,9 +247,10 @@ class Hold(_Removable):
     direction waits behind it. A message whose sender has gone meanwhile is still delivered.
     """
 
-    def __init__(self, *, board: Board, match: Match) -> None:
+    def __init__(self, *, board: Board, match: Match, act: acts.Hold | None = None) -> None:
         self._board = board
         self.match = match
+        self.act = act
         self._waiting: dict[int, LinkRecord] = {}
 
     @property

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
+from checkers import acts
 from clusters.api import Cluster, Collectable
-from faults.api import Injection, Journal, broker_able
+from faults.api import Injection, Journal, require_available
 from faults.errors import FaultError
+from faults.view import ClusterView, unable
 
-_CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _ENTRY_OVERHEAD_BYTES = 12
 _CODEC_BITS = 0x07
 # Offset and length; what magic 2 keeps its leader epoch in and older ones their checksum; the
@@ -21,51 +22,46 @@ _HEADER = struct.Struct(">qi4xbb5xi")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoseTail:
+class LoseTail(acts.LoseTail):
     """A stopped broker's active segment ends before the batch that starts at `log_end_offset`.
 
     `kill -9` alone loses nothing: the page cache outlives the process. The index files keep what
     they hold, as they would after a power loss; the broker rebuilds them, since its clean-shutdown
-    mark is missing. There is nothing to heal: what is lost is lost.
-
-    Attributes:
-        broker: Its id; its process must not run.
-        log_end_offset: First offset that is lost; must be a batch's base offset.
+    mark is missing. There is nothing to heal: what is lost is lost. Its fields are those of the
+    act.
     """
 
-    broker: int
-    topic: str
-    partition: int
-    log_end_offset: int
-
     lasting: ClassVar[bool] = False
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.LoseTail,)
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that does not run and was not stopped cleanly."""
+        why_not = unable(view, self.broker, Collectable)
+        if why_not:
+            return why_not
+        if view.brokers[self.broker].is_running:
+            return f"broker {self.broker} runs: kill it before its disk loses anything"
+        if view.brokers[self.broker].was_stopped_cleanly:
+            return (
+                f"broker {self.broker} was stopped cleanly, which flushes all its logs: a power "
+                "loss takes nothing of them; use KillBroker"
+            )
+        return ""
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Cuts the segment file.
 
         Raises:
-            FaultError: The broker runs or was stopped cleanly, or no batch starts at the offset.
+            FaultError: No batch starts at the offset in the active segment.
         """
-        broker = broker_able(cluster, self.broker, Collectable)
-        if broker.is_running:
-            raise FaultError(f"broker {self.broker} runs: kill it before its disk loses anything")
-        if (broker.log_directory / _CLEAN_SHUTDOWN).exists():
-            raise FaultError(
-                f"broker {self.broker} was stopped cleanly, which flushes all its logs: a power "
-                "loss takes nothing of them; use KillBroker"
-            )
+        require_available(self, cluster)
+        broker = cluster.brokers[self.broker]
         directory = broker.log_directory / f"{self.topic}-{self.partition}"
         segment, position = _find(directory, self.log_end_offset)
         before = segment.stat().st_size
         with (
-            journal.acting(
-                "lose-tail",
-                broker=self.broker,
-                topic=self.topic,
-                partition=self.partition,
-                log_end_offset=self.log_end_offset,
-            ),
+            journal.acting(acts.act_of(acts.LoseTail, self)),
             segment.open("r+b") as file,
         ):
             file.truncate(position)

@@ -5,15 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from checkers import acts
 from clusters.api import Cluster, Killable, Restartable
-from faults.api import Injection, Journal, broker_able
+from faults.api import Injection, Journal, require_available
 from faults.errors import NoEffect
 from faults.observation import observe_broker
-from faults.process.restart import (
-    require_running,
-    start_again,
-    undo_unfinished,
-)
+from faults.process.restart import start_again, undo_unfinished
+from faults.view import ClusterView, down, off_zookeeper, unable
 from faults.zookeeper.expire_session import end_registered_session
 
 
@@ -29,21 +27,34 @@ class FastBounce:
     broker: int
 
     lasting: ClassVar[bool] = False
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (
+        acts.StopBroker,
+        acts.ExpireSession,
+        acts.StartBroker,
+    )
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that runs and reaches ZooKeeper, so that it can register again."""
+        return (
+            unable(view, self.broker, Killable, Restartable)
+            or down(view, self.broker, "bounce")
+            or off_zookeeper(view, self.broker)
+        )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Bounces, and returns once the broker is registered again and answers.
 
         Raises:
-            NoEffect: It has no process, or observation does not show a bounce.
+            NoEffect: Observation does not show a bounce.
             BrokerExited, AwaitTimeout: It did not come back.
         """
-        broker = broker_able(cluster, self.broker, Killable, Restartable)
-        require_running(broker, "bounce")
+        require_available(self, cluster)
+        broker = cluster.brokers[self.broker]
         before = observe_broker(cluster, self.broker)
         above_czxid = before.czxid or 0
         try:
-            with journal.acting("kill-broker", broker=self.broker):
+            with journal.acting(acts.StopBroker(broker=self.broker, clean=False)):
                 broker.kill()
             journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
             end_registered_session(cluster, journal, before)

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from checkers import acts
 from clusters.api import Cluster, Killable, Restartable
-from faults.api import Injection, Journal, broker_able
-from faults.process.restart import down, require_running
+from faults.api import Injection, Journal, require_available
+from faults.process import restart
+from faults.view import ClusterView, down, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,22 +26,27 @@ class KillBroker:
     end_session: bool = True
 
     lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (
+        acts.StopBroker,
+        acts.ExpireSession,
+        acts.StartBroker,
+    )
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that runs; a paused one may be killed."""
+        return unable(view, self.broker, Killable, Restartable) or down(view, self.broker, "kill")
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Kills, and returns once the registration is gone; starts it again on leaving.
-
-        Raises:
-            NoEffect: It has no process.
-        """
-        broker = broker_able(cluster, self.broker, Killable, Restartable)
-        require_running(broker, "kill")
-        with down(
+        """Kills, and returns once the registration is gone; starts it again on leaving."""
+        require_available(self, cluster)
+        broker = cluster.brokers[self.broker]
+        with restart.down(
             cluster,
             journal,
             broker,
             fault="KillBroker",
-            act="kill-broker",
+            act=acts.StopBroker(broker=self.broker, clean=False),
             end=broker.kill,
             end_session=self.end_session,
         ) as injection:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from checkers import acts
 from clusters.api import Broker, Cluster, Pausable
 from clusters.waiting import await_until
-from faults.api import Injection, Journal, broker_able
-from faults.errors import NoEffect
+from faults.api import Injection, Journal, require_available
 from faults.observation import BrokerObservation, observe_broker
-from faults.process.restart import require_running
+from faults.view import ClusterView, down, paused, unable
 from faults.zookeeper.activity import await_heard, packets_of
 
 # Size, API key 18, version 0, correlation id 1, no client id: every release answers it.
@@ -37,21 +37,24 @@ class PauseBroker:
     await_return: bool = True
 
     lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.PauseBroker, acts.ResumeBroker)
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that runs and goes on."""
+        return (
+            unable(view, self.broker, Pausable)
+            or down(view, self.broker, "pause")
+            or paused(view, self.broker)
+        )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Pauses, and returns once the process is seen stopped; resumes on leaving.
-
-        Raises:
-            NoEffect: It has no process, or is paused already.
-        """
-        broker = broker_able(cluster, self.broker, Pausable)
-        require_running(broker, "pause")
+        """Pauses, and returns once the process is seen stopped; resumes on leaving."""
+        require_available(self, cluster)
+        broker = cluster.brokers[self.broker]
         before = observe_broker(cluster, self.broker)
-        if broker.is_paused:
-            raise NoEffect(f"broker {self.broker} is paused already: heal that first")
         try:
-            with journal.acting("pause-broker", broker=self.broker):
+            with journal.acting(acts.PauseBroker(broker=self.broker)):
                 broker.pause()
             _await_paused(broker, True)
             yield Injection(
@@ -68,7 +71,7 @@ class PauseBroker:
         # It sends nothing while it stands still, so what ZooKeeper has heard is from before.
         heard = packets_of(cluster, before)
         try:
-            with journal.acting("resume-broker", broker=self.broker):
+            with journal.acting(acts.ResumeBroker(broker=self.broker)):
                 broker.resume()
         finally:
             # Also when the journal fails: a process that stands still outlives the harness.

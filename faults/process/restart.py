@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
+from checkers.acts import StartBroker, StopBroker
 from clusters.api import Broker, Cluster
 from faults.api import Injection, Journal
 from faults.errors import NoEffect
@@ -17,7 +18,7 @@ def down(
     broker: Broker,
     *,
     fault: str,
-    act: str,
+    act: StopBroker,
     end: Callable[[], None],
     end_session: bool,
 ) -> Iterator[Injection]:
@@ -28,14 +29,14 @@ def down(
         journal: Where acts and observations go.
         broker: It runs.
         fault: The name of the fault that does this.
-        act: What the journal calls it, one of `ACTS`.
+        act: What ends it.
         end: Ends the process, and returns once it is gone.
         end_session: Whether to end the session too that it leaves behind.
     """
     before = observe_broker(cluster, broker.id)
     is_injected = False
     try:
-        with journal.acting(act, broker=broker.id):
+        with journal.acting(act):
             end()
         journal.observed("broker-gone", broker=broker.id, exit_code=broker.exit_code)
         if end_session:
@@ -73,7 +74,7 @@ def start_again(
     if broker.is_running:
         return
     await_unregistered(cluster, broker.id)
-    with journal.acting("start-broker", broker=broker.id):
+    with journal.acting(start_of(broker)):
         broker.start(kafka, properties)
     broker.await_ready()
     after = await_registered(cluster, broker.id, above_czxid=above_czxid)
@@ -89,7 +90,7 @@ def undo_unfinished(
     shutdown. Which of them cannot be told, so it is ended for good and started again.
     """
     if broker.is_running:
-        with journal.acting("kill-broker", broker=broker.id):
+        with journal.acting(StopBroker(broker=broker.id, clean=False)):
             broker.kill()
     # If the session cannot be ended it still expires, which the new start waits for.
     with contextlib.suppress(NoEffect):
@@ -97,12 +98,14 @@ def undo_unfinished(
     start_again(cluster, journal, broker, above_czxid=above_czxid)
 
 
-def require_running(broker: Broker, what: str) -> None:
-    """Raises NoEffect if there is no process that the fault could act on.
-
-    Args:
-        broker: The broker.
-        what: What the fault would do to it, such as "kill".
-    """
-    if not broker.is_running:
-        raise NoEffect(f"broker {broker.id} has no process to {what}: start it, or heal first")
+def start_of(broker: Broker) -> StartBroker:
+    """A start of this broker with its present release and configuration."""
+    properties = broker.properties
+    return StartBroker(
+        broker=broker.id,
+        release=broker.protocol,
+        inter_broker_protocol=properties.get("inter.broker.protocol.version"),
+        message_format=properties.get("log.message.format.version"),
+        unclean_leader_election=properties.get("unclean.leader.election.enable") == "true",
+        min_insync_replicas=int(properties.get("min.insync.replicas", "1")),
+    )

@@ -5,40 +5,55 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from checkers import acts
 from clusters.api import Cluster, Killable, Restartable
-from faults.api import Injection, Journal, broker_able
-from faults.process.restart import down, require_running
+from faults.api import Injection, Journal, require_available
+from faults.process import restart
+from faults.view import ClusterView, down, off_zookeeper, paused, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopBroker:
     """SIGTERM: the broker flushes its logs, checkpoints and closes its session.
 
-    It is started again on healing. A broker that is cut off from ZooKeeper cannot stop cleanly;
-    then the stop times out and says so.
+    It is started again on healing. A broker that stands still, or is cut off from ZooKeeper,
+    cannot stop cleanly.
     """
 
     broker: int
     timeout_s: float = 60
 
     lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (
+        acts.StopBroker,
+        acts.ExpireSession,
+        acts.StartBroker,
+    )
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that runs, goes on and reaches ZooKeeper."""
+        return (
+            unable(view, self.broker, Killable, Restartable)
+            or down(view, self.broker, "stop")
+            or paused(view, self.broker)
+            or off_zookeeper(view, self.broker)
+        )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Stops, and returns once the process and its registration are gone.
 
         Raises:
-            NoEffect: It has no process.
             AwaitTimeout: It does not come to an end; then it is killed and started again.
         """
-        broker = broker_able(cluster, self.broker, Killable, Restartable)
-        require_running(broker, "stop")
-        with down(
+        require_available(self, cluster)
+        broker = cluster.brokers[self.broker]
+        with restart.down(
             cluster,
             journal,
             broker,
             fault="StopBroker",
-            act="stop-broker",
+            act=acts.StopBroker(broker=self.broker, clean=True),
             end=lambda: broker.stop(self.timeout_s),
             end_session=False,
         ) as injection:

@@ -3,30 +3,37 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
+from checkers import acts
 from clusters.api import Cluster
-from faults.api import Injection, Journal, broker_able, links_of
-from faults.errors import FaultError
+from clusters.links import Cut, LinkKey, Links
+from faults.api import Injection, Journal, links_of, require_available
+from faults.view import ClusterView, name_in_use, unable, unlinked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutLink:
+class CutLink(acts.CutLink):
     """Nothing passes between two brokers; both still reach ZooKeeper, clients and the others.
 
-    Attributes:
-        source: One broker's id.
-        target: The other's.
-        one_way: Only what `source` sends to `target` is cut, not the other way round.
-        style: "silent" (connections stay open, nothing passes) or "reset".
+    Its fields are those of the act, which says what becomes of what is on its way.
     """
 
-    source: int
-    target: int
-    one_way: bool = False
-    style: Literal["silent", "reset"] = "silent"
-
     lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.CutLink, acts.HealLink)
+
+    def available(self, view: ClusterView) -> str:
+        """Two brokers, links, a style that there is, and a name that no other cut has."""
+        if self.source == self.target:
+            return f"broker {self.source} cannot be cut from itself: name two brokers"
+        if self.style not in ("silent", "reset"):
+            return f"style is {self.style!r}; use 'silent' or 'reset'"
+        return (
+            unable(view, self.source)
+            or unable(view, self.target)
+            or unlinked(view)
+            or name_in_use(view, self.name)
+        )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
@@ -34,20 +41,13 @@ class CutLink:
 
         The links count what passes between the two. The observation "link-healed" has the
         counts from the beginning of the cut and from its end: equal, as nothing passed.
-
-        Raises:
-            FaultError: Both ends are the same broker.
-            RuleRefused: No such style, or a broker has no link.
         """
-        if self.source == self.target:
-            raise FaultError(f"broker {self.source} cannot be cut from itself: name two brokers")
-        for broker in (self.source, self.target):
-            broker_able(cluster, broker)
+        require_available(self, cluster)
         links = links_of(cluster)
-        ends = {"source": self.source, "target": self.target}
+        act = acts.act_of(acts.CutLink, self)
         with contextlib.ExitStack() as healing:
-            with journal.acting("cut-link", **ends, one_way=self.one_way):
-                cut = links.cut(self.source, self.target, style=self.style, one_way=self.one_way)
+            with journal.acting(act):
+                cut = links.cut(act)
                 # Also when the journal fails; healing twice does no harm.
                 healing.callback(cut.heal)
             passed = self._passed(links)
@@ -58,16 +58,20 @@ class CutLink:
                 handle=cut,
             )
 
-    def _heal(self, journal: Journal, links: Any, cut: Any, passed: dict[str, int]) -> None:
-        ends = {"source": self.source, "target": self.target}
+    def _heal(self, journal: Journal, links: Links, cut: Cut, passed: dict[str, int]) -> None:
         still_passed = self._passed(links)
-        with journal.acting("heal-link", **ends):
+        with journal.acting(acts.HealLink(name=self.name)):
             cut.heal()
         journal.observed(
-            "link-healed", **ends, messages_passed_before=passed, messages_passed=still_passed
+            "link-healed",
+            name=self.name,
+            source=self.source,
+            target=self.target,
+            messages_passed_before=passed,
+            messages_passed=still_passed,
         )
 
-    def _passed(self, links: Any) -> dict[str, int]:
+    def _passed(self, links: Links) -> dict[str, int]:
         """How many messages the links let pass so far in each direction that is cut."""
         ways = [(self.source, self.target)]
         if not self.one_way:
@@ -81,7 +85,7 @@ class CutLink:
         }
 
 
-def _travels(key: Any, sender: int, receiver: int) -> bool:
+def _travels(key: LinkKey, sender: int, receiver: int) -> bool:
     """Whether messages of this kind go from the one broker to the other.
 
     A link's source is who asks, so an answer travels from target to source.

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from checkers import acts
 from clusters.api import Broker, Cluster, Disconnectable
 from clusters.probe import answers_at
 from clusters.waiting import await_until
-from faults.api import Injection, Journal, broker_able
-from faults.errors import NoEffect
+from faults.api import Injection, Journal, require_available
 from faults.observation import BrokerObservation, observe_broker
-from faults.process.restart import require_running
+from faults.view import ClusterView, down, unable
 from faults.zookeeper.activity import await_heard, packets_of
 
 
@@ -30,6 +30,19 @@ class DisconnectNetwork:
     broker: int
 
     lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (
+        acts.DisconnectNetwork,
+        acts.CutLink,
+        acts.ReconnectNetwork,
+        acts.HealLink,
+    )
+
+    def available(self, view: ClusterView) -> str:
+        """A broker with a network of its own, that runs and is on it."""
+        why_not = unable(view, self.broker, Disconnectable) or down(view, self.broker, "disconnect")
+        if not why_not and not view.brokers[self.broker].is_connected:
+            return f"broker {self.broker} is disconnected already: heal that first"
+        return why_not
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
@@ -37,25 +50,18 @@ class DisconnectNetwork:
 
         Leaving gives it back the same address and ports, and waits until clients and ZooKeeper
         hear of the broker again.
-
-        Raises:
-            NotCapable: The driver gives its brokers no network of their own.
-            NoEffect: It has no process, or is disconnected already.
         """
-        broker = broker_able(cluster, self.broker, Disconnectable)
+        require_available(self, cluster)
+        broker = cluster.brokers[self.broker]
         assert isinstance(broker, Disconnectable)
-        require_running(broker, "disconnect")
-        if not broker.is_connected:
-            raise NoEffect(f"broker {self.broker} is disconnected already: heal that first")
         before = observe_broker(cluster, self.broker)
         with contextlib.ExitStack() as healing:
-            with contextlib.ExitStack() as acts:
+            with contextlib.ExitStack() as acting:
                 # Also when the journal fails; healing twice does no harm.
                 healing.callback(broker.reconnect)
-                acts.enter_context(journal.acting("disconnect-network", broker=self.broker))
-                for other in self._others(cluster):
-                    ends = {"source": self.broker, "target": other}
-                    acts.enter_context(journal.acting("cut-link", **ends, one_way=False))
+                acting.enter_context(journal.acting(acts.DisconnectNetwork(broker=self.broker)))
+                for cut in self._cuts(cluster):
+                    acting.enter_context(journal.acting(cut))
                 broker.disconnect()
             healing.callback(self._heal, cluster, journal, before)
             await_until(
@@ -70,17 +76,22 @@ class DisconnectNetwork:
                 effect={"is_connected": broker.is_connected, "clients_answered": False},
             )
 
-    def _others(self, cluster: Cluster) -> list[int]:
-        return [other for other in cluster.brokers if other != self.broker]
+    def _cuts(self, cluster: Cluster) -> list[acts.CutLink]:
+        """What the model sees of it, under names that no fault at the links has."""
+        return [
+            acts.CutLink(source=self.broker, target=other, name=f"network-{self.broker}-{other}")
+            for other in cluster.brokers
+            if other != self.broker
+        ]
 
     def _heal(self, cluster: Cluster, journal: Journal, before: BrokerObservation) -> None:
         broker = cluster.brokers[self.broker]
         assert isinstance(broker, Disconnectable)
         heard = packets_of(cluster, before)
-        with contextlib.ExitStack() as acts:
-            acts.enter_context(journal.acting("reconnect-network", broker=self.broker))
-            for other in self._others(cluster):
-                acts.enter_context(journal.acting("heal-link", source=self.broker, target=other))
+        with contextlib.ExitStack() as acting:
+            acting.enter_context(journal.acting(acts.ReconnectNetwork(broker=self.broker)))
+            for cut in self._cuts(cluster):
+                acting.enter_context(journal.acting(acts.HealLink(name=cut.name)))
             broker.reconnect()
         if not broker.is_running:
             return

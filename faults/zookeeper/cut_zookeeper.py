@@ -3,29 +3,33 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
+from checkers import acts
 from clusters.api import Cluster
-from faults.api import Injection, Journal, broker_able, links_of
+from clusters.links import Cut
+from faults.api import Injection, Journal, links_of, require_available
 from faults.observation import BrokerObservation, observe_broker
+from faults.view import ClusterView, name_in_use, unable, unlinked
 from faults.zookeeper.activity import await_heard, packets_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutZooKeeper:
+class CutZooKeeper(acts.CutZooKeeper):
     """Nothing passes between the broker and ZooKeeper; other brokers still reach it.
 
     When its session has ended it is a zombie: it leads what it led and knows nothing of it.
-
-    Attributes:
-        broker: Its id.
-        style: "silent" (connections stay open) or "reset".
+    Its fields are those of the act.
     """
 
-    broker: int
-    style: Literal["silent", "reset"] = "silent"
-
     lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.CutZooKeeper, acts.HealZooKeeper)
+
+    def available(self, view: ClusterView) -> str:
+        """Links, a style that there is, and a name that no other cut has."""
+        if self.style not in ("silent", "reset"):
+            return f"style is {self.style!r}; use 'silent' or 'reset'"
+        return unable(view, self.broker) or unlinked(view) or name_in_use(view, self.name)
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
@@ -33,16 +37,13 @@ class CutZooKeeper:
 
         Does not wait for the session to end, which takes `zookeeper.session.timeout.ms`;
         `ExpireSession` inside it ends the session at once.
-
-        Raises:
-            RuleRefused: No such style, or the broker has no link to ZooKeeper.
         """
-        broker_able(cluster, self.broker)
-        links = links_of(cluster)
+        require_available(self, cluster)
+        act = acts.act_of(acts.CutZooKeeper, self)
         before = observe_broker(cluster, self.broker)
         with contextlib.ExitStack() as healing:
-            with journal.acting("cut-zookeeper", broker=self.broker):
-                cut = links.cut_zookeeper(self.broker, style=self.style)
+            with journal.acting(act):
+                cut = links_of(cluster).cut(act)
                 # Also when the journal fails; healing twice does no harm.
                 healing.callback(cut.heal)
             healing.callback(self._heal, cluster, journal, cut, before)
@@ -54,10 +55,10 @@ class CutZooKeeper:
             )
 
     def _heal(
-        self, cluster: Cluster, journal: Journal, cut: Any, before: BrokerObservation
+        self, cluster: Cluster, journal: Journal, cut: Cut, before: BrokerObservation
     ) -> None:
         heard = packets_of(cluster, before)
-        with journal.acting("heal-zookeeper", broker=self.broker):
+        with journal.acting(acts.HealZooKeeper(name=self.name)):
             cut.heal()
         if cluster.brokers[self.broker].is_running:
             after = await_heard(cluster, before, heard)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from checkers import acts
 from clusters.api import Cluster
-from faults.api import Injection, Journal, broker_able
+from faults.api import Injection, Journal, require_available
 from faults.errors import NoEffect
 from faults.observation import (
     BrokerObservation,
@@ -14,6 +15,7 @@ from faults.observation import (
     await_registration_gone,
     observe_broker,
 )
+from faults.view import ClusterView, unable
 from faults.zookeeper.session import end_session
 
 
@@ -35,15 +37,24 @@ class ExpireSession:
     await_return: bool = True
 
     lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.ExpireSession,)
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that is registered; it need not run."""
+        why_not = unable(view, self.broker)
+        if not why_not and not view.brokers[self.broker].is_registered:
+            return f"broker {self.broker} has no session to end: it is not registered"
+        return why_not
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Ends the session, and returns once the registration of before is gone.
 
         Raises:
-            NoEffect: The broker is not registered, or ZooKeeper did not let go of its session.
+            NoEffect: The session had just ended, or ZooKeeper did not let go of it.
         """
-        broker = broker_able(cluster, self.broker)
+        require_available(self, cluster)
+        broker = cluster.brokers[self.broker]
         before = observe_broker(cluster, self.broker)
         if before.session_id is None or before.czxid is None:
             raise NoEffect(f"broker {self.broker} has no session to end: it is not registered")
@@ -70,7 +81,7 @@ def end_registered_session(cluster: Cluster, journal: Journal, before: BrokerObs
     if before.session_id is None:
         return
     try:
-        with journal.acting("expire-session", broker=before.broker):
+        with journal.acting(acts.ExpireSession(broker=before.broker)):
             end_session_of(cluster, before.session_id)
     except NoEffect:
         # The session of a broker that was cut off may have ended by itself meanwhile.

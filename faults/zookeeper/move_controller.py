@@ -7,10 +7,12 @@ from typing import ClassVar
 
 from kazoo.exceptions import NoNodeError
 
+from checkers import acts
 from clusters.api import Cluster
 from clusters.waiting import await_until
-from faults.api import Injection, Journal
+from faults.api import Injection, Journal, require_available
 from faults.observation import controller
+from faults.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,13 @@ class MoveController:
     timeout_s: float = 30
 
     lasting: ClassVar[bool] = False
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.MoveController,)
+
+    def available(self, view: ClusterView) -> str:
+        """A registered broker that could become the controller."""
+        if any(broker.is_registered for broker in view.brokers.values()):
+            return ""
+        return "no broker is registered, so that none can become the controller"
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
@@ -31,8 +40,9 @@ class MoveController:
         Raises:
             AwaitTimeout: No broker became the controller.
         """
+        require_available(self, cluster)
         before = {"controller": controller(cluster), "controller_epoch": _epoch(cluster)}
-        with journal.acting("move-controller"), contextlib.suppress(NoNodeError):
+        with journal.acting(acts.MoveController()), contextlib.suppress(NoNodeError):
             cluster.zookeeper().delete("/controller")
         seen = dict(before)
 

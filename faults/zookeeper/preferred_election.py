@@ -9,18 +9,20 @@ from typing import Any, ClassVar, Literal
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from checkers import acts
 from clusters.api import Cluster
 from clusters.client import send
 from clusters.waiting import await_until
-from faults.api import Injection, Journal
-from faults.errors import FaultError, NoEffect, NotCapable
+from faults.api import Injection, Journal, require_available
+from faults.errors import NoEffect
 from faults.observation import controller
+from faults.view import ClusterView, view_of
 
 _ZNODE = "/admin/preferred_replica_election"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreferredElection:
+class PreferredElection(acts.PreferredElection):
     """The controller makes the first replica of the assignment the leader, if it may.
 
     By the znode that every release with ZooKeeper watches, or by API 43 (ElectPreferredLeaders,
@@ -31,25 +33,38 @@ class PreferredElection:
         by: "znode", "api", or "" for the znode up to 2.3 and the API from 2.4 on.
     """
 
-    topic: str
-    partition: int
     by: Literal["znode", "api", ""] = ""
     timeout_s: float = 30
 
     lasting: ClassVar[bool] = False
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.PreferredElection,)
+
+    def available(self, view: ClusterView) -> str:
+        """A way to ask that the controller's release has."""
+        if self.by not in ("znode", "api", ""):
+            return f"by is {self.by!r}; use 'znode', 'api', or '' to go by the release"
+        if self.by != "api":
+            return ""
+        if view.controller is None:
+            return "there is no controller to ask for an election"
+        if _controller_is_at_least(view, (2, 2)):
+            return ""
+        release = view.brokers[view.controller].release
+        return (
+            f"controller {view.controller} runs {release}, which has no API for elections (2.2 and "
+            "later have): use by='znode'"
+        )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Asks for the election, and returns once the state znode names the preferred replica.
 
         Raises:
-            NotCapable: The controller's release has no such API.
             NoEffect: The preferred replica leads already, or the controller refused: it is dead
                 or not in sync.
             AwaitTimeout: Nothing happened in time.
         """
-        if self.by not in ("znode", "api", ""):
-            raise FaultError(f"by is {self.by!r}; use 'znode', 'api', or '' to go by the release")
+        require_available(self, cluster)
         before = partition_state(cluster, self.topic, self.partition)[0]
         preferred = self._preferred(cluster)
         if before["leader"] == preferred:
@@ -57,8 +72,8 @@ class PreferredElection:
                 f"broker {preferred}, the preferred replica of {self.topic}-{self.partition}, "
                 f"leads already: {before}"
             )
-        by = self.by or ("api" if _controller_is_at_least(cluster, (2, 4)) else "znode")
-        with journal.acting("preferred-election", topic=self.topic, partition=self.partition):
+        by = self.by or ("api" if _controller_is_at_least(view_of(cluster), (2, 4)) else "znode")
+        with journal.acting(acts.act_of(acts.PreferredElection, self)):
             if by == "api":
                 self._by_api(cluster)
             else:
@@ -97,11 +112,6 @@ class PreferredElection:
         leader = controller(cluster)
         if leader is None:
             raise NoEffect("there is no controller to ask for an election")
-        if not _controller_is_at_least(cluster, (2, 2)):
-            raise NotCapable(
-                f"controller {leader} runs {cluster.brokers[leader].release}, which has no API "
-                "for elections (2.2 and later have): use by='znode'"
-            )
         topics = ElectLeadersRequest.TopicPartitions
         request = ElectLeadersRequest(
             election_type=0,
@@ -113,7 +123,7 @@ class PreferredElection:
             request,
             ElectLeadersResponse,
             # Version 0 has neither the type of the election nor an error of its own.
-            version=1 if _controller_is_at_least(cluster, (2, 4)) else 0,
+            version=1 if _controller_is_at_least(view_of(cluster), (2, 4)) else 0,
             timeout_s=self.timeout_s + 1,
         )
         errors = [(answer.error_code or 0, None)] + [
@@ -171,9 +181,8 @@ def partition_state(cluster: Cluster, topic: str, partition: int) -> tuple[dict[
     return json.loads(data), stat.version
 
 
-def _controller_is_at_least(cluster: Cluster, wanted: tuple[int, ...]) -> bool:
-    leader = controller(cluster)
-    if leader is None:
+def _controller_is_at_least(view: ClusterView, wanted: tuple[int, ...]) -> bool:
+    if view.controller is None:
         return False
-    release = cluster.brokers[leader].release
+    release = view.brokers[view.controller].release
     return tuple(int(part) for part in release.split(".")[:2]) >= wanted

@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kafka.errors import for_code
 
+from checkers.acts import Act, StartBroker, StopBroker, fields_of
 from checkers.model import events
 from checkers.run_directory import RunDirectory
 from checkers.segments.checkpoints import parse_offset_checkpoint
@@ -20,6 +21,7 @@ from clusters.api import Broker, Cluster
 from clusters.client import NoAnswer, NotSent, Produced, produce
 from faults.api import Fault, Injection
 from faults.observation import observe_broker
+from faults.process.restart import start_of
 from harness.errors import ScenarioError
 
 NOT_LEADER = 6
@@ -37,7 +39,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 class Play:
     """One scenario while it is played; also the journal that faults write to.
 
-    Every act is written as the model's action together with the last zxid before it, so that
+    Every act upon which the model acts is written together with the last zxid before it, so that
     the timeline can put acts and ZooKeeper's transactions into one order.
     """
 
@@ -59,10 +61,23 @@ class Play:
         """Appends one observation."""
         self._append("observations.jsonl", {"step": self.step, "kind": what, **detail})
 
-    def action(self, event: events.Action, zxid: int) -> None:
-        """Appends one action of the model's, taken when `zxid` was the last one."""
-        line = {"zxid": zxid, "step": self.step, "action": events.event_to_json(event)}
-        self._append("actions.jsonl", line)
+    def action(self, event: events.Action, zxid: int, *, began: float | None = None) -> None:
+        """Appends one action of the model's, taken when `zxid` was the last one.
+
+        Args:
+            began: When it began, in seconds since the epoch; None if it takes place now.
+        """
+        now = time.time()
+        self._append(
+            "actions.jsonl",
+            {
+                "time": now,
+                "began": now if began is None else began,
+                "zxid": zxid,
+                "step": self.step,
+                "action": events.event_to_json(event),
+            },
+        )
 
     def history(self, operation: str, kind: str, **detail: Any) -> None:
         """Appends one line of a client's operation: "invoke", "ok", "fail" or "info"."""
@@ -73,63 +88,36 @@ class Play:
             self.run.append(name, {"time": time.time(), **value})
 
     @contextlib.contextmanager
-    def acting(self, act: str, **detail: Any) -> Iterator[None]:
-        """A fault's primitive; see `faults.api.ACTS`. Written when it is done."""
+    def acting(self, act: Act) -> Iterator[None]:
+        """An act of a fault, observed as "act" before it begins, and the model's once it is done.
+
+        The rest acts on ZooKeeper alone, whose own log shows what came of it.
+        """
         zxid = self.last_zxid()
-        self.observed("act", act=act, zxid=zxid, **detail)
-        if act == "start-broker":
-            self._remember_start(detail["broker"])
+        self.observed("act", act=type(act).__name__, zxid=zxid, **fields_of(act))
+        if isinstance(act, StartBroker):
+            self._remember_start(act.broker)
+        began = time.time()
         yield
-        event = self._model_action(act, detail)
-        if event is not None:
-            self.action(event, zxid)
+        done = self._done(act)
+        if isinstance(done, events.Action):
+            self.action(done, zxid, began=began)
+
+    def _done(self, act: Act) -> Act:
+        """The act with what is known only now: the configuration, what was left on disk."""
+        match act:
+            case StartBroker():
+                return start_of(self.cluster.brokers[act.broker])
+            case StopBroker():
+                return replace(act, checkpointed=self.checkpointed(act.broker))
+            case _:
+                return act
 
     def last_zxid(self) -> int:
         """The newest zxid that ZooKeeper has, as a read through the shared client shows it."""
         client = self.cluster.zookeeper()
         client.exists("/")
         return int(client.last_zxid)
-
-    def _model_action(self, act: str, detail: dict[str, Any]) -> events.Action | None:
-        match act:
-            case "start-broker":
-                return self.start_action(detail["broker"])
-            case "kill-broker" | "stop-broker":
-                return events.StopBroker(
-                    broker=detail["broker"],
-                    clean=act == "stop-broker",
-                    checkpointed=self.checkpointed(detail["broker"]),
-                )
-            case "pause-broker":
-                return events.PauseBroker(broker=detail["broker"])
-            case "resume-broker":
-                return events.ResumeBroker(broker=detail["broker"])
-            case "lose-tail":
-                return events.LoseTail(**detail)
-            case "cut-link":
-                return events.CutLink(**detail)
-            case "heal-link":
-                return events.HealLink(**detail)
-            case "hold":
-                return events.Hold(**detail)
-            case "release":
-                return events.ReleaseHold(**detail)
-            case _:
-                # The rest acts on ZooKeeper, whose own log shows what came of it.
-                return None
-
-    def start_action(self, broker: int) -> events.StartBroker:
-        """The model's action for a start of this broker with its present configuration."""
-        found = self.cluster.brokers[broker]
-        properties = found.properties
-        return events.StartBroker(
-            broker=broker,
-            release=found.protocol,
-            inter_broker_protocol=properties.get("inter.broker.protocol.version"),
-            message_format=properties.get("log.message.format.version"),
-            unclean_leader_election=properties.get("unclean.leader.election.enable") == "true",
-            min_insync_replicas=int(properties.get("min.insync.replicas", "1")),
-        )
 
     def checkpointed(self, broker: int) -> tuple[tuple[str, int, int], ...]:
         """What the broker's high watermark checkpoint holds: (topic, partition, offset)."""

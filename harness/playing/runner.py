@@ -22,6 +22,7 @@ from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
 from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import new_work_directory
 from faults.errors import FaultError
+from faults.process.restart import start_of
 from harness.errors import HarnessError
 from harness.playing.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
 from harness.playing.fetching import fetch
@@ -137,8 +138,8 @@ def begin(
     now = Play(cluster=cluster, run=run, say=say)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
-    for broker in cluster.brokers:
-        now.action(now.start_action(broker), 0)
+    for broker in cluster.brokers.values():
+        now.action(start_of(broker), 0)
     return now
 
 

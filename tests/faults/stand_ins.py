@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from checkers.acts import Act, Hold
 from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
 from clusters.errors import BrokerExited
 
@@ -87,6 +89,9 @@ class StandInBroker:
     )
     server_log: str = "server.log"
     release: str = "2.8.2"
+    protocol: str = "2.8.2"
+    log_directory: Path = Path("/nowhere")
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def client_address(self) -> str:
@@ -155,6 +160,7 @@ class Rule:
     """A cut or a hold."""
 
     cluster: StandInCluster
+    act: Any
     held: tuple[Any, ...] = ()
 
     def heal(self) -> None:
@@ -175,14 +181,24 @@ class StandInLinks:
     cluster: StandInCluster
     kept: list[Rule] = field(default_factory=list)
 
-    def _install(self, *_arguments: Any, **_named: Any) -> Rule:
+    def _install(self, act: Any) -> Rule:
         # Links install a rule and return it in one step, as far as a caller can tell.
         self.cluster.moments.passes()
-        self.kept.append(Rule(self.cluster))
+        self.kept.append(Rule(self.cluster, act))
         self.cluster.rules.add(id(self.kept[-1]))
         return self.kept[-1]
 
-    cut = cut_zookeeper = hold = _install
+    cut = hold = _install
+
+    @property
+    def cuts(self) -> dict[str, Any]:
+        lasting = [rule.act for rule in self.kept if not rule.is_healed]
+        return {act.name: act for act in lasting if not isinstance(act, Hold)}
+
+    @property
+    def holds(self) -> dict[str, Any]:
+        lasting = [rule.act for rule in self.kept if not rule.is_healed]
+        return {act.name: act for act in lasting if isinstance(act, Hold)}
 
     def counts(self) -> dict[Any, Any]:
         return {}
@@ -193,7 +209,7 @@ class StandInJournal:
     moments: Moments
 
     @contextlib.contextmanager
-    def acting(self, act: str, **detail: Any) -> Iterator[None]:
+    def acting(self, act: Act) -> Iterator[None]:
         with self.moments.around():
             yield
 

@@ -12,7 +12,7 @@ from elections import check_election, prefer
 
 from clusters.releases import KNOWN_RELEASES
 from faults import ExpireSession, PreferredElection
-from faults.errors import NotCapable
+from faults.errors import NotAvailable
 
 pytestmark = pytest.mark.cluster
 
@@ -37,7 +37,7 @@ def test_the_session_of_a_live_broker_ends_within_the_injection_and_it_registers
     assert after.session_id not in (None, before.session_id)
     assert after.czxid > before.czxid
     assert after.znode is not None
-    assert [act for act, _ in journal.entries] == ["expire-session", "broker-registered"]
+    assert [act for act, _ in journal.entries] == ["ExpireSession", "broker-registered"]
     record_property("ended_ms", round(ended_ms, 1))
     record_property("back_ms", round(back_ms, 1))
     with capsys.disabled():
@@ -66,6 +66,6 @@ def test_an_election_by_request_is_refused_where_the_release_does_not_know_it(
     replicas = topic(0, 1)
     prefer(replicas, 1, 0)
     fault = PreferredElection(topic=replicas.name, partition=0, by="api")
-    with pytest.raises(NotCapable, match=r"controller 0 runs 0\.10\.2\.2, .* use by='znode'"):
+    with pytest.raises(NotAvailable, match=r"controller 0 runs 0\.10\.2\.2, .* use by='znode'"):
         fault.inject(cluster, journal).__enter__()
     assert replicas.state()["leader"] == 0

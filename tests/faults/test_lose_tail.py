@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
+from kazoo.exceptions import NoNodeError
 
 from clusters.api import Collectable
 from faults import KillBroker, LoseTail
 from faults.api import MemoryJournal
-from faults.errors import FaultError, NotCapable
+from faults.errors import FaultError, NotAvailable
 
 CODECS = {"none": 0, "gzip": 1}
 
@@ -36,12 +37,25 @@ class StoppedBroker:
     id: int = 1
     is_running: bool = False
     capabilities: frozenset[type] = frozenset({Collectable})
+    release: str = "2.8.2"
+    is_paused: bool = False
+    pid: None = None
+
+
+class NoZnodes:
+    def get(self, path: str) -> Any:
+        raise NoNodeError(path)
 
 
 @dataclass
 class Folder:
     brokers: dict[int, StoppedBroker]
     journal: MemoryJournal = field(default_factory=MemoryJournal)
+    links: None = None
+    why_unlinked: str = "nothing runs here"
+
+    def zookeeper(self) -> NoZnodes:
+        return NoZnodes()
 
     @property
     def segment(self) -> Path:
@@ -73,7 +87,7 @@ def test_a_log_is_cut_where_the_batch_starts_that_has_the_offset_first(folder, m
         "size_bytes": sum(map(len, batches)),
     }
     assert injection.effect == {"size_bytes": len(batches[0]) + len(batches[1])}
-    assert [act for act, _ in folder.journal.entries] == ["lose-tail"]
+    assert [act for act, _ in folder.journal.entries] == ["LoseTail"]
 
 
 def test_the_smallest_message_there_is_can_be_the_one_that_is_lost(folder):
@@ -120,16 +134,16 @@ def test_what_cannot_lose_its_tail_is_refused(folder):
         folder.lose(0)
     folder.segment.write_bytes(entry(0, 1, magic=2))
     (folder.brokers[1].log_directory / ".kafka_cleanshutdown").touch()
-    with pytest.raises(FaultError, match="stopped cleanly, which flushes all its logs"):
+    with pytest.raises(NotAvailable, match="stopped cleanly, which flushes all its logs"):
         folder.lose(0)
     folder.brokers[1].is_running = True
-    with pytest.raises(FaultError, match="broker 1 runs: kill it before"):
+    with pytest.raises(NotAvailable, match="broker 1 runs: kill it before"):
         folder.lose(0)
     folder.brokers[1].capabilities = frozenset()
-    with pytest.raises(NotCapable, match="broker 1 is not Collectable with this driver"):
+    with pytest.raises(NotAvailable, match="broker 1 is not Collectable with this driver"):
         folder.lose(0)
     folder.brokers.clear()
-    with pytest.raises(NotCapable, match="the cluster has no broker 1"):
+    with pytest.raises(NotAvailable, match="the cluster has no broker 1"):
         folder.lose(0)
 
 

@@ -24,7 +24,7 @@ from faults import (
     PauseBroker,
     StopBroker,
 )
-from faults.errors import FaultError, NoEffect
+from faults.errors import NotAvailable
 from faults.observation import BrokerObservation
 from faults.process.pause_broker import answers
 from faults.process.restart import start_again
@@ -60,10 +60,10 @@ def test_a_killed_broker_is_gone_and_comes_back_as_another_process(cluster, obse
     assert_reborn(before, observe(1))
     assert answers(broker.client_address, timeout_s=5)
     assert acts(journal) == [
-        "kill-broker",
+        "StopBroker",
         "broker-gone",
-        "expire-session",
-        "start-broker",
+        "ExpireSession",
+        "StartBroker",
         "broker-started",
     ]
 
@@ -74,7 +74,7 @@ def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
     replicas = topic(0, 1)
     assert replicas.produce(0, acks=-1).base_offset == 0
     power_loss = LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=0)
-    with pytest.raises(FaultError, match="broker 1 runs: kill it"):
+    with pytest.raises(NotAvailable, match="broker 1 runs: kill it"):
         power_loss.inject(cluster, journal).__enter__()
     before, broker = observe(1), cluster.brokers[1]
     mark = broker.log_directory / ".kafka_cleanshutdown"
@@ -86,7 +86,7 @@ def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
         assert injection.effect["exit_code"] in (0, 128 + signal.SIGTERM)
         # It has closed its session itself, which nobody had to wait for.
         assert f"Session: {before.session_id:#x} closed" in broker.server_log.read_text()
-        with pytest.raises(FaultError, match="broker 1 was stopped cleanly"):
+        with pytest.raises(NotAvailable, match="broker 1 was stopped cleanly"):
             power_loss.inject(cluster, journal).__enter__()
     assert_reborn(before, observe(1))
     assert not mark.exists()
@@ -156,9 +156,9 @@ def test_a_broker_without_a_process_cannot_be_killed_stopped_paused_or_bounced(
             (PauseBroker(broker=1), "pause"),
             (FastBounce(broker=1), "bounce"),
         ):
-            with pytest.raises(NoEffect, match=f"broker 1 has no process to {what}"):
+            with pytest.raises(NotAvailable, match=f"broker 1 has no process to {what}"):
                 fault.inject(cluster, journal).__enter__()
-        with pytest.raises(NoEffect, match="no session to end: it is not registered"):
+        with pytest.raises(NotAvailable, match="no session to end: it is not registered"):
             ExpireSession(broker=1).inject(cluster, journal).__enter__()
         assert observe(1) == ABSENT
 
@@ -168,7 +168,7 @@ def test_a_paused_broker_cannot_be_paused_again_and_is_resumed_after_an_exceptio
 ):
     before = observe(1)
     with (
-        pytest.raises(NoEffect, match="broker 1 is paused already"),
+        pytest.raises(NotAvailable, match="broker 1 is paused already"),
         PauseBroker(broker=1).inject(cluster, journal),
         PauseBroker(broker=1).inject(cluster, journal),
     ):
@@ -205,7 +205,7 @@ from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
 from faults import CutZooKeeper, HoldRequests, KillBroker
 from faults.api import MemoryJournal
-from faults.errors import NotCapable
+from faults.errors import NotAvailable
 from faults.observation import observe_broker
 
 def say(**what):
@@ -221,7 +221,7 @@ with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:
     for fault in (CutZooKeeper(broker=1), HoldRequests(name="h", api="Fetch")):
         try:
             fault.inject(cluster, journal).__enter__()
-        except NotCapable as error:
+        except NotAvailable as error:
             say(refused=str(error))
     say(before=observe_broker(cluster, 1).to_json())
     try:
@@ -256,7 +256,7 @@ def test_ctrl_c_heals_and_a_cluster_without_links_refuses_faults_that_need_them(
     assert said["after"]["pid"] not in (None, said["before"]["pid"])
     assert said["after"]["czxid"] > said["before"]["czxid"]
     # The session was left alone, so the registration went when its time was up.
-    assert said["acts"] == ["kill-broker", "broker-gone", "start-broker", "broker-started"]
+    assert said["acts"] == ["StopBroker", "broker-gone", "StartBroker", "broker-started"]
     await_until(
         lambda: process_start_time(said["after"]["pid"]) is None,
         timeout_s=30,

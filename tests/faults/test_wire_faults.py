@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.links import RuleRefused
 from clusters.waiting import await_until
 from faults import CutLink, HoldRequests
-from faults.errors import FaultError, NotCapable
+from faults.errors import NotAvailable
 
 pytestmark = pytest.mark.cluster
 
@@ -29,7 +28,7 @@ def test_what_a_cut_link_keeps_back_is_replicated_after_healing(cluster, journal
     assert injection.handle.is_healed
     replicas.await_log_ends(2)
     assert replicas.produce(0, acks=-1).base_offset == 2
-    assert [act for act, _ in journal.entries] == ["cut-link", "heal-link", "link-healed"]
+    assert [act for act, _ in journal.entries] == ["CutLink", "HealLink", "link-healed"]
     seen = journal.entries[-1][1]
     assert seen["messages_passed"] == seen["messages_passed_before"]
     assert set(seen["messages_passed"]) == {"0->1", "1->0"}
@@ -80,7 +79,7 @@ def test_a_write_is_acknowledged_only_when_the_held_fetches_are_released(cluster
     thread.join(60)
     assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 1)]
     replicas.await_log_ends(3)
-    assert [act for act, _ in journal.entries] == ["hold", "release", "released"]
+    assert [act for act, _ in journal.entries] == ["Hold", "ReleaseHold", "released"]
     (held,) = journal.entries[-1][1]["held"]
     assert held.startswith("FETCH")
 
@@ -118,20 +117,39 @@ def test_cuts_and_holds_heal_after_an_exception_and_after_ctrl_c(cluster, journa
 
 
 def test_what_cannot_be_cut_or_held_is_refused_and_changes_nothing(cluster, journal):
-    for fault, error, told in (
-        (CutLink(source=0, target=7), NotCapable, r"no broker 7: it has \[0, 1\]"),
-        (CutLink(source=1, target=1), FaultError, "broker 1 cannot be cut from itself"),
-        (CutLink(source=0, target=1, style="loud"), RuleRefused, "use 'silent' or 'reset'"),
-        (HoldRequests(name="h", api="Fetch", source=7), NotCapable, "no broker 7"),
-        (HoldRequests(name="h", api="Fetsch"), FaultError, "no API is named 'Fetsch'"),
-        (HoldRequests(name="h", api="Fetch", topic="t"), FaultError, "give both, or neither"),
-        (HoldRequests(name="h", api="Fetch", partition=0), FaultError, "give both, or neither"),
-        (
-            HoldRequests(name="h", api="LeaderAndIsr", fetch_offset_at_least=1),
-            RuleRefused,
-            "needs api_keys",
-        ),
+    for fault, told in (
+        (CutLink(source=0, target=7), r"no broker 7: it has \[0, 1\]"),
+        (CutLink(source=1, target=1), "broker 1 cannot be cut from itself"),
+        (CutLink(source=0, target=1, style="loud"), "use 'silent' or 'reset'"),
+        (HoldRequests(name="h", api="Fetch", source=7), "no broker 7"),
+        (HoldRequests(name="h", api="Fetsch"), "no API is named 'Fetsch'; known: Produce, Fetch,"),
+        (HoldRequests(name="h", api="FETCH"), "no API is named 'FETCH'"),
+        (HoldRequests(name="h", api="Fetch", topic="t"), "give both, or neither"),
+        (HoldRequests(name="h", api="Fetch", partition=0), "give both, or neither"),
+        (HoldRequests(name="h", api="LeaderAndIsr", fetch_offset_at_least=1), "needs api_keys"),
     ):
-        with pytest.raises(error, match=told):
+        with pytest.raises(NotAvailable, match=told):
             refused(fault, cluster, journal)
     assert journal.entries == []
+
+
+def test_cuts_of_one_pair_need_a_name_each_and_heal_one_by_one(cluster, journal, topic):
+    replicas = topic(0, 1)
+    assert replicas.produce(0, acks=-1).base_offset == 0
+    with CutLink(source=0, target=1, name="outer").inject(cluster, journal) as outer:
+        with CutLink(source=1, target=0, name="inner").inject(cluster, journal) as inner:
+            with pytest.raises(NotAvailable, match="cut or hold named 'outer' lasts already"):
+                refused(CutLink(source=0, target=1, name="outer"), cluster, journal)
+            assert replicas.produce(0, acks=1).base_offset == 1
+        assert inner.handle.is_healed
+        assert not outer.handle.is_healed
+        assert replicas.produce(0, acks=-1, timeout_s=1).error_code == REQUEST_TIMED_OUT
+        assert replicas.log_end(1) == 1
+    replicas.await_log_ends(3)
+    told = [(what, detail["name"]) for what, detail in journal.entries if "Link" in what]
+    assert told == [
+        ("CutLink", "outer"),
+        ("CutLink", "inner"),
+        ("HealLink", "inner"),
+        ("HealLink", "outer"),
+    ]

@@ -4,13 +4,12 @@ import pytest
 from elections import check_election
 from replicated_topic import RELEASE
 
-from clusters.links import RuleRefused
 from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
 from clusters.waiting import await_until
 from faults import CutZooKeeper, ExpireSession, KillBroker, MoveController, PreferredElection
 from faults.api import MemoryJournal
-from faults.errors import FaultError, NoEffect
+from faults.errors import NoEffect, NotAvailable
 from faults.observation import controller, observe_broker
 from faults.zookeeper.activity import packets_received
 from faults.zookeeper.expire_session import end_session_of
@@ -48,8 +47,8 @@ def test_zookeeper_hears_nothing_of_a_broker_that_is_cut_off_and_hears_of_it_aft
     # On a slow machine the session may have ended by then, and there is a new one.
     assert after.session_id != before[1].session_id or heard(1) not in (at_cut, {})
     assert [act for act, _ in journal.entries] == [
-        "cut-zookeeper",
-        "heal-zookeeper",
+        "CutZooKeeper",
+        "HealZooKeeper",
         "broker-registered",
     ]
     assert after.pid == before[1].pid
@@ -117,7 +116,7 @@ def test_faults_of_zookeeper_heal_after_an_exception_and_after_ctrl_c(cluster, o
 
 
 def test_an_unknown_style_of_cut_is_refused(cluster, journal):
-    with pytest.raises(RuleRefused, match="use 'silent' or 'reset'"):
+    with pytest.raises(NotAvailable, match="use 'silent' or 'reset'"):
         CutZooKeeper(broker=1, style="loud").inject(cluster, journal).__enter__()
 
 
@@ -140,7 +139,7 @@ def test_a_preferred_replica_that_is_dead_is_not_elected_and_that_is_said(cluste
         assert replicas.state() == before
     with pytest.raises(NoEffect, match="does not exist: is the topic created"):
         PreferredElection(topic="nowhere", partition=0).inject(cluster, journal).__enter__()
-    with pytest.raises(FaultError, match="by is 'magic'"):
+    with pytest.raises(NotAvailable, match="by is 'magic'"):
         PreferredElection(topic=replicas.name, partition=0, by="magic").inject(
             cluster, journal
         ).__enter__()

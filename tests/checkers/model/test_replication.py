@@ -280,3 +280,19 @@ def test_a_produce_with_a_codec_is_one_wrapper_in_old_formats():
     prediction = predict([*pair("0.10.2.2"), gzip, write("plain", 0, count=2), AFTER])
     for broker in (0, 1):
         assert ranges(replica(prediction, broker)) == [(0, 1, -1), (2, 2, -1), (3, 3, -1)]
+
+
+def test_in_the_model_overlapping_cuts_heal_one_by_one():
+    timeline = [
+        *pair("1.1.1"),
+        CutLink(source=0, target=1, name="outer"),
+        CutLink(source=0, target=1, name="inner"),
+        write("m", 0),
+        HealLink(name="inner"),
+        Snapshot(label="half"),
+        HealLink(name="outer"),
+        Snapshot(label="whole"),
+    ]
+    prediction = predict(timeline)
+    ends = [replica(prediction, 1, label).log_end_offset for label in ("half", "whole")]
+    assert ends == [0, 1]

@@ -26,7 +26,7 @@ from clusters.spec import ClusterSpec, brokers_of
 from clusters.waiting import await_until
 from faults import CutLink, CutZooKeeper, DisconnectNetwork, ExpireSession, PauseBroker
 from faults.api import MemoryJournal
-from faults.errors import NotCapable
+from faults.errors import NotAvailable
 from faults.observation import observe_broker
 
 if TYPE_CHECKING:
@@ -266,12 +266,12 @@ def test_what_takes_a_gateway_or_control_groups_is_refused_with_the_reason(
     with DockerCluster(spec, work_directory=tmp_path / "work") as unlinked:
         for fault in (CutLink(source=0, target=1), CutZooKeeper(broker=1)):
             with (
-                pytest.raises(NotCapable, match=r"192\.0\.2\.1 is no address of this machine"),
+                pytest.raises(NotAvailable, match=r"192\.0\.2\.1 is no address of this machine"),
                 fault.inject(unlinked, MemoryJournal()),
             ):
                 pass
         with (
-            pytest.raises(NotCapable, match="broker 1 is not Pausable"),
+            pytest.raises(NotAvailable, match="broker 1 is not Pausable"),
             PauseBroker(broker=1).inject(unlinked, MemoryJournal()),
         ):
             pass

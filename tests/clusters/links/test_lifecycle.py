@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from checkers.acts import CutLink
 from clusters.errors import AwaitTimeout
 from clusters.links import LinkError, Links, Match
 
@@ -33,7 +34,7 @@ def test_a_broken_stream_of_a_known_source_is_still_cut(lab):
     client, server = lab.pair()
     client.send(b"\xff\xff\xff\xff")
     assert server.read(4) == b"\xff\xff\xff\xff"
-    with lab.links.cut(0, 1):
+    with lab.links.cut(CutLink(source=0, target=1)):
         client.send(b"more")
         assert server.has_nothing_to_read()
     assert server.read(4) == b"more"
@@ -101,7 +102,7 @@ def test_closing_ends_every_thread_whatever_it_waits_for(lab, make_request, link
     held, _ = lab.pair()
     cut, _ = lab.pair(source=2, target=1)
     hold = lab.links.hold(Match(source=1, target=0))
-    lab.links.cut(1, 2)
+    lab.links.cut(CutLink(source=1, target=2))
     held.send(make_request(1))
     cut.send(make_request(1))
     hold.await_held(timeout_s=10, waiting_for="the held request")
@@ -136,7 +137,7 @@ def test_closing_ends_a_sender_whose_receiver_does_not_read(lab, make_frame, lin
 def test_a_silent_cut_is_installed_while_a_receiver_does_not_read(lab, make_frame):
     client, _ = lab.pair()
     fill_until_blocked(client, make_frame)
-    cut = lab.links.cut(0, 1)
+    cut = lab.links.cut(CutLink(source=0, target=1))
     assert not cut.is_healed
     cut.heal()
 

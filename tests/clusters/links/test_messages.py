@@ -98,10 +98,37 @@ def test_stop_replica_of_every_version_tells_its_partitions(entry):
 
 
 @pytest.mark.parametrize("entry", captured("UPDATE_METADATA", "request"), ids=name_of)
-def test_update_metadata_of_every_version_tells_its_partitions(entry):
+def test_update_metadata_of_every_version_tells_its_partitions_and_the_live_brokers(entry):
     message = read_entry(entry)
     assert (message.source, message.detail["partitions"][0]["isr"]) == (2, [0, 1])
     assert message.fetch_offsets == {("t", 0): None}
+    assert sorted(message.detail["live_brokers"]) == [0, 1, 2]
+    assert ("broker_epoch" in message.detail) == (entry["version"] >= 5)
+    assert message.is_complete
+
+
+def text(value):
+    return struct.pack(">h", len(value)) + value
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_live_brokers_of_update_metadata_are_told_as_brokers_before_0_10_2_wrote_them(
+    make_request, version
+):
+    place = text(b"a-host") + struct.pack(">i", 9092)
+    if version > 0:
+        place = struct.pack(">ii", 1, 9092) + text(b"a-host") + struct.pack(">h", 0)
+    if version > 1:
+        place += struct.pack(">h", -1)
+    live = b"".join(struct.pack(">i", broker) + place for broker in (4, 7))
+    body = struct.pack(">iiii", 2, 1, 0, 2) + live
+    message = read(make_request(1, client_id=b"2", api_key=6, version=version, body=body))
+    assert message.detail == {
+        "controller_id": 2,
+        "controller_epoch": 1,
+        "live_brokers": [4, 7],
+        "partitions": [],
+    }
 
 
 @pytest.mark.parametrize("entry", captured("CONTROLLED_SHUTDOWN", "request"), ids=name_of)
@@ -136,6 +163,27 @@ def test_the_answers_to_control_requests_tell_their_errors(entry):
     message = answer_to(read_entry(asked), bytes.fromhex(entry["hex"]))
     assert message.detail["error_code"] == 0
     assert all(each["error_code"] == 0 for each in message.detail.get("partitions", []))
+
+
+@pytest.mark.parametrize("entry", captured("ALTER_PARTITION", "response"), ids=name_of)
+def test_the_answer_to_alter_partition_tells_the_isr_that_the_controller_wrote(entry):
+    (asked,) = captured("ALTER_PARTITION", "request", entry["version"])
+    message = answer_to(read_entry(asked), bytes.fromhex(entry["hex"]))
+    (partition,) = message.detail["partitions"]
+    wanted = {"leader": 0, "leader_epoch": 1, "isr": [0, 1], "error_code": 0, "partition_epoch": 2}
+    assert {name: partition[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("entry", captured("CONTROLLED_SHUTDOWN", "response"), ids=name_of)
+def test_the_answer_to_a_controlled_shutdown_tells_what_the_broker_still_leads(entry):
+    (asked,) = captured("CONTROLLED_SHUTDOWN", "request", entry["version"])
+    request, answer = read_entry(asked), bytes.fromhex(entry["hex"])
+    assert answer_to(request, answer).detail == {"error_code": 0, "partitions": []}
+    if entry["version"] == 3:
+        return
+    left = answer[:-4] + struct.pack(">i", 1) + text(b"t") + struct.pack(">i", 5)
+    left = struct.pack(">i", len(left) - 4) + left[4:]
+    assert answer_to(request, left).detail["partitions"] == [{"topic": "t", "partition": 5}]
 
 
 def test_control_requests_teach_the_names_of_topic_ids():
@@ -202,16 +250,19 @@ def test_a_fetch_request_of_every_version_reads_as_its_peer_wrote_it(version):
     assert ("forgotten" in message.detail) == (version >= 7)
 
 
-def batch(base_offset, last_offset_delta, *, size=70, magic=2):
+def batch(base_offset, last_offset_delta, *, size=70, magic=2, leader_epoch=-1):
     data = bytearray(size)
-    struct.pack_into(">qi", data, 0, base_offset, size - 12)
+    # Before magic 2 the checksum is where the epoch is now.
+    struct.pack_into(">qii", data, 0, base_offset, size - 12, leader_epoch)
     data[16] = magic
     if magic == 2:
         struct.pack_into(">i", data, 23, last_offset_delta)
     return bytes(data)
 
 
-RECORDS = batch(10, 4) + batch(15, 0) + batch(16, 3)[:40]
+RECORDS = (
+    batch(10, 4, leader_epoch=2) + batch(15, 0, leader_epoch=3) + batch(16, 3, leader_epoch=4)[:40]
+)
 
 
 def framed_answer(response, version, *, is_flexible):
@@ -257,7 +308,9 @@ def test_a_fetch_response_of_every_version_tells_offsets_and_batches(version):
         "diverging_epoch": {"epoch": 3, "end_offset": 12} if version >= 12 else None,
         "records_size_bytes": len(RECORDS),
         "base_offset": 10,
+        "first_leader_epoch": 2,
         "last_offset": 15,
+        "last_leader_epoch": 3,
         "batch_count": 2,
     }
     assert {name: partition[name] for name in wanted} == wanted
@@ -287,6 +340,16 @@ def test_messages_before_magic_2_are_counted_by_their_own_offset():
     (partition,) = answer_to(request, fetch_response(3, records)).detail["partitions"]
     assert (partition["base_offset"], partition["last_offset"]) == (7, 8)
     assert partition["batch_count"] == 2
+    assert (partition["first_leader_epoch"], partition["last_leader_epoch"]) == (None, None)
+
+
+def test_a_set_that_begins_before_magic_2_has_only_its_last_epoch():
+    request = read(encoded(fetch_request(4), 4))
+    records = batch(7, 0, magic=1, leader_epoch=99) + batch(8, 1, leader_epoch=6)
+    (partition,) = answer_to(request, fetch_response(4, records)).detail["partitions"]
+    assert (partition["first_leader_epoch"], partition["last_leader_epoch"]) == (None, 6)
+    (empty,) = answer_to(request, fetch_response(4, b"")).detail["partitions"]
+    assert "first_leader_epoch" not in empty
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -320,6 +383,38 @@ def test_a_list_offsets_request_of_every_version_tells_source_and_partitions(ver
     request = kinds(replica_id=3, isolation_level=0, topics=[topic(name="t", partitions=[asked])])
     message = read(encoded(request, version))
     assert (message.source, message.fetch_offsets) == (3, {("t", 2): None})
+    (partition,) = message.detail["partitions"]
+    assert (partition["topic"], partition["partition"], partition["timestamp"]) == ("t", 2, -1)
+    assert partition["current_leader_epoch"] == (6 if version >= 4 else None)
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_list_offsets_response_of_every_version_tells_the_offset(version):
+    kinds = offsets.ListOffsetsRequest
+    topic = kinds.ListOffsetsTopic
+    asked = topic.ListOffsetsPartition(
+        partition_index=2, current_leader_epoch=6, timestamp=-2, max_num_offsets=1
+    )
+    request = kinds(replica_id=3, isolation_level=0, topics=[topic(name="t", partitions=[asked])])
+    kinds = offsets.ListOffsetsResponse
+    topic = kinds.ListOffsetsTopicResponse
+    told = topic.ListOffsetsPartitionResponse(
+        partition_index=2,
+        error_code=74,
+        old_style_offsets=[17],
+        timestamp=-1,
+        offset=17,
+        leader_epoch=5,
+    )
+    answer = kinds(throttle_time_ms=0, topics=[topic(name="t", partitions=[told])])
+    data = framed_answer(answer, version, is_flexible=version >= 6)
+    (partition,) = answer_to(read(encoded(request, version)), data).detail["partitions"]
+    assert (partition["topic"], partition["partition"], partition["error_code"]) == ("t", 2, 74)
+    if version == 0:
+        assert partition["offsets"] == [17]
+    else:
+        assert partition["offset"] == 17
+    assert partition["leader_epoch"] == (5 if version >= 4 else None)
 
 
 @pytest.mark.parametrize(

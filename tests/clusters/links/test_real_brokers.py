@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from checkers.acts import CutLink, CutZooKeeper
 from clusters.client import produce
 from clusters.links import ApiKey, Match
 from clusters.waiting import await_until
@@ -205,7 +206,7 @@ def test_a_cut_pair_stops_replication_until_the_isr_shrinks_and_healing_brings_i
     # The leader is the controller: from 2.7 on it asks the controller to shrink the ISR.
     replicas = Replicas(cluster, "cut", (0, 1)).await_started()
     assert replicas.produce(0, acks=-1).base_offset == 0
-    with cluster.links.cut(0, 1):
+    with cluster.links.cut(CutLink(source=0, target=1)):
         thread, answers = replicas.produce_later(0, acks=-1)
         replicas.await_state(leader=0, isr=[0])
         # 2.7 to 3.0 advance the high watermark after a shrink only with the next append or fetch
@@ -228,7 +229,7 @@ def test_a_cut_zookeeper_link_makes_a_zombie_leader(release_cluster, release):
     replicas = Replicas(cluster, "zombie", (1, 0)).await_started()
     assert replicas.produce(1, acks=-1).base_offset == 0
     client = cluster.zookeeper()
-    with cluster.links.cut_zookeeper(1):
+    with cluster.links.cut(CutZooKeeper(broker=1)):
         await_until(
             lambda: client.exists("/brokers/ids/1") is None,
             timeout_s=60,

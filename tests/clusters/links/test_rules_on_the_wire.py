@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from checkers.acts import APIS, CutLink, CutZooKeeper, Hold
 from clusters.errors import AwaitTimeout
 from clusters.links import ApiKey, Links, Match, RuleRefused
 
@@ -145,7 +146,7 @@ def test_a_silent_cut_keeps_bytes_back_both_ways_and_healing_lets_them_flow(
 ):
     client, server = lab.pair()
     other_client, other_server = lab.pair(source=0, target=1)
-    cut = lab.links.cut(0, 1)
+    cut = lab.links.cut(CutLink(source=0, target=1))
     client.send(make_request(1))
     server.send(make_frame(struct.pack(">i", 0)))
     other_client.send(make_request(1))
@@ -161,7 +162,7 @@ def test_a_silent_cut_keeps_bytes_back_both_ways_and_healing_lets_them_flow(
 
 def test_a_cut_leaves_other_pairs_alone(lab, make_request):
     client, server = lab.pair(source=2, target=0)
-    with lab.links.cut(0, 1):
+    with lab.links.cut(CutLink(source=0, target=1)):
         client.send(make_request(1))
         assert server.read_frame()[4:8] == struct.pack(">i", 1)
 
@@ -169,7 +170,7 @@ def test_a_cut_leaves_other_pairs_alone(lab, make_request):
 def test_a_new_connection_over_a_silent_cut_is_accepted_and_reaches_nobody_until_healed(
     lab, make_request
 ):
-    with lab.links.cut(0, 1):
+    with lab.links.cut(CutLink(source=0, target=1)):
         client = lab.connect(lab.addresses[0])
         client.send(make_request(1))
         lab.links.await_record(
@@ -183,7 +184,7 @@ def test_a_connection_given_up_during_a_silent_cut_never_reaches_the_target(
     lab, make_request, link_threads
 ):
     acceptors = len(link_threads(expected=5))
-    with lab.links.cut(0, 1):
+    with lab.links.cut(CutLink(source=0, target=1)):
         client = lab.connect(lab.addresses[0])
         client.send(make_request(1))
         lab.links.await_record(
@@ -196,7 +197,7 @@ def test_a_connection_given_up_during_a_silent_cut_never_reaches_the_target(
 
 def test_a_silent_cut_hides_the_end_of_a_connection_until_it_heals(lab):
     client, server = lab.pair()
-    with lab.links.cut(0, 1):
+    with lab.links.cut(CutLink(source=0, target=1)):
         server.sock.close()
         assert client.has_nothing_to_read()
     assert client.sock.recv(1) == b""
@@ -205,7 +206,7 @@ def test_a_silent_cut_hides_the_end_of_a_connection_until_it_heals(lab):
 def test_a_one_way_cut_stops_what_one_broker_sends_and_nothing_else(lab, make_request, make_frame):
     client, server = lab.pair(source=1, target=0)
     other_client, other_server = lab.pair(source=0, target=1)
-    with lab.links.cut(1, 0, one_way=True):
+    with lab.links.cut(CutLink(source=1, target=0, one_way=True)):
         server.send(make_frame(struct.pack(">i", 0)))
         assert client.read_frame() == struct.pack(">i", 0)
         other_client.send(make_request(1))
@@ -220,7 +221,7 @@ def test_a_one_way_cut_stops_what_one_broker_sends_and_nothing_else(lab, make_re
 
 def test_a_reset_cut_resets_both_ends_and_new_connections_until_healed(lab, make_request):
     client, server = lab.pair()
-    cut = lab.links.cut(1, 0, style="reset")
+    cut = lab.links.cut(CutLink(source=1, target=0, style="reset"))
     with pytest.raises(ConnectionResetError):
         client.sock.recv(1)
     with pytest.raises(ConnectionResetError):
@@ -241,13 +242,13 @@ def test_zookeeper_bytes_pass_unread_and_are_cut_by_broker(lab):
         clients[broker].send(b"not kafka %d" % broker)
         servers[broker] = lab.server.next_peer()
         assert servers[broker].read(11) == b"not kafka %d" % broker
-    with lab.links.cut_zookeeper(0):
+    with lab.links.cut(CutZooKeeper(broker=0)):
         clients[0].send(b"late")
         clients[1].send(b"in time")
         assert servers[1].read(7) == b"in time"
         assert servers[0].has_nothing_to_read()
     assert servers[0].read(4) == b"late"
-    with lab.links.cut_zookeeper(0, style="reset"):
+    with lab.links.cut(CutZooKeeper(broker=0, style="reset")):
         with pytest.raises(ConnectionResetError):
             clients[0].sock.recv(1)
         new = lab.connect(lab.zookeeper[0])
@@ -273,11 +274,11 @@ def test_rules_that_can_never_be_decided_are_refused():
     with Links() as links, pytest.raises(RuleRefused, match="broker 3 has no link"):
         links.hold(Match(source=3))
     with Links() as links, pytest.raises(RuleRefused, match="broker 5 has no ZooKeeper link"):
-        links.cut_zookeeper(5)
+        links.cut(CutZooKeeper(broker=5))
 
 
 def test_a_connection_whose_source_nobody_knows_passes_a_cut_and_is_counted(lab, make_request):
-    with lab.links.cut(0, 1), lab.links.hold(FROM_1_TO_0) as hold:
+    with lab.links.cut(CutLink(source=0, target=1)), lab.links.hold(FROM_1_TO_0) as hold:
         client = lab.connect(lab.addresses[0])
         client.send(make_request(1, client_id=b"some tool"))
         assert lab.server.next_peer().read_frame()[4:8] == struct.pack(">i", 1)
@@ -286,8 +287,18 @@ def test_a_connection_whose_source_nobody_knows_passes_a_cut_and_is_counted(lab,
     assert (counts.passed, counts.undecided) == (1, 1)
 
 
-def test_a_match_survives_json():
-    match = Match(
+def test_what_a_hold_is_about_is_read_from_the_act():
+    hold = Hold(
+        name="h",
+        api="Fetch",
+        source=1,
+        target=0,
+        topic="t",
+        partition=3,
+        fetch_offset_at_least=20,
+        direction="response",
+    )
+    assert Match.of(hold) == Match(
         api_keys=frozenset({ApiKey.FETCH}),
         source=1,
         target=0,
@@ -295,8 +306,32 @@ def test_a_match_survives_json():
         fetch_offset_at_least=20,
         direction="response",
     )
-    assert Match.from_json(match.to_json()) == match
-    assert Match.from_json(Match().to_json()) == Match()
+
+
+def test_every_api_that_a_hold_may_name_is_known_by_that_name_and_no_other_is():
+    assert [ApiKey(name) for name in APIS] == list(ApiKey)
+    with pytest.raises(RuleRefused, match="no API is named 'fetch'; known: Produce, Fetch"):
+        Match.of(Hold(name="h", api="fetch"))
+
+
+def test_cuts_and_holds_that_last_are_known_by_name_and_each_ends_alone(lab, make_request):
+    client, server = lab.pair()
+    first = CutLink(source=0, target=1)
+    second = CutLink(source=1, target=0, one_way=True, name="second")
+    held = Hold(name="h", api="Fetch", source=2)
+    with lab.links.hold(held), lab.links.cut(second):
+        with lab.links.cut(first):
+            assert lab.links.cuts == {"0-1": first, "second": second}
+            assert lab.links.holds == {"h": held}
+            with pytest.raises(RuleRefused, match="a cut named '0-1' lasts already"):
+                lab.links.cut(first)
+            with pytest.raises(RuleRefused, match="a hold named 'h' lasts already"):
+                lab.links.hold(held)
+            client.send(make_request(1))
+        assert lab.links.cuts == {"second": second}
+        assert server.has_nothing_to_read()
+    assert server.read_frame()[4:8] == struct.pack(">i", 1)
+    assert (lab.links.cuts, lab.links.holds) == ({}, {})
 
 
 def test_an_answer_whose_client_has_hung_up_is_abandoned(lab, make_request, make_frame):
@@ -314,7 +349,7 @@ def test_an_answer_whose_client_has_hung_up_is_abandoned(lab, make_request, make
 
 
 def test_a_request_is_abandoned_when_its_client_hangs_up_while_a_cut_lasts(lab, make_request):
-    with lab.links.cut(0, 1):
+    with lab.links.cut(CutLink(source=0, target=1)):
         client = lab.connect(lab.addresses[0])
         client.send(make_request(1))
         lab.links.await_record(lambda record: record.fate == "cut", 10, "the request", since=1)

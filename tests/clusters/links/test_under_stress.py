@@ -4,6 +4,7 @@ import random
 import struct
 import threading
 
+from checkers.acts import CutLink
 from clusters.links import Match
 
 CONNECTIONS = 6
@@ -54,7 +55,7 @@ def test_every_answer_arrives_whole_and_in_order_while_rules_come_and_go(
         hold = Match(source=source, direction=chooser.choice(("request", "response")))
         with lab.links.hold(hold), lab.links.delay(Match(target=target), 1):
             a_moment.wait(0.002)
-        with lab.links.cut(source, target, one_way=chooser.random() < 0.5):
+        with lab.links.cut(CutLink(source=source, target=target, one_way=chooser.random() < 0.5)):
             a_moment.wait(0.002)
     for asker in askers:
         asker.join()

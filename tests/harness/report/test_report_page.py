@@ -244,7 +244,7 @@ def test_a_fault_that_was_never_healed_stays_open(tmp_path: Path) -> None:
 
 def test_a_fault_that_leaves_nothing_to_heal_is_a_moment(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run")
-    observe(build, "act", act="preferred-election", step=9)
+    observe(build, "act", act="PreferredElection", step=9)
     build.state(0, 4, [0])
     observe(build, "injected", name="elect", fault="PreferredElection", step=9)
     build.produce("later", 0, ["x"], acks=1, base_offset=5)

@@ -1,0 +1,332 @@
+"""What can be done to a cluster: one frozen value for each act.
+
+A fault emits these values, the links are cut and hold by them, the journal writes them down, and
+the model acts upon them (`checkers.model.events` says upon which). This module needs nothing but
+the standard library and imports nothing of kchaos, so that every room may use it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, TypeVar
+
+CutStyle = Literal["silent", "reset"]
+"""Whether connections over a cut stay open and nothing passes, or are reset."""
+Direction = Literal["request", "response"]
+
+APIS = (
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "LeaderAndIsr",
+    "StopReplica",
+    "UpdateMetadata",
+    "ControlledShutdown",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "DescribeGroups",
+    "ListGroups",
+    "SaslHandshake",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "WriteTxnMarkers",
+    "TxnOffsetCommit",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "CreatePartitions",
+    "ElectLeaders",
+    "IncrementalAlterConfigs",
+    "AlterPartitionReassignments",
+    "ListPartitionReassignments",
+    "AlterPartition",
+    "UpdateFeatures",
+    "Envelope",
+    "DescribeCluster",
+    "AllocateProducerIds",
+)
+"""The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartBroker:
+    """The broker's process starts.
+
+    Attributes:
+        broker: Its id.
+        release: The release whose protocol it is judged by, such as "1.1.1".
+        inter_broker_protocol: `inter.broker.protocol.version` if set, else None.
+        message_format: `log.message.format.version` if set, else None.
+        unclean_leader_election: `unclean.leader.election.enable`.
+        min_insync_replicas: `min.insync.replicas`.
+    """
+
+    broker: int
+    release: str
+    inter_broker_protocol: str | None = None
+    message_format: str | None = None
+    unclean_leader_election: bool = False
+    min_insync_replicas: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopBroker:
+    """The broker's process ends.
+
+    Attributes:
+        broker: Its id.
+        clean: True after SIGTERM (log flushed, high watermarks checkpointed), False after SIGKILL.
+        checkpointed: What `replication-offset-checkpoint` held once the process was gone, as
+            (topic, partition, offset); None if it was not read, then the model assumes nothing
+            was written since the last clean stop.
+    """
+
+    broker: int
+    clean: bool
+    checkpointed: tuple[tuple[str, int, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseBroker:
+    """SIGSTOP: the broker neither sends nor handles anything until it is resumed."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeBroker:
+    """SIGCONT after `PauseBroker`."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoseTail:
+    """Bytes of a stopped broker's log that no fsync had covered are gone, as after a power loss.
+
+    Attributes:
+        broker: Its id; its process does not run.
+        log_end_offset: First offset that is lost; must be a batch's base offset.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutLink:
+    """Nothing passes between two brokers any more: from `source` to `target`, or both ways.
+
+    One way means that nothing *from the source* reaches the target: neither its requests nor its
+    answers. A request of the source that the target had in its hands when the cut began may still
+    be answered, since answers of the target pass. A request of the target arrives, and its answer
+    waits at the cut.
+
+    What waits at a silent cut is delivered, in order, when no cut is in its way any more, if its
+    sender still has that connection open then. What a process has sent into a cut and then died,
+    or hung up, is delivered to nobody, then or later, with all that follows it on its connection.
+    Who has closed its sending direction only counts as one that has hung up: from outside both
+    look the same. What had passed before the cut counts. At a cut that resets nothing waits.
+
+    Cuts may overlap: what two of them stop passes when both have healed.
+
+    Attributes:
+        style: "silent" (connections stay open, nothing passes, new ones reach nobody) or "reset".
+        name: Names the cut for `HealLink`; made from the pair if it is not given, such as "0-1",
+            or "0->1" for one way.
+    """
+
+    source: int
+    target: int
+    one_way: bool = False
+    style: CutStyle = "silent"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Make up the name."""
+        if not self.name:
+            arrow = "->" if self.one_way else "-"
+            object.__setattr__(self, "name", f"{self.source}{arrow}{self.target}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealLink:
+    """Undoes the `CutLink` of that name, and leaves other cuts of the same pair.
+
+    Attributes:
+        name: The cut's; "" in runs from before cuts had names: then every cut between `source`
+            and `target` heals, in whichever order the two are named.
+    """
+
+    name: str = ""
+    source: int | None = None
+    target: int | None = None
+
+    def heals(self, cut: CutLink) -> bool:
+        """Whether it undoes this cut."""
+        if self.name:
+            return cut.name == self.name
+        return {cut.source, cut.target} == {self.source, self.target}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """One kind of request, or of response, between two brokers is kept back.
+
+    What is held is delivered when it is released, also if its sender has gone meanwhile: it was on
+    its way. Where it then meets a `CutLink`, that one's rule decides.
+
+    Attributes:
+        name: Names the hold for `ReleaseHold`.
+        api: Kafka's name of the API, one of `APIS`: "Fetch", "LeaderAndIsr", ...
+        source: The broker that sends the request, or None for any.
+        target: The broker that answers it, or None for any.
+        direction: "request" (the target never sees it) or "response" (the target has handled it).
+        topic: With `partition`, only requests that concern this partition; None for any.
+        partition: See `topic`.
+        fetch_offset_at_least: Only Fetch requests whose offset for the partition is this or more.
+    """
+
+    name: str
+    api: str
+    source: int | None = None
+    target: int | None = None
+    direction: Direction = "request"
+    topic: str | None = None
+    partition: int | None = None
+    fetch_offset_at_least: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseHold:
+    """What the hold of that name kept back passes in order, and the hold is gone."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutZooKeeper:
+    """Nothing passes between the broker and ZooKeeper; see `CutLink`.
+
+    Attributes:
+        name: Names the cut for `HealZooKeeper`; made from the broker if it is not given.
+    """
+
+    broker: int
+    style: CutStyle = "silent"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Make up the name."""
+        if not self.name:
+            object.__setattr__(self, "name", f"{self.broker}-zookeeper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealZooKeeper:
+    """Undoes the `CutZooKeeper` of that name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisconnectNetwork:
+    """The broker's own network is taken away; each other broker is cut from it by a `CutLink`."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconnectNetwork:
+    """Undoes `DisconnectNetwork`."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireSession:
+    """The broker's ZooKeeper session is ended from outside."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferredElection:
+    """The controller is asked to make the first replica of the assignment the leader."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveController:
+    """`/controller` is deleted."""
+
+
+Act = (
+    StartBroker
+    | StopBroker
+    | PauseBroker
+    | ResumeBroker
+    | LoseTail
+    | CutLink
+    | HealLink
+    | Hold
+    | ReleaseHold
+    | CutZooKeeper
+    | HealZooKeeper
+    | DisconnectNetwork
+    | ReconnectNetwork
+    | ExpireSession
+    | PreferredElection
+    | MoveController
+)
+"""Any of them. What acts on ZooKeeper alone is seen in ZooKeeper's own log."""
+
+_Kind = TypeVar("_Kind", bound=Act)
+
+
+def act_of(kind: type[_Kind], value: Any) -> _Kind:
+    """The act with those fields of `value` that this kind of act has."""
+    return kind(**{field.name: getattr(value, field.name) for field in fields(kind)})
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of an act, or of another such value, as plain JSON values by name."""
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+
+
+def unknown_api(api: str) -> str:
+    """Why a `Hold` cannot name this API, or "". The spelling counts: the model compares it."""
+    if api in APIS:
+        return ""
+    return f"no API is named {api!r}; known: {', '.join(APIS)}"
+
+
+def cuts_left(cuts: Mapping[str, CutLink], heal: HealLink) -> dict[str, CutLink]:
+    """Of cuts by name, those that this act leaves."""
+    return {name: cut for name, cut in cuts.items() if not heal.heals(cut)}
+
+
+def _plain(value: object) -> object:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

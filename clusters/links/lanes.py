@@ -1,0 +1,46 @@
+"""The two directions of a connection, and what a message meets in one of them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from checkers.acts import Direction
+from clusters.links.frames import FrameStream
+from clusters.links.records import Fate
+from clusters.links.rules import Turn
+
+
+class Lane:
+    """One direction of a connection. Whoever sends on it holds its lock.
+
+    ``stream`` is where it comes from, None before there is a connection. ``is_abandoned`` says
+    that its sender had hung up when a cut healed: nothing more is delivered.
+    """
+
+    def __init__(self, direction: Direction) -> None:
+        self.direction: Direction = direction
+        self.lock = threading.Lock()
+        self.stream: FrameStream | None = None
+        self.is_sending = False
+        self.is_abandoned = False
+
+
+@dataclass(slots=True)
+class Way:
+    """What one message has met so far."""
+
+    fate: Fate = "passed"
+    was_cut: bool = False
+    turn: Turn | None = None
+    is_recorded: bool = False
+
+    @property
+    def has_waited(self) -> bool:
+        """Whether a rule has stopped it."""
+        return self.was_cut or self.fate != "passed"
+
+    def end_turn(self) -> None:
+        """Let the next message of the same hold go."""
+        if self.turn is not None:
+            self.turn.end()

@@ -1,0 +1,129 @@
+"""What a cluster is like before a fault: the value that a fault looks at to say whether it can act.
+
+Every check returns why not, in one sentence, or "". A random player asks them before it chooses; an
+injection asks the same ones before it begins.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from checkers.acts import CutLink, CutZooKeeper, Hold
+from clusters.api import Broker, Cluster, Collectable, Disconnectable
+from faults.observation import controller, observe_broker
+
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerView:
+    """One broker at one moment.
+
+    Attributes:
+        release: The release it runs.
+        capabilities: The protocols of `clusters.api` that its driver gives it.
+        is_connected: Whether it is on its network.
+        is_registered: Whether `/brokers/ids/N` is there.
+        was_stopped_cleanly: Whether its log directory is marked so; no running broker's is.
+    """
+
+    broker: int
+    release: str
+    capabilities: frozenset[type]
+    is_running: bool = True
+    is_paused: bool = False
+    is_connected: bool = True
+    is_registered: bool = True
+    was_stopped_cleanly: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """A cluster at one moment.
+
+    Attributes:
+        brokers: By id.
+        controller: The broker that `/controller` names, or None.
+        cuts: What is cut at the links, by the cut's name.
+        holds: What is held at the links, by the hold's name.
+        why_unlinked: Why there are no links, and what to do about it; "" where there are.
+    """
+
+    brokers: Mapping[int, BrokerView]
+    controller: int | None = None
+    cuts: Mapping[str, CutLink | CutZooKeeper] = field(default_factory=dict)
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    why_unlinked: str = ""
+
+
+def view_of(cluster: Cluster) -> ClusterView:
+    """The cluster as it is now; brokers and ZooKeeper are looked at one after another."""
+    return ClusterView(
+        brokers={broker.id: _broker_view(cluster, broker) for broker in cluster.brokers.values()},
+        controller=controller(cluster),
+        cuts={} if cluster.links is None else cluster.links.cuts,
+        holds={} if cluster.links is None else cluster.links.holds,
+        why_unlinked=cluster.why_unlinked if cluster.links is None else "",
+    )
+
+
+def _broker_view(cluster: Cluster, broker: Broker) -> BrokerView:
+    collectable = Collectable in broker.capabilities
+    return BrokerView(
+        broker=broker.id,
+        release=broker.release,
+        capabilities=broker.capabilities,
+        is_running=broker.is_running,
+        is_paused=broker.is_paused,
+        is_connected=not isinstance(broker, Disconnectable) or broker.is_connected,
+        is_registered=observe_broker(cluster, broker.id).czxid is not None,
+        was_stopped_cleanly=collectable and (broker.log_directory / CLEAN_SHUTDOWN).exists(),
+    )
+
+
+def unable(view: ClusterView, broker: int | None, *needs: type) -> str:
+    """Why the driver cannot do it to this broker: there is none, or it lacks a capability."""
+    if broker is None:
+        return ""
+    found = view.brokers.get(broker)
+    if found is None:
+        return f"the cluster has no broker {broker}: it has {sorted(view.brokers)}"
+    for need in needs:
+        if need not in found.capabilities:
+            return f"broker {broker} is not {need.__name__} with this driver"
+    return ""
+
+
+def down(view: ClusterView, broker: int, what: str) -> str:
+    """Why there is no process that one could kill, stop, pause, bounce or disconnect."""
+    if view.brokers[broker].is_running:
+        return ""
+    return f"broker {broker} has no process to {what}: start it, or heal first"
+
+
+def paused(view: ClusterView, broker: int) -> str:
+    """That the broker stands still."""
+    if not view.brokers[broker].is_paused:
+        return ""
+    return f"broker {broker} is paused already: heal that first"
+
+
+def off_zookeeper(view: ClusterView, broker: int) -> str:
+    """Why the broker cannot reach ZooKeeper, which it needs to stop cleanly or to register."""
+    if not view.brokers[broker].is_connected:
+        return f"broker {broker} is disconnected already: heal that first"
+    for name, cut in view.cuts.items():
+        if isinstance(cut, CutZooKeeper) and cut.broker == broker:
+            return f"broker {broker} is cut off from ZooKeeper by {name!r}: heal that first"
+    return ""
+
+
+def unlinked(view: ClusterView) -> str:
+    """That the cluster runs without links."""
+    return f"the cluster runs without links: {view.why_unlinked}" if view.why_unlinked else ""
+
+
+def name_in_use(view: ClusterView, name: str) -> str:
+    """That a cut or a hold of that name lasts."""
+    if name not in view.cuts and name not in view.holds:
+        return ""
+    return f"a cut or hold named {name!r} lasts already: heal it, or name this one otherwise"

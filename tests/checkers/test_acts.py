@@ -1,0 +1,76 @@
+"""The values of what is done to a cluster: names of cuts, and what old runs wrote."""
+
+import typing
+
+import pytest
+
+from checkers.acts import (
+    Act,
+    CutLink,
+    CutZooKeeper,
+    HealLink,
+    Hold,
+    StopBroker,
+    act_of,
+    cuts_left,
+    fields_of,
+    unknown_api,
+)
+from checkers.model.events import Action, event_from_json, event_to_json
+
+
+def test_a_cut_without_a_name_gets_one_from_its_pair():
+    assert CutLink(source=0, target=1).name == "0-1"
+    assert CutLink(source=0, target=1, one_way=True).name == "0->1"
+    assert CutLink(source=0, target=1, name="rack").name == "rack"
+    assert CutZooKeeper(broker=2).name == "2-zookeeper"
+
+
+def test_cuts_and_heals_of_old_runs_are_read_and_heal_by_their_pair():
+    cut = event_from_json({"event": "CutLink", "source": 0, "target": 1, "one_way": False})
+    heal = event_from_json({"event": "HealLink", "source": 1, "target": 0})
+    assert cut == CutLink(source=0, target=1, name="0-1")
+    assert heal == HealLink(source=1, target=0)
+    other = CutLink(source=0, target=2)
+    assert cuts_left({cut.name: cut, other.name: other}, heal) == {"0-2": other}
+
+
+def test_a_heal_by_name_leaves_other_cuts_of_the_same_pair():
+    one, two = CutLink(source=0, target=1, name="one"), CutLink(source=0, target=1, name="two")
+    assert cuts_left({"one": one, "two": two}, HealLink(name="one")) == {"two": two}
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        CutLink(source=0, target=1, one_way=True, style="reset", name="c"),
+        HealLink(name="c"),
+        Hold(name="h", api="Fetch", direction="response", topic="t", partition=0),
+        StopBroker(broker=1, clean=True, checkpointed=(("t", 0, 3),)),
+    ],
+)
+def test_an_act_of_the_models_survives_json(act):
+    assert event_from_json(event_to_json(act)) == act
+
+
+def test_an_act_is_taken_out_of_a_value_that_has_its_fields():
+    hold = Hold(name="h", api="Fetch")
+    assert act_of(Hold, hold) == hold
+    assert fields_of(StopBroker(broker=1, clean=False, checkpointed=(("t", 0, 3),))) == {
+        "broker": 1,
+        "clean": False,
+        "checkpointed": [["t", 0, 3]],
+    }
+
+
+def test_the_acts_upon_which_the_model_acts_are_acts():
+    others = {"Produce", "HighWatermarkObserved", "Snapshot"}
+    acted = {action.__name__ for action in typing.get_args(Action)} - others
+    assert acted < {act.__name__ for act in typing.get_args(Act)}
+
+
+def test_an_api_is_named_as_kafka_spells_it():
+    assert unknown_api("OffsetForLeaderEpoch") == ""
+    assert unknown_api("OFFSET_FOR_LEADER_EPOCH").startswith(
+        "no API is named 'OFFSET_FOR_LEADER_EPOCH'; known: Produce, Fetch"
+    )

@@ -1,0 +1,148 @@
+"""Which cluster can take which fault, and that an injection is refused with the same sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stand_ins import StandInCluster
+
+from checkers import acts
+from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
+from faults import (
+    FAULTS,
+    CutLink,
+    CutZooKeeper,
+    DisconnectNetwork,
+    ExpireSession,
+    FastBounce,
+    HoldRequests,
+    KillBroker,
+    LoseTail,
+    MoveController,
+    PauseBroker,
+    PreferredElection,
+    StopBroker,
+)
+from faults.api import MemoryJournal
+from faults.errors import NotAvailable
+from faults.view import BrokerView, ClusterView, view_of
+
+ALL = frozenset({Killable, Pausable, Restartable, Collectable, Disconnectable})
+UP = BrokerView(broker=1, release="2.8.2", capabilities=ALL)
+DOWN = replace(UP, is_running=False, is_registered=False)
+OTHER = replace(UP, broker=0)
+CUT = acts.CutZooKeeper(broker=1)
+TAIL = LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
+HOLD = HoldRequests(name="h", api="Fetch", source=1)
+BY_API = PreferredElection(topic="t", partition=0, by="api")
+
+
+def view(one: BrokerView = UP, **more: Any) -> ClusterView:
+    return ClusterView(brokers={0: OTHER, 1: one}, controller=0, **more)
+
+
+LEGAL = [
+    (CutLink(source=0, target=1), view()),
+    (CutLink(source=0, target=1), view(DOWN)),
+    (CutZooKeeper(broker=1), view()),
+    (DisconnectNetwork(broker=1), view()),
+    (ExpireSession(broker=1), view()),
+    (ExpireSession(broker=1), view(replace(UP, is_running=False))),
+    (FastBounce(broker=1), view()),
+    (HOLD, view()),
+    (KillBroker(broker=1), view()),
+    (KillBroker(broker=1), view(replace(UP, is_paused=True))),
+    (KillBroker(broker=1), view(cuts={CUT.name: CUT})),
+    (TAIL, view(DOWN)),
+    (MoveController(), view()),
+    (PauseBroker(broker=1), view()),
+    (BY_API, view()),
+    (StopBroker(broker=1), view()),
+]
+
+
+@pytest.mark.parametrize(("fault", "cluster"), LEGAL, ids=repr)
+def test_a_fault_that_the_cluster_can_take_has_nothing_against_it(fault, cluster):
+    assert fault.available(cluster) == ""
+
+
+def test_every_fault_can_be_taken_by_some_cluster():
+    assert {type(fault) for fault, _ in LEGAL} == set(FAULTS.values())
+
+
+@pytest.mark.parametrize(
+    ("fault", "cluster", "why_not"),
+    [
+        (KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
+        (StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
+        (StopBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
+        (StopBroker(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
+        (FastBounce(broker=1), view(DOWN), "broker 1 has no process to bounce"),
+        (FastBounce(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
+        (FastBounce(broker=1), view(replace(UP, is_connected=False)), "disconnected already"),
+        (PauseBroker(broker=1), view(DOWN), "broker 1 has no process to pause"),
+        (PauseBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
+        (DisconnectNetwork(broker=1), view(DOWN), "broker 1 has no process to disconnect"),
+        (DisconnectNetwork(broker=1), view(replace(UP, is_connected=False)), "is disconnected al"),
+        (ExpireSession(broker=1), view(replace(UP, is_registered=False)), "it is not registered"),
+        (TAIL, view(), "broker 1 runs: kill it"),
+        (TAIL, view(replace(DOWN, was_stopped_cleanly=True)), "which flushes all its logs"),
+        (CUT_AGAIN := CutZooKeeper(broker=1), view(cuts={CUT.name: CUT}), "name this one other"),
+        (CutLink(source=0, target=1, name=CUT.name), view(cuts={CUT.name: CUT}), "name this one"),
+        (HOLD, view(holds={"h": acts.Hold(name="h", api="Fetch")}), "hold named 'h' lasts alread"),
+        (HOLD, view(why_unlinked="no loopback"), "runs without links: no loopback"),
+        (CUT_AGAIN, view(why_unlinked="no loopback"), "runs without links: no loopback"),
+        (replace(HOLD, api="Fetchs"), view(), "no API is named 'Fetchs'; known: Produce, Fetch"),
+        (replace(HOLD, direction="up"), view(), "use 'request' or 'response'"),
+        (replace(HOLD, api="ControlledShutdown", topic="t", partition=0), view(), "by partition"),
+        (BY_API, replace(view(), controller=None), "no controller to ask"),
+        (replace(BY_API, by="vote"), view(), "by is 'vote'"),
+        (MoveController(), ClusterView(brokers={1: DOWN}), "no broker is registered"),
+    ],
+)
+def test_what_stands_against_a_fault_is_said(fault, cluster, why_not):
+    assert why_not in fault.available(cluster)
+
+
+def test_a_cluster_is_seen_as_it_is():
+    cluster = StandInCluster()
+    cluster.client.create("/controller", b'{"brokerid": 1}')
+    cut, hold = CutLink(source=0, target=1), HoldRequests(name="h", api="Fetch")
+    journal = MemoryJournal()
+    with cut.inject(cluster, journal), hold.inject(cluster, journal):
+        cluster.brokers[0].pause()
+        cluster.brokers[1].kill()
+        seen = view_of(cluster)
+    assert seen == ClusterView(
+        brokers={
+            0: BrokerView(broker=0, release="2.8.2", capabilities=ALL, is_paused=True),
+            1: replace(DOWN, broker=1),
+        },
+        controller=1,
+        cuts={"0-1": acts.CutLink(source=0, target=1)},
+        holds={"h": acts.Hold(name="h", api="Fetch")},
+    )
+
+
+def test_an_injection_is_refused_with_the_sentence_that_the_fault_says():
+    cluster, journal = StandInCluster(), MemoryJournal()
+    cluster.brokers[1].kill()
+    for fault in (
+        KillBroker(broker=1),
+        StopBroker(broker=1),
+        FastBounce(broker=1),
+        PauseBroker(broker=1),
+        DisconnectNetwork(broker=1),
+        ExpireSession(broker=1),
+        CutLink(source=1, target=1),
+        CutZooKeeper(broker=7),
+        HoldRequests(name="h", api="Fetsch"),
+        BY_API,
+    ):
+        why_not = fault.available(view_of(cluster))
+        with pytest.raises(NotAvailable) as refusal:
+            fault.inject(cluster, journal).__enter__()
+        assert str(refusal.value) == why_not != ""
+    assert journal.entries == []

@@ -1,0 +1,110 @@
+"""What a play writes of the acts of faults: unit tests, no cluster."""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from checkers.acts import Act, CutLink, ExpireSession, StartBroker, StopBroker
+from checkers.model.events import Produce
+from checkers.run_directory import RunDirectory
+from checkers.timeline import timed_events
+from faults import CutLink as CutLinkFault
+from harness.playing.play import Play
+from harness.playing.scenario import step_from_json, step_to_json
+from harness.playing.steps import Inject
+
+CUT = CutLink(source=0, target=1, name="rack")
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Play:
+    zookeeper = SimpleNamespace(exists=lambda _: None, last_zxid=5)
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    broker = SimpleNamespace(
+        id=1,
+        protocol="1.1.1",
+        properties={"min.insync.replicas": "2"},
+        log_directory=logs,
+        server_log=tmp_path / "server.log",
+    )
+    cluster = SimpleNamespace(brokers={1: broker}, zookeeper=lambda: zookeeper, links=None)
+    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    return Play(cluster=cast(Any, cluster), run=run, say=print)
+
+
+def written(play: Play, act: Act) -> Any:
+    """The event that the timeline has for an act."""
+    with play.acting(act):
+        assert not (play.run.path / "actions.jsonl").exists()
+    (timed,) = timed_events(play.run, ())
+    return timed.event
+
+
+def test_an_act_of_the_models_is_written_when_it_is_done_with_the_moment_when_it_began(
+    play: Play,
+) -> None:
+    before = time.time()
+    with play.acting(CUT):
+        inside = time.time()
+    (timed,) = timed_events(play.run, ())
+    assert (timed.event, timed.zxid) == (CUT, 5)
+    assert timed.began is not None
+    assert before <= timed.began <= inside <= timed.time
+    (observed,) = play.run.read_lines("observations.jsonl")
+    wanted = {"kind": "act", "act": "CutLink", "zxid": 5, "source": 0, "target": 1, "name": "rack"}
+    assert wanted.items() <= observed.items()
+    assert before <= observed["time"] <= timed.began
+
+
+def test_what_acts_on_zookeeper_alone_is_observed_and_is_no_action(play: Play) -> None:
+    with play.acting(ExpireSession(broker=1)):
+        pass
+    assert [line["act"] for line in play.run.read_lines("observations.jsonl")] == ["ExpireSession"]
+    assert not (play.run.path / "actions.jsonl").exists()
+
+
+def test_an_act_that_fails_is_no_action(play: Play) -> None:
+    with pytest.raises(LookupError), play.acting(CUT):
+        raise LookupError
+    assert not (play.run.path / "actions.jsonl").exists()
+
+
+def test_a_stop_is_written_with_the_checkpoint_that_the_process_left(play: Play) -> None:
+    checkpoint = play.cluster.brokers[1].log_directory / "replication-offset-checkpoint"
+    checkpoint.write_text("0\n1\nt 0 7\n")
+    assert written(play, StopBroker(broker=1, clean=False)) == StopBroker(
+        broker=1, clean=False, checkpointed=(("t", 0, 7),)
+    )
+
+
+def test_a_start_is_written_with_the_configuration_that_the_process_has(play: Play) -> None:
+    assert written(play, StartBroker(broker=1, release="another")) == StartBroker(
+        broker=1, release="1.1.1", min_insync_replicas=2
+    )
+
+
+def test_an_action_that_takes_place_at_once_begins_when_it_is_written(play: Play) -> None:
+    produce = Produce(operation="p", broker=1, topic="t", partition=0, records=("a",), acks=1)
+    play.action(produce, 5)
+    (timed,) = timed_events(play.run, ())
+    assert timed.began == timed.time
+
+
+def test_an_action_of_an_old_run_has_no_beginning(play: Play) -> None:
+    old = {"event": "HealLink", "source": 0, "target": 1}
+    play.run.append("actions.jsonl", {"time": 3.0, "zxid": 5, "step": 1, "action": old})
+    (timed,) = timed_events(play.run, ())
+    assert (timed.began, timed.time) == (None, 3.0)
+
+
+def test_a_step_that_injects_a_cut_keeps_its_name_and_one_without_gets_it_from_the_pair() -> None:
+    named = Inject(name="A-B", fault=CutLinkFault(source=0, target=1, name="rack"))
+    assert step_from_json(step_to_json(named)) == named
+    old = {"fault": "CutLink", "source": 0, "target": 1, "one_way": True, "style": "silent"}
+    step = step_from_json({"step": "Inject", "name": "A-B", "fault": old})
+    assert step == Inject(name="A-B", fault=CutLinkFault(source=0, target=1, one_way=True))
+    assert step_to_json(step)["fault"]["name"] == "0->1"
