@@ -16,9 +16,13 @@ _ROOMS = ("harness", "clusters", "faults", "checkers")
 _PUBLIC = {
     "AwaitAnswer": "harness.playing.client_steps",
     "AwaitCutOff": "harness.playing.steps",
+    "AwaitDecision": "harness.playing.observing_steps",
     "AwaitFollowing": "harness.playing.steps",
     "AwaitHeld": "harness.playing.steps",
     "AwaitHighWatermark": "harness.playing.steps",
+    "AwaitHighWatermarkKept": "harness.playing.observing_steps",
+    "AwaitLog": "harness.playing.observing_steps",
+    "AwaitMessage": "harness.playing.observing_steps",
     "AwaitReplicated": "harness.playing.steps",
     "AwaitState": "harness.playing.steps",
     "brokers_of": "clusters.spec",

@@ -17,6 +17,12 @@ from harness.playing import gates
 from harness.playing.client_steps import AwaitAnswer, Produce, Read
 from harness.playing.collect import take_snapshot
 from harness.playing.gates import GATE_S
+from harness.playing.observing_steps import (
+    AwaitDecision,
+    AwaitHighWatermarkKept,
+    AwaitLog,
+    AwaitMessage,
+)
 from harness.playing.play import Play
 from harness.playing.quiet import await_quiet
 
@@ -280,6 +286,10 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitFollowing,
         AwaitCutOff,
         AwaitHeld,
+        AwaitDecision,
+        AwaitLog,
+        AwaitMessage,
+        AwaitHighWatermarkKept,
         TakeSnapshot,
     )
 }
