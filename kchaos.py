@@ -54,6 +54,7 @@ _PUBLIC = {
     "RunDirectory": "checkers.run_directory",
     "RunOptions": "harness.playing.runner",
     "Scenario": "harness.playing.scenario",
+    "SetLogLevel": "harness.playing.observing_steps",
     "StopBroker": "faults",
     "TakeSnapshot": "harness.playing.steps",
     "Tell": "harness.playing.steps",

@@ -5,15 +5,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka.protocol.admin import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
 from checkers.model import events
 from checkers.model.events import TopicPartition
+from clusters.client import NoAnswer, send
 from clusters.interrupts import check_interrupt
 from clusters.links import LinkRecord
 from clusters.waiting import await_until
 from faults.api import links_of
+from harness.errors import ScenarioError
 from harness.playing import gates
 from harness.playing.gates import GATE_S
 from harness.playing.play import HIGH_WATERMARKS, Play
+
+# Of an IncrementalAlterConfigs request: the kind of resource, and the operation.
+_BROKER_LOGGER = 8
+_SET = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,53 @@ class AwaitLog:
             abort=gates.no_exit(play),
         )
         play.observed("log", broker=self.broker, lines=list(lines))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLogLevel:
+    """A running broker logs more or less, until its process ends (KIP-412, from 2.4 on).
+
+    Attributes:
+        logger: The logger's name, such as "kafka.server.ReplicaFetcherThread".
+        level: "TRACE", "DEBUG", "INFO", "WARN", "ERROR" or "FATAL".
+    """
+
+    broker: int
+    logger: str
+    level: str
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Asks the broker; returns once it has done so.
+
+        Raises:
+            ScenarioError: It refused, as brokers before 2.4 do by closing the connection.
+        """
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+        setting = resource.AlterableConfig(
+            name=self.logger, config_operation=_SET, value=self.level
+        )
+        loggers = resource(
+            resource_type=_BROKER_LOGGER, resource_name=str(self.broker), configs=[setting]
+        )
+        try:
+            answer = send(
+                play.cluster.brokers[self.broker].client_address,
+                IncrementalAlterConfigsRequest(resources=[loggers], validate_only=False),
+                IncrementalAlterConfigsResponse,
+                version=0,
+                timeout_s=self.timeout_s,
+            )
+        except NoAnswer as error:
+            raise ScenarioError(
+                f"broker {self.broker} did not set the level of {self.logger}: {error}; releases "
+                "before 2.4 cannot"
+            ) from error
+        refused = [one.error_message for one in answer.responses if one.error_code]
+        if refused:
+            raise ScenarioError(
+                f"broker {self.broker} refused level {self.level} for {self.logger}: {refused}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from harness.playing.observing_steps import (
     AwaitHighWatermarkKept,
     AwaitLog,
     AwaitMessage,
+    SetLogLevel,
 )
 from harness.playing.play import Play
 from harness.playing.quiet import await_quiet
@@ -290,6 +291,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitLog,
         AwaitMessage,
         AwaitHighWatermarkKept,
+        SetLogLevel,
         TakeSnapshot,
     )
 }

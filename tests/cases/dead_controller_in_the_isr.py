@@ -18,7 +18,7 @@ from kchaos import (
     Produce,
 )
 
-RELEASES = {"2.2.2": True, "2.3.1": True}
+RELEASES = {"2.2.2": True}
 
 
 def steps(release):

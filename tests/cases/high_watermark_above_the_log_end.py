@@ -28,7 +28,7 @@ from kchaos import (
 )
 
 PROPERTIES = {"unclean.leader.election.enable": "true"}
-RELEASES = {"0.11.0.3": True, "1.0.2": True, "2.4.1": True}
+RELEASES = {"0.11.0.3": True}
 
 
 def restarted_at(release):

@@ -20,7 +20,7 @@ from kchaos import (
 )
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
-RELEASES = {"2.6.3": True, "2.8.2": True, "3.1.2": True}
+RELEASES = {"2.8.2": True, "3.1.2": True}
 
 
 def steps(release):

@@ -24,7 +24,7 @@ from kchaos import (
     ReorderReplicas,
 )
 
-RELEASES = {"0.10.2.2": True, "1.1.1": True, "2.8.2": True, "3.9.1": True}
+RELEASES = {"0.10.2.2": True, "3.9.1": True}
 STEPS = (
     CreateTopic(topic="t", assignment=((1, 0),)),
     Produce(operation="both", topic="t", partition=0, records=1, acks=-1),

@@ -26,7 +26,7 @@ from kchaos import (
 
 BROKERS, FIRST_BROKER = (0, 1, 2, 3), 3
 R1, R2, R3 = 0, 1, 2
-RELEASES = {"2.0.1": True, "2.2.2": True}
+RELEASES = {"2.0.1": True}
 STEPS = (
     CreateTopic(topic="t", assignment=((R1, R2, R3),)),
     ReorderReplicas(topic="t", partition=0, replicas=(R2, R1, R3)),
@@ -55,4 +55,3 @@ STEPS = (
 def seen(run, release):
     final = values(run, "final", R3)
     assert final[:2] == ["all-0", "new-0"], final
-    print("R3 before healing", values(run, "before-healing", R3))

@@ -23,7 +23,7 @@ from kchaos import (
 )
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
-RELEASES = {"2.8.2": True, "3.9.1": True}
+RELEASES = {"2.8.2": True}
 STEPS = (
     CreateTopic(topic="t", assignment=((0, 1),)),
     Produce(operation="both", topic="t", partition=0, records=1, acks=-1),

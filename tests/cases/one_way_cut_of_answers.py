@@ -16,7 +16,7 @@ from kchaos import (
     Produce,
 )
 
-RELEASES = {"1.1.1": True, "3.9.1": True}
+RELEASES = {"3.9.1": True}
 STEPS = (
     CreateTopic(topic="t", assignment=((1,),)),
     Produce(operation="first", topic="t", partition=0, records=1, acks=-1),

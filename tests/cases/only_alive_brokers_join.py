@@ -21,7 +21,7 @@ from kchaos import (
     Produce,
 )
 
-RELEASES = {"2.8.2": True, "3.9.1": True}
+RELEASES = {"3.9.1": True}
 
 
 def steps(release):

@@ -27,7 +27,7 @@ from kchaos import (
     TakeSnapshot,
 )
 
-RELEASES = {"1.1.1": True, "3.9.1": True}
+RELEASES = {"1.1.1": True}
 STEPS = (
     CreateTopic(topic="t", assignment=((1, 0),)),
     Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
