@@ -17,6 +17,13 @@ from harness.playing import gates
 from harness.playing.client_steps import AwaitAnswer, Produce, Read
 from harness.playing.collect import take_snapshot
 from harness.playing.gates import GATE_S
+from harness.playing.observing_steps import (
+    AwaitDecision,
+    AwaitHighWatermarkKept,
+    AwaitLog,
+    AwaitMessage,
+    SetLogLevel,
+)
 from harness.playing.play import Play
 from harness.playing.quiet import await_quiet
 
@@ -280,6 +287,11 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitFollowing,
         AwaitCutOff,
         AwaitHeld,
+        AwaitDecision,
+        AwaitLog,
+        AwaitMessage,
+        AwaitHighWatermarkKept,
+        SetLogLevel,
         TakeSnapshot,
     )
 }

@@ -1,0 +1,38 @@
+"""A new controller leaves its dead predecessor in the ISR, up to 2.2.
+
+The controller hosts a follower and dies. The next one elects leaders for what has none, and changes
+no ISR of which the dead broker is only a member; from 2.3 on it takes offline replicas out when it
+starts (KAFKA-3143, kafka.controller.ReplicaStateMachine.startup). A dead replica in the ISR holds
+the high watermark back until the broker returns, and no later decision of a controller comes.
+"""
+
+from looking import number, observations
+
+from kchaos import (
+    AwaitDecision,
+    AwaitHighWatermark,
+    AwaitMessage,
+    CreateTopic,
+    Inject,
+    KillBroker,
+    Produce,
+)
+
+RELEASES = {"2.2.2": True}
+
+
+def steps(release):
+    isr = (0, 1, 2) if number(release) < (2, 3) else (0, 1)
+    return (
+        CreateTopic(topic="t", assignment=((0, 1, 2),)),
+        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
+        Inject(name="controller", fault=KillBroker(broker=2)),
+        AwaitMessage(api="LeaderAndIsr", target=0, says=(("controller_epoch", 2),)),
+        AwaitDecision(topic="t", partition=0, leader=0, isr=isr),
+    )
+
+
+def seen(run, release):
+    isr = observations(run, "state")[-1]["state"]["isr"]
+    assert sorted(isr) == ([0, 1, 2] if number(release) < (2, 3) else [0, 1])

@@ -1,0 +1,77 @@
+"""A new leader whose high watermark lies above its log end starts it anew, and says so differently.
+
+0 held three records and a high watermark of 3. 1 lost two of them with its disk's tail and was
+elected all the same, which unclean.leader.election.enable allows; 0 follows, truncates to 1, is
+taken into the ISR and has not had an answer since: its high watermark is still 3 when it leads
+again. Up to 0.11 it becomes -1 (unknown), from 1.0 on the log start offset (kafka.cluster.Replica,
+0.11.0.3 and 1.0.2), until the other follower has fetched; from 2.4 on the truncation lowered it to
+1 before.
+"""
+
+from looking import number, observations
+
+from kchaos import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitHighWatermarkKept,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    CutLink,
+    Heal,
+    HoldRequests,
+    Inject,
+    KillBroker,
+    LoseTail,
+    PreferredElection,
+    Produce,
+)
+
+PROPERTIES = {"unclean.leader.election.enable": "true"}
+RELEASES = {"0.11.0.3": True}
+
+
+def restarted_at(release):
+    """The high watermark of the new leader before its follower has fetched."""
+    if number(release) < (1, 0):
+        return -1
+    return 0 if number(release) < (2, 4) else 1
+
+
+def steps(release):
+    return (
+        CreateTopic(topic="t", assignment=((0, 1),)),
+        Produce(
+            operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
+        ),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
+        Inject(name="link", fault=CutLink(source=0, target=1)),
+        Inject(name="1-down", fault=KillBroker(broker=1)),
+        Inject(name="tail", fault=LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
+        Heal(name="1-down"),
+        AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        Inject(name="0-down", fault=KillBroker(broker=0)),
+        AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+        Inject(
+            name="answers",
+            fault=HoldRequests(
+                name="answers", api="Fetch", source=0, target=1, direction="response"
+            ),
+        ),
+        Inject(name="fetches", fault=HoldRequests(name="fetches", api="Fetch", source=1, target=0)),
+        Heal(name="0-down"),
+        Heal(name="link"),
+        AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+        AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+        Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
+        AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+        AwaitHeld(name="fetches"),
+        AwaitHighWatermarkKept(
+            topic="t", partition=0, brokers=(0,), high_watermark=restarted_at(release)
+        ),
+    )
+
+
+def seen(run, release):
+    kept = [line["value"] for line in observations(run, "high-watermark-kept")]
+    assert kept == [restarted_at(release)]

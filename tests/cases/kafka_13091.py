@@ -1,0 +1,50 @@
+"""KAFKA-13091: after a shrunk ISR the high watermark waits for the next append or fetch.
+
+The follower is cut off with one record less, and the leader takes it out of the ISR. Up to 2.6 the
+leader writes the ISR itself and moves the high watermark with it. From 2.7 to 3.0 it does nothing
+when the controller's answer comes (kafka.cluster.Partition.handleAlterIsrResponse, 2.8.2), from 3.1
+on it does.
+"""
+
+from looking import high_watermark, number, observations
+
+from kchaos import (
+    AwaitDecision,
+    AwaitHighWatermark,
+    AwaitHighWatermarkKept,
+    AwaitMessage,
+    CreateTopic,
+    CutLink,
+    Inject,
+    Produce,
+)
+
+PROPERTIES = {"replica.lag.time.max.ms": "1000"}
+RELEASES = {"2.8.2": True, "3.1.2": True}
+
+
+def steps(release):
+    if (2, 7) <= number(release) < (3, 1):
+        after = (
+            AwaitMessage(api="AlterPartition", source=0, target=2, direction="response"),
+            AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1),
+        )
+    else:
+        after = (AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=2),)
+    return (
+        CreateTopic(topic="t", assignment=((0, 1),)),
+        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        Inject(name="link", fault=CutLink(source=0, target=1)),
+        Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+        AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
+        *after,
+        Produce(operation="next", topic="t", partition=0, records=1, acks=1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
+    )
+
+
+def seen(run, release):
+    assert high_watermark(run, "before-healing", 0) == 3
+    kept = observations(run, "high-watermark-kept")
+    assert [line["value"] for line in kept] == [1] * ((2, 7) <= number(release) < (3, 1))

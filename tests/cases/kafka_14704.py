@@ -1,0 +1,48 @@
+"""KAFKA-14704: a follower takes the leader's high watermark from an answer that makes it truncate.
+
+0 has three records that 1, which leads now, never had; 1's high watermark is 3. The answer to 0's
+first fetch says that 0's log diverges at 1, and names that high watermark. From 2.8 to 3.4.0 the
+follower first raises its own to 3, with records below it that are not the leader's, and then
+truncates to 1, which lowers it; from 3.4.1 on it truncates first
+(kafka.server.AbstractFetcherThread.processFetchRequest, 3.4.0). Only its fetcher's own words, at
+level TRACE, tell.
+"""
+
+from looking import log_lines
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    CutLink,
+    Heal,
+    Inject,
+    KillBroker,
+    Produce,
+    SetLogLevel,
+)
+
+FETCHER = "kafka.server.ReplicaFetcherThread"
+RELEASES = {"3.4.0": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    Inject(name="link", fault=CutLink(source=0, target=1)),
+    Produce(operation="0-only", topic="t", partition=0, records=3, acks=1, one_record_batches=True),
+    Inject(name="down", fault=KillBroker(broker=0)),
+    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    Produce(operation="1-only", topic="t", partition=0, records=2, acks=1, one_record_batches=True),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=3),
+    Heal(name="down"),
+    SetLogLevel(broker=0, logger=FETCHER, level="TRACE"),
+    Heal(name="link"),
+    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
+)
+
+
+def seen(run, release):
+    raised = "updated replica high watermark to 3"
+    lines = log_lines(run, 0, f"{raised}|Truncating partition t-0 .*offset=1")
+    assert (raised in lines[0]) is (release == "3.4.0"), lines

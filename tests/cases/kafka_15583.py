@@ -1,0 +1,42 @@
+"""KAFKA-15583: with fewer in-sync replicas than min.insync.replicas no high watermark moves.
+
+The follower dies, and its leader alone is fewer than the two that the topic wants. What is written
+with acks=1 is below the high watermark up to 3.6, and above it from 3.7 on
+(kafka.cluster.Partition.maybeIncrementLeaderHW, 3.7.0).
+"""
+
+from looking import high_watermark, number
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitHighWatermarkKept,
+    AwaitState,
+    CreateTopic,
+    Inject,
+    KillBroker,
+    Produce,
+)
+
+PROPERTIES = {"min.insync.replicas": "2"}
+RELEASES = {"2.8.2": True, "3.9.1": True}
+
+
+def steps(release):
+    if number(release) >= (3, 7):
+        after = AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1)
+    else:
+        after = AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3)
+    return (
+        CreateTopic(topic="t", assignment=((0, 1),)),
+        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        Inject(name="follower", fault=KillBroker(broker=1)),
+        AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        Produce(operation="alone", topic="t", partition=0, records=2, acks=1),
+        after,
+    )
+
+
+def seen(run, release):
+    at = high_watermark(run, "before-healing", 0)
+    assert at == (1 if number(release) >= (3, 7) else 3), at

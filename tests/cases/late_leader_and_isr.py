@@ -1,0 +1,52 @@
+"""A LeaderAndIsr that comes late names a leader that is dead by then, and the broker follows it.
+
+Broker 1 leads when 0 is elected, and is not told: the request is held. It takes one more record
+with acks=1. Then 0 dies, and 1 is to lead again. Released, the first request comes before the
+UpdateMetadata that would tell 1 of the death, so that 0 is alive in its metadata cache and 1
+becomes its follower (kafka.server.ReplicaManager.makeFollowers, which asks the broker's own cache).
+On 0.10.2 that truncates to the high watermark at once, and the record is gone.
+"""
+
+from looking import log_lines, number, values
+
+from kchaos import (
+    AwaitDecision,
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    HoldRequests,
+    Inject,
+    KillBroker,
+    PreferredElection,
+    Produce,
+    ReorderReplicas,
+)
+
+RELEASES = {"0.10.2.2": True, "3.9.1": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((1, 0),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    Inject(
+        name="late",
+        fault=HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1),
+    ),
+    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    AwaitHeld(name="late"),
+    Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    Inject(name="leader", fault=KillBroker(broker=0)),
+    AwaitDecision(topic="t", partition=0, leader=1, isr=(1,)),
+    Heal(name="late"),
+    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+)
+
+
+def seen(run, release):
+    kept = values(run, "before-healing", 1)
+    wanted = ["both-0"] if number(release) < (0, 11) else ["both-0", "unheard-0"]
+    assert kept == wanted, kept
+    assert not log_lines(run, 1, "the new leader 0 is unavailable")

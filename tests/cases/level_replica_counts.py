@@ -1,0 +1,61 @@
+"""The high watermark waits for a replica that was level a moment ago, in the ISR or not.
+
+The follower comes back and has everything, and does not join the ISR, since the leader has not
+heard that it lives (UpdateMetadata is held). Then it is cut off. Within replica.lag.time.max.ms,
+here ten minutes, the high watermark waits for it all the same; from 3.6 on only if it might join
+(kafka.cluster.Partition.maybeIncrementLeaderHW, 3.3.2 and 3.6.2).
+"""
+
+from looking import number, observations
+
+from kchaos import (
+    AwaitDecision,
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitHighWatermarkKept,
+    AwaitMessage,
+    AwaitState,
+    CreateTopic,
+    CutLink,
+    Heal,
+    HoldRequests,
+    Inject,
+    KillBroker,
+    Produce,
+)
+
+RELEASES = {"3.3.2": True}
+
+
+def steps(release):
+    awaited = {"topic": "t", "partition": 0, "brokers": (0,)}
+    if number(release) < (3, 6):
+        after = AwaitHighWatermarkKept(**awaited, high_watermark=2)
+    else:
+        after = AwaitHighWatermark(**awaited, high_watermark=3)
+    return (
+        CreateTopic(topic="t", assignment=((0, 1),)),
+        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        Inject(name="down", fault=KillBroker(broker=1)),
+        AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+        Inject(
+            name="alive",
+            fault=HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
+        ),
+        Heal(name="down"),
+        AwaitHeld(name="alive"),
+        AwaitMessage(api="Fetch", source=1, target=0, topic="t", says=(("fetch_offset", 2),)),
+        # By then the leader has handled that fetch.
+        AwaitHighWatermarkKept(**awaited, high_watermark=2),
+        AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
+        Inject(name="link", fault=CutLink(source=0, target=1)),
+        Produce(operation="later", topic="t", partition=0, records=1, acks=1),
+        after,
+    )
+
+
+def seen(run, release):
+    kept = [line["value"] for line in observations(run, "high-watermark-kept")]
+    assert kept == [2] * (2 if number(release) < (3, 6) else 1)

@@ -1,0 +1,59 @@
+"""A leader has one AlterPartition in flight, whatever else its partitions need (from 2.7 on).
+
+The follower of `u` falls behind, and the controller's answer about it is held. Then the follower of
+`t` falls behind, for longer than replica.lag.time.max.ms, and the leader does not ask: ZooKeeper
+keeps it in the ISR until the answer has come (kafka.server.DefaultAlterIsrManager, 2.8.2).
+"""
+
+from looking import about, messages
+
+from kchaos import (
+    AwaitDecision,
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitHighWatermarkKept,
+    CreateTopic,
+    CutLink,
+    Heal,
+    HoldRequests,
+    Inject,
+    Produce,
+)
+
+BROKERS, FIRST_BROKER = (0, 1, 2, 3), 3
+PROPERTIES = {"replica.lag.time.max.ms": "1000"}
+RELEASES = {"2.8.2": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    CreateTopic(topic="u", assignment=((0, 2),)),
+    Produce(operation="t-both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    Inject(
+        name="answer",
+        fault=HoldRequests(
+            name="answer", api="AlterPartition", source=0, target=3, direction="response"
+        ),
+    ),
+    Inject(name="u-out", fault=CutLink(source=0, target=2)),
+    Produce(operation="u-alone", topic="u", partition=0, records=1, acks=1),
+    AwaitHeld(name="answer"),
+    AwaitDecision(topic="u", partition=0, leader=0, isr=(0,)),
+    Inject(name="t-out", fault=CutLink(source=0, target=1)),
+    Produce(operation="t-alone", topic="t", partition=0, records=1, acks=1),
+    # 25 checkpoints are 2.4 s: the check every half of the lag time has found the follower lagging.
+    AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1, writes=25),
+    AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+    Heal(name="answer"),
+    AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
+)
+
+
+def seen(run, release):
+    answered = next(messages(run, "ALTER_PARTITION", 0, 3, direction="response", fate="released"))
+    asked = [
+        line["sequence"]
+        for line in messages(run, "ALTER_PARTITION", 0, 3, direction="request")
+        if about(line, "t")
+    ]
+    assert asked, "the leader never asked about t"
+    assert asked[0] > answered["sequence"], (asked, answered)

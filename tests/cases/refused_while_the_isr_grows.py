@@ -1,0 +1,46 @@
+"""A leader learns from the controller's answer that its ISR has grown, after ZooKeeper has it.
+
+With min.insync.replicas=2 a write with acks=all in between is refused with NOT_ENOUGH_REPLICAS
+(19), though the state znode names two replicas: from 2.7 on the leader counts those that were
+confirmed to it (kafka.cluster.Partition.appendRecordsToLeader, 2.8.2). It says nothing about
+replication, which goes on.
+"""
+
+from looking import answer
+
+from kchaos import (
+    AwaitDecision,
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    HoldRequests,
+    Inject,
+    KillBroker,
+    Produce,
+)
+
+PROPERTIES = {"min.insync.replicas": "2"}
+RELEASES = {"2.8.2": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    Inject(name="follower", fault=KillBroker(broker=1)),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    Inject(
+        name="answer",
+        fault=HoldRequests(
+            name="answer", api="AlterPartition", source=0, target=2, direction="response"
+        ),
+    ),
+    Heal(name="follower"),
+    AwaitHeld(name="answer"),
+    AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+    Produce(operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True),
+)
+
+
+def seen(run, release):
+    assert answer(run, "refused")["error_code"] == 19

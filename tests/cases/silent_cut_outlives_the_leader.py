@@ -1,0 +1,46 @@
+"""What a leader sent into a silent cut arrives when that heals, though the leader is dead.
+
+The answer to a fetch lies in the connection, as it would lie in a socket buffer or a switch. Its
+follower has not heard of another leader: the controller cannot reach it either.
+"""
+
+from looking import values
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitMessage,
+    CreateTopic,
+    CutLink,
+    Heal,
+    Inject,
+    KillBroker,
+    Produce,
+)
+
+# The fetch must still wait at the leader when the record comes.
+PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}
+RELEASES = {"1.1.1": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((1, 0),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    Inject(name="controller", fault=CutLink(source=2, target=0)),
+    Inject(name="leader", fault=CutLink(source=1, target=0)),
+    Produce(operation="sent", topic="t", partition=0, records=1, acks=1, broker=1),
+    AwaitMessage(
+        api="Fetch",
+        source=0,
+        target=1,
+        direction="response",
+        fates=("cut",),
+        topic="t",
+        says=(("last_offset", 1),),
+    ),
+    Inject(name="down", fault=KillBroker(broker=1)),
+    Heal(name="leader"),
+    Heal(name="controller"),
+)
+
+
+def seen(run, release):
+    assert values(run, "before-healing", 0) == ["both-0", "sent-0"]

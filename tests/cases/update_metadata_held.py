@@ -1,0 +1,41 @@
+"""A held UpdateMetadata keeps back all that follows: one request at a time to each broker.
+
+Another topic is made, and the UpdateMetadata that tells broker 1 so is held. Then 0 dies and leaves
+the ISR, and 1, which leads, does not hear of it: its high watermark goes on waiting for 0, and what
+it appends has the leader epoch from before (kafka.controller.RequestSendThread).
+"""
+
+from looking import observations
+
+from kchaos import (
+    AwaitDecision,
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitHighWatermarkKept,
+    CreateTopic,
+    Heal,
+    HoldRequests,
+    Inject,
+    KillBroker,
+    Produce,
+)
+
+RELEASES = {"1.1.1": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((1, 0),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    Inject(name="held", fault=HoldRequests(name="held", api="UpdateMetadata", source=2, target=1)),
+    CreateTopic(topic="u", assignment=((2,),)),
+    AwaitHeld(name="held"),
+    Inject(name="down", fault=KillBroker(broker=0)),
+    AwaitDecision(topic="t", partition=0, leader=1, isr=(1,)),
+    Produce(operation="waits", topic="t", partition=0, records=1, acks=1, broker=1),
+    AwaitHighWatermarkKept(topic="t", partition=0, brokers=(1,), high_watermark=1),
+    Heal(name="held"),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=2),
+)
+
+
+def seen(run, release):
+    assert [line["value"] for line in observations(run, "high-watermark-kept")] == [1]

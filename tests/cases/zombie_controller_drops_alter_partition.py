@@ -1,0 +1,40 @@
+"""A controller that loses its session drops the AlterPartition requests that it has not answered.
+
+Broker 2 is controller and leader, and cut off from ZooKeeper. Its own request to grow the ISR
+blocks there; then its session ends, 1 leads and asks the old controller, whom it still takes for
+the controller, to grow the ISR again. When the old one learns of its end, its queue is cleared
+without an answer (kafka.controller.ControllerEventManager.clearAndPut), and the asker waits for
+controller.socket.timeout.ms, 30 s by default, before it asks the new controller.
+"""
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    CutLink,
+    CutZooKeeper,
+    ExpireSession,
+    FastBounce,
+    Heal,
+    Inject,
+    Produce,
+)
+
+PROPERTIES = {"controller.socket.timeout.ms": "3000"}
+RELEASES = {"3.9.1": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((2, 1, 0),)),
+    Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(2, 1, 0), high_watermark=1),
+    Inject(name="link", fault=CutLink(source=2, target=0)),
+    Inject(name="bounce", fault=FastBounce(broker=0)),
+    AwaitState(topic="t", partition=0, leader=2, isr=(2, 1)),
+    Inject(name="zookeeper", fault=CutZooKeeper(broker=2)),
+    Heal(name="link"),
+    Inject(name="session", fault=ExpireSession(broker=2, await_return=False)),
+    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+)
+
+
+def seen(run, release):
+    pass

@@ -1,0 +1,61 @@
+"""A controller without a session is obeyed by every broker that has not heard of the next one.
+
+Broker 1 leads when 0 is elected, and its LeaderAndIsr is held at the link. The controller loses its
+session, and so there is another one, whose first request to 1 is held as well. Now the old request
+is released: 1 knows of no later controller epoch, follows 0 and truncates
+(kafka.server.ReplicaManager.becomeLeaderOrFollower compares with the epoch it has heard of). The
+old controller's requests do not end with its time in office: its senders live until it learns.
+"""
+
+from looking import about, messages, values
+
+from kchaos import (
+    AwaitFollowing,
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    CutZooKeeper,
+    ExpireSession,
+    Heal,
+    HoldRequests,
+    Inject,
+    PreferredElection,
+    Produce,
+    ReorderReplicas,
+    TakeSnapshot,
+)
+
+RELEASES = {"1.1.1": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((1, 0),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    Inject(
+        name="late",
+        fault=HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1),
+    ),
+    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    AwaitHeld(name="late"),
+    Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    Inject(name="new", fault=HoldRequests(name="new", api="UpdateMetadata", target=1)),
+    Inject(name="zookeeper", fault=CutZooKeeper(broker=2)),
+    Inject(name="session", fault=ExpireSession(broker=2, await_return=False)),
+    AwaitHeld(name="new"),
+    Heal(name="late"),
+    AwaitFollowing(topic="t", partition=0, follower=1, leader=0),
+    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+    TakeSnapshot(label="believed"),
+)
+
+
+def seen(run, release):
+    assert values(run, "believed", 1) == ["both-0"]
+    late = next(messages(run, "LEADER_AND_ISR", 2, 1, fate="released"))
+    exchange = {name: late[name] for name in ("connection", "correlation_id")}
+    told = next(messages(run, "LEADER_AND_ISR", 2, 1, direction="response", **exchange))
+    assert late["detail"]["controller_epoch"] == 1
+    assert (told["detail"]["error_code"], about(told)["error_code"]) == (0, 0)

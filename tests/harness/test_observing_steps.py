@@ -1,0 +1,185 @@
+"""Steps that only look, on literal log lines, link records and checkpoint files: no cluster."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from checkers.run_directory import RunDirectory
+from clusters.errors import AwaitTimeout
+from clusters.links import ApiKey, LinkRecord
+from harness.playing.observing_steps import AwaitHighWatermarkKept, AwaitLog, AwaitMessage
+from harness.playing.play import Play
+
+KEPT = AwaitHighWatermarkKept(
+    topic="t", partition=0, brokers=(0,), high_watermark=3, writes=2, timeout_s=0.3
+)
+
+
+class Broker:
+    """Stands in for a broker; each time somebody asks whether it runs, it may write a file."""
+
+    id = 0
+    is_running = True
+
+    def __init__(self, folder: Path) -> None:
+        self.log_directory = folder
+        self.server_log = folder / "server.log"
+        self.writes: list[int] = []
+        self._written = 0
+
+    def check_running(self) -> None:
+        if self.writes:
+            self.write_checkpoint(self.writes.pop(0))
+
+    def write_checkpoint(self, high_watermark: int) -> None:
+        self._written += 1
+        file = self.log_directory / "replication-offset-checkpoint"
+        file.write_text(f"0\n1\nt 0 {high_watermark}\n")
+        # Two writes within one tick of the file system's clock are two writes all the same.
+        os.utime(file, ns=(self._written, self._written))
+
+
+class Links:
+    """Stands in for the links: it has seen these records, and sees no more."""
+
+    def __init__(self, *records: LinkRecord) -> None:
+        self._records = records
+
+    def await_record(
+        self, predicate: Callable[[LinkRecord], bool], *, timeout_s: float, **_: Any
+    ) -> LinkRecord:
+        for record in self._records:
+            if predicate(record):
+                return record
+        raise AwaitTimeout(
+            waited_for="a record", last_seen="no other", remedy="", timeout_s=timeout_s
+        )
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    return Broker(tmp_path)
+
+
+def play_of(broker: Broker, *records: LinkRecord) -> Play:
+    zookeeper = SimpleNamespace(exists=lambda path: None, last_zxid=5)
+    cluster = SimpleNamespace(
+        brokers={0: broker}, zookeeper=lambda: zookeeper, links=Links(*records)
+    )
+    run = RunDirectory.create(broker.log_directory / "run", run={}, scenario={})
+    return Play(cluster=cast(Any, cluster), run=run, say=print)
+
+
+def answer(error_code: int, **changed: Any) -> LinkRecord:
+    """Broker 2's answer to broker 0's AlterPartition."""
+    entry = {"topic": "t", "partition": 0, "error_code": error_code, "isr": [0, 1]}
+    fields: dict[str, Any] = {
+        "sequence": 1,
+        "monotonic_s": 0.0,
+        "wall_time_s": 0.0,
+        "connection": 1,
+        "source": 0,
+        "target": 2,
+        "api_key": ApiKey.ALTER_PARTITION,
+        "api_version": 0,
+        "correlation_id": 9,
+        "client_id": "0",
+        "direction": "response",
+        "fate": "passed",
+        "detail": {"error_code": 0, "partitions": [entry]},
+    }
+    return LinkRecord(**fields | changed)
+
+
+def test_a_line_of_the_present_process_is_found(broker: Broker) -> None:
+    broker.server_log.write_text("INFO truncating t-0 to 1\n")
+    AwaitLog(broker=0, pattern=r"t-0 to \d", timeout_s=0.1).perform(play_of(broker))
+
+
+def test_a_line_of_an_earlier_process_does_not_count(broker: Broker) -> None:
+    broker.server_log.write_text("INFO truncating t-0 to 1\n")
+    play = play_of(broker)
+    play.log_started[0] = broker.server_log.stat().st_size
+    with pytest.raises(AwaitTimeout, match="1 lines like 't-0' in broker 0's log"):
+        AwaitLog(broker=0, pattern="t-0", timeout_s=0.1).perform(play)
+
+
+def test_one_line_of_two_is_not_enough(broker: Broker) -> None:
+    broker.server_log.write_text("INFO truncating t-0 to 1\n")
+    with pytest.raises(AwaitTimeout, match="INFO truncating"):
+        AwaitLog(broker=0, pattern="t-0", count=2, timeout_s=0.1).perform(play_of(broker))
+
+
+def test_a_message_is_recognised_by_what_it_says_of_the_partition(broker: Broker) -> None:
+    wanted = AwaitMessage(
+        api="AlterPartition",
+        source=0,
+        target=2,
+        direction="response",
+        topic="t",
+        says=(("error_code", 0), ("isr", (0, 1))),
+    )
+    wanted.perform(play_of(broker, answer(50), answer(0)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        answer(50),
+        answer(0, source=1),
+        answer(0, target=1),
+        answer(0, direction="request"),
+        answer(0, fate="held"),
+        answer(0, api_key=ApiKey.FETCH),
+        answer(0, detail=None),
+    ],
+    ids=["error", "source", "target", "direction", "fate", "api", "unread"],
+)
+def test_another_message_is_none(broker: Broker, other: LinkRecord) -> None:
+    wanted = AwaitMessage(
+        api="AlterPartition",
+        source=0,
+        target=2,
+        direction="response",
+        topic="t",
+        says=(("error_code", 0),),
+    )
+    with pytest.raises(AwaitTimeout):
+        wanted.perform(play_of(broker, other))
+
+
+def test_without_a_partition_the_message_itself_is_asked(broker: Broker) -> None:
+    wanted = AwaitMessage(
+        api="AlterPartition", direction="response", says=(("error_code", 0),), count=2
+    )
+    wanted.perform(play_of(broker, answer(50), answer(50)))
+
+
+def test_a_high_watermark_that_is_written_again_is_kept_and_told_to_the_model(
+    broker: Broker,
+) -> None:
+    # What the file held before, and the first new one, may be from before the step.
+    broker.writes = [1, 2, 3, 3]
+    play = play_of(broker)
+    KEPT.perform(play)
+    (line,) = play.run.read_lines("actions.jsonl")
+    assert line["action"]["high_watermark"] == 3
+
+
+def test_a_high_watermark_that_moves_is_not_kept(broker: Broker) -> None:
+    broker.writes = [3, 3, 3, 4, 3]
+    kept = AwaitHighWatermarkKept(
+        topic="t", partition=0, brokers=(0,), high_watermark=3, writes=3, timeout_s=0.3
+    )
+    with pytest.raises(AwaitTimeout, match=r"\{3, 4\}"):
+        kept.perform(play_of(broker))
+
+
+def test_a_file_that_nobody_writes_again_says_nothing(broker: Broker) -> None:
+    broker.writes = [3]
+    with pytest.raises(AwaitTimeout, match="to be checkpointed 2 times"):
+        KEPT.perform(play_of(broker))
