@@ -7,6 +7,8 @@ without an answer (kafka.controller.ControllerEventManager.clearAndPut), and the
 controller.socket.timeout.ms, 30 s by default, before it asks the new controller.
 """
 
+from looking import messages
+
 from kchaos import (
     AwaitHighWatermark,
     AwaitState,
@@ -37,4 +39,9 @@ STEPS = (
 
 
 def seen(run, release):
-    pass
+    asked = [line["target"] for line in messages(run, "ALTER_PARTITION", 1, direction="request")]
+    answered = [
+        line["target"] for line in messages(run, "ALTER_PARTITION", 1, direction="response")
+    ]
+    assert asked[0] == 2, asked
+    assert set(answered) == {1}, (asked, answered)
