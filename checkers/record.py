@@ -12,7 +12,9 @@ from checkers.history import ARRIVED, LINK_LOG, link_records
 from checkers.model import follow, predict
 from checkers.model.events import (
     Decision,
+    HealLink,
     PartitionState,
+    ResumeBroker,
     Snapshot,
     StartBroker,
     StopBroker,
@@ -99,7 +101,9 @@ def _actions(facts: RunFacts, links: list[Seen]) -> Iterator[Seen]:
             continue
         if isinstance(event, StopBroker):
             stopped[event.broker] = time
-        elif isinstance(event, StartBroker):
+        elif isinstance(event, StartBroker | ResumeBroker | HealLink) and timed.began is not None:
+            time = timed.began
+        if isinstance(event, StartBroker):
             time = min(time, _first_sign(links, event.broker, stopped.get(event.broker, 0.0)))
         if isinstance(event, Snapshot):
             yield from _copies(facts, event.label, time)
@@ -107,16 +111,25 @@ def _actions(facts: RunFacts, links: list[Seen]) -> Iterator[Seen]:
 
 
 def _first_sign(links: list[Seen], broker: int, since: float) -> float:
-    """When the links first heard of a process: it is written down as started only later."""
+    """When a process was first sent what it then answered, or asked something itself.
+
+    The first brokers of a run, and every broker in older runs, are written down as started only
+    when they are ready.
+    """
+    asked: dict[tuple[int, int], float] = {}
     for item in links:
         what = item.what
         if item.time < since:
             continue
-        if isinstance(what, Question | Reply):
-            if broker == what.follower or (broker == what.leader and what.fate is Fate.ARRIVES):
-                return item.time
-        elif isinstance(what, ControlSent | ControlAnswered) and what.broker == broker:
+        if isinstance(what, Question) and what.follower == broker:
             return item.time
+        if isinstance(what, Question | ControlSent):
+            asked.setdefault(what.number, item.time)
+        is_own = (isinstance(what, Reply) and what.leader == broker) or (
+            isinstance(what, ControlAnswered) and what.broker == broker
+        )
+        if isinstance(what, Reply | ControlAnswered) and is_own and what.number in asked:
+            return asked[what.number]
     return float("inf")
 
 
@@ -302,6 +315,7 @@ def _control_sent(record: _Detail) -> ControlSent:
         controller=detail["controller_id"],
         controller_epoch=detail["controller_epoch"],
         broker=record["target"],
+        broker_epoch=detail.get("broker_epoch", -1),
         states=states,
         live=None if live is None else frozenset(map(_broker_id, live)),
         topics=frozenset(about.topic for about, _ in _entries(detail)),

@@ -205,7 +205,14 @@ Errors = tuple[tuple[TopicPartition | None, str], ...]
 """What a broker answers: (partition, or None for the whole request; Kafka's error or "")."""
 
 
-def handle(world: World, broker_id: int, controller_epoch: int, request: ControlRequest) -> Errors:
+def handle(
+    world: World,
+    broker_id: int,
+    controller_epoch: int,
+    request: ControlRequest,
+    *,
+    broker_epoch: int = -1,
+) -> Errors:
     """Handle a control request on a broker; returns what it answers.
 
     Read from ReplicaManager.becomeLeaderOrFollower, maybeUpdateMetadataCache and stopReplicas,
@@ -213,6 +220,9 @@ def handle(world: World, broker_id: int, controller_epoch: int, request: Control
     """
     broker = world.broker(broker_id)
     assert broker is not None
+    own_epoch = world.registered().get(broker_id, -1)
+    if broker.generation.checks_broker_epoch and 0 <= broker_epoch < own_epoch:
+        return ((None, "STALE_BROKER_EPOCH"),)
     if controller_epoch < broker.controller_epoch:
         return ((None, "STALE_CONTROLLER_EPOCH"),)
     if controller_epoch > broker.controller_epoch:

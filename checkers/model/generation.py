@@ -92,6 +92,7 @@ class Generation:
             unclean elections are off.
         lowers_high_watermark: Whether a truncation takes the high watermark down with the log.
         sees_bounces: Whether a controller tells a restarted broker from one that never left.
+        checks_broker_epoch: Whether a control request to an earlier generation is refused.
         high_watermark_beyond_log: (log) to where a new leader's high watermark begins that lay
             beyond its log.
         sessions_carry_epoch: Whether a leader knows the follower's leader epoch inside a fetch
@@ -152,6 +153,7 @@ class Generation:
     exits_on_shorter_leader: bool = True
     lowers_high_watermark: bool = False
     sees_bounces: bool = False
+    checks_broker_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ _CODES: Mapping[str, frozenset[int]] = {
     "UNKNOWN_TOPIC_OR_PARTITION": frozenset({3, 6, 9, 100, 103}),
     "NOT_LEADER_FOR_PARTITION": frozenset({3, 6, 9, 100, 103}),
     "STALE_CONTROLLER_EPOCH": frozenset({11}),
+    "STALE_BROKER_EPOCH": frozenset({77}),
     "FENCED_LEADER_EPOCH": frozenset({74}),
     "UNKNOWN_LEADER_EPOCH": frozenset({75}),
     "UNKNOWN_SERVER_ERROR": frozenset({UNKNOWN_SERVER_ERROR}),

@@ -111,6 +111,7 @@ class ControlSent:
     """A control request that reached a broker.
 
     Attributes:
+        broker_epoch: The generation of the broker that it is meant for; -1 if it does not say.
         states: Of a LeaderAndIsr.
         live: Of an UpdateMetadata, as far as it was read.
         topics: Of an UpdateMetadata, those that it tells of.
@@ -122,6 +123,7 @@ class ControlSent:
     controller: int
     controller_epoch: int
     broker: int
+    broker_epoch: int = -1
     states: tuple[PartitionState, ...] = ()
     live: frozenset[int] | None = None
     topics: frozenset[str] = frozenset()

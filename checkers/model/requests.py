@@ -127,12 +127,15 @@ class Received:
 
     Attributes:
         number: Which request at the links it is.
+        broker_epoch: The czxid of the registration that it is meant for; -1 where its version has
+            no such field.
         errors: What it answers, (partition or None for the whole, error), once it was handled.
     """
 
     number: tuple[int, int]
     controller_epoch: int
     request: ControlRequest
+    broker_epoch: int = -1
     errors: tuple[tuple[TopicPartition | None, str], ...] | None = None
 
 

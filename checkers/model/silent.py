@@ -109,7 +109,13 @@ def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[Wor
         if one.errors is not None:
             continue
         world = World(state)
-        errors = control.handle(world, broker_id, one.controller_epoch, one.request)
+        errors = control.handle(
+            world,
+            broker_id,
+            one.controller_epoch,
+            one.request,
+            broker_epoch=one.broker_epoch,
+        )
         seen = lookahead.control_answers.get(one.number)
         if seen is None or not errors_differ(errors, seen):
             after = (*received[:index], replace(one, errors=errors), *received[index + 1 :])

@@ -246,7 +246,12 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
     requests += [StopReplica(partition=one, deletes=deletes) for one, deletes in seen.stopped]
     received = world.get(("control", seen.broker)) or ()
     added = tuple(
-        Received(number=seen.number, controller_epoch=seen.controller_epoch, request=request)
+        Received(
+            number=seen.number,
+            controller_epoch=seen.controller_epoch,
+            request=request,
+            broker_epoch=seen.broker_epoch,
+        )
         for request in requests
     )
     world.put(("control", seen.broker), (*received, *added) or None)

@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     kafka_7897.KAFKA_7897,
     kafka_7897.EPOCH_ZERO,
     kip_380.KIP_380,
+    kip_380.BROKER_EPOCHS,
     kafka_7601.KAFKA_7601,
     kip_461.KIP_461,
     high_watermark_in_log.HIGH_WATERMARK_IN_LOG,
