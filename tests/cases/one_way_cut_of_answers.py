@@ -30,12 +30,12 @@ def seen(run, release):
     healed = next(
         line["time"]
         for line in run.read_lines("observations.jsonl")
-        if line["kind"] == "act" and line["act"] == "heal-link"
+        if line["kind"] == "act" and line["act"] == "HealLink"
     )
     cut = next(
         line["time"]
         for line in run.read_lines("observations.jsonl")
-        if line["kind"] == "act" and line["act"] == "cut-link"
+        if line["kind"] == "act" and line["act"] == "CutLink"
     )
     told = [
         line

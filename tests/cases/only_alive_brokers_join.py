@@ -58,6 +58,6 @@ def seen(run, release):
     healed = [
         line["time"]
         for line in run.read_lines("observations.jsonl")
-        if line["kind"] == "act" and line["act"] == "release"
+        if line["kind"] == "act" and line["act"] == "ReleaseHold"
     ]
     assert (asked[0] > healed[0]) is (number(release) >= (3, 3)), (asked, healed)
