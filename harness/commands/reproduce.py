@@ -7,7 +7,7 @@ from pathlib import Path
 from checkers.judge import Results, judge, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.catalogue import Entry, scenario_of
-from harness.judging.judge_runs import write_report_or_say
+from harness.commands.judge_runs import write_report_or_say
 from harness.playing.fetching import fetch
 from harness.playing.runner import RunOptions, play
 
