@@ -115,8 +115,8 @@ class Broker(Protocol):
         """The release it runs (after a restart with another one: that)."""
 
     @property
-    def protocol(self) -> str:
-        """The release whose protocol generation it is judged by."""
+    def judged_as(self) -> str:
+        """The release whose rules it is judged by."""
 
     @property
     def pid(self) -> int | None:

@@ -58,7 +58,7 @@ class JvmBroker:
     place: BrokerPlace
     kafka: str
     own_properties: dict[str, str]
-    wanted_protocol: str | None = None
+    wanted_judged_as: str | None = None
     jvm_flags: tuple[str, ...] = ()
     _process: Process | None = None
     _distribution: Distribution | None = field(default=None, repr=False)
@@ -82,9 +82,9 @@ class JvmBroker:
         return self.distribution.release
 
     @property
-    def protocol(self) -> str:
-        """The release whose generation it is judged by."""
-        return self.wanted_protocol or self.release
+    def judged_as(self) -> str:
+        """The release whose rules it is judged by."""
+        return self.wanted_judged_as or self.release
 
     @property
     def pid(self) -> int | None:

@@ -251,7 +251,7 @@ class JvmCluster:
             place=place,
             kafka=broker_spec.kafka,
             own_properties=dict(broker_spec.properties),
-            wanted_protocol=broker_spec.protocol,
+            wanted_judged_as=broker_spec.judged_as,
         )
 
     def _write_description(self) -> None:

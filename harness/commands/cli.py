@@ -57,7 +57,10 @@ def list_entries(as_json: bool) -> None:
 @click.option("--case", "cases", multiple=True, help="May be repeated. Default: all cases.")
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
 @click.option(
-    "--protocol", metavar="RELEASE", help="The release whose rules a patched build is judged by."
+    "--protocol",
+    "judged_as",
+    metavar="RELEASE",
+    help="The release whose rules a patched build is judged by.",
 )
 @click.option(
     "--spark/--no-spark",
@@ -73,7 +76,7 @@ def reproduce(
     kafkas: tuple[str, ...],
     cases: tuple[str, ...],
     runs: int,
-    protocol: str | None,
+    judged_as: str | None,
     spark: bool,
     as_json: bool,
     runs_dir: Path,
@@ -91,8 +94,8 @@ def reproduce(
     from harness.playing.runner import RunOptions
 
     entry = entry_named(name)
-    if protocol is not None:
-        release_of(protocol)
+    if judged_as is not None:
+        release_of(judged_as)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     say = _sayer(quiet=as_json)
     spark = spark and not as_json
@@ -111,7 +114,7 @@ def reproduce(
         cases=cases or tuple(entry.cases),
         kafkas=kafkas or entry.default_releases,
         runs=runs,
-        protocol=protocol,
+        judged_as=judged_as,
         options=options,
         say=say,
         done=done,

@@ -124,7 +124,7 @@ class Play:
         properties = found.properties
         return events.StartBroker(
             broker=broker,
-            release=found.protocol,
+            release=found.judged_as,
             inter_broker_protocol=properties.get("inter.broker.protocol.version"),
             message_format=properties.get("log.message.format.version"),
             unclean_leader_election=properties.get("unclean.leader.election.enable") == "true",

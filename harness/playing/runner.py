@@ -106,7 +106,7 @@ def _never_came_up(
 ) -> RunDirectory:
     """The sealed run of a cluster that did not start: unknown, with every log there is."""
     releases = {
-        broker.id: (found[broker.kafka], broker.protocol or found[broker.kafka])
+        broker.id: (found[broker.kafka], broker.judged_as or found[broker.kafka])
         for broker in scenario.cluster.brokers
     }
     run = _new_run(scenario, cluster, options, releases, started)
@@ -132,7 +132,7 @@ def begin(
     Args:
         started: When the cluster's start began, in seconds since the epoch.
     """
-    releases = {one.id: (one.release, one.protocol) for one in cluster.brokers.values()}
+    releases = {one.id: (one.release, one.judged_as) for one in cluster.brokers.values()}
     run = _new_run(scenario, cluster, options, releases, started)
     now = Play(cluster=cluster, run=run, say=say)
     now.observed("start-up", seconds=time.time() - started)
@@ -243,7 +243,7 @@ def _new_run(
     releases: Mapping[int, tuple[str, str]],
     started: float,
 ) -> RunDirectory:
-    """A run directory with what is known beforehand; `releases` are release and protocol by id.
+    """A run directory with what is known beforehand; `releases` are release and judged_as by id.
 
     The scenario is kept with the cluster's own specification, which has what the environment added.
     """
@@ -266,8 +266,8 @@ def _new_run(
             "replay": _replay_command(cluster, options, path),
             "started_at": started,
             "brokers": {
-                str(broker): {"release": release, "protocol": protocol}
-                for broker, (release, protocol) in releases.items()
+                str(broker): {"release": release, "judged_as": judged_as}
+                for broker, (release, judged_as) in releases.items()
             },
         },
         scenario=replace(scenario, cluster=cluster.spec).to_json(),

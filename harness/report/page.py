@@ -12,7 +12,7 @@ from harness.report import answers
 from harness.report.finding_views import finding_views, in_order
 from harness.report.lane_drawing import draw_partition
 from harness.report.leadership import decisions_of, incarnations
-from harness.report.loading import Loaded, load
+from harness.report.loading import Loaded, judged_as, load
 from harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from harness.report.replicas import PartitionView, partition_views
 from harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
@@ -157,7 +157,7 @@ def _brokers(loaded: Loaded) -> list[Mapping[str, str]]:
         {
             "id": broker,
             "release": str(each.get("release", "")),
-            "protocol": str(each.get("protocol", "")),
+            "judged_as": judged_as(each),
             "generation": str(generations.get(broker, "")),
         }
         for broker, each in sorted((loaded.run.get("brokers") or {}).items(), key=_number)

@@ -11,7 +11,7 @@ from harness.report.finding_views import in_order, offsets_text, partition_text,
 from harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from harness.report.lanes import Lane, Span, join_equal
 from harness.report.leadership import Incarnation, decisions_of, incarnations
-from harness.report.loading import Loaded, load
+from harness.report.loading import Loaded, judged_as, load
 from harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from harness.report.replicas import PartitionView, ReplicaView, partition_views
 from harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
@@ -324,7 +324,7 @@ def _brokers(paper: _Paper, loaded: Loaded) -> None:
     history = incarnations(loaded, decisions_of(loaded.directory))
     for number, broker in sorted((loaded.run.get("brokers") or {}).items()):
         generation = f", generation {generations[number]}" if number in generations else ""
-        release = f"{broker.get('release')}, judged as {broker.get('protocol')}{generation}"
+        release = f"{broker.get('release')}, judged as {judged_as(broker)}{generation}"
         paper.add(f"broker {number}: {release}", indent=2, hang=4)
         for each in history:
             if str(each.broker) == number:
