@@ -10,6 +10,7 @@ from typing import Protocol, Self, runtime_checkable
 from kazoo.client import KazooClient
 
 from clusters.links import Links
+from clusters.metadata.api import ClusterMetadata
 from clusters.spec import ClusterSpec
 
 
@@ -219,6 +220,10 @@ class Cluster(Protocol):
     @property
     def work_directory(self) -> Path:
         """The folder that holds everything the cluster writes."""
+
+    @property
+    def metadata(self) -> ClusterMetadata:
+        """What the controller decides and the brokers register; raises ClusterError unstarted."""
 
     def zookeeper(self) -> KazooClient:
         """Return the started client that everyone who watches this cluster shares."""

@@ -24,6 +24,7 @@ from clusters.leftovers import claim
 from clusters.links import Links
 from clusters.log_tail import last_lines
 from clusters.memory import check_memory
+from clusters.metadata.zookeeper import ZooKeeperMetadata
 from clusters.releases import release_of
 from clusters.spec import BrokerSpec, ClusterSpec
 from clusters.waiting import await_until
@@ -113,6 +114,11 @@ class JvmCluster:
         if self._client is None:
             raise ClusterError("the cluster is not started, so it has no ZooKeeper to ask")
         return self._client
+
+    @property
+    def metadata(self) -> ZooKeeperMetadata:
+        """What ZooKeeper holds, by the shared client."""
+        return ZooKeeperMetadata(self.zookeeper())
 
     def start(self) -> None:
         """Start everything; on any failure, Ctrl-C included, stop what was started."""
@@ -242,7 +248,7 @@ class JvmCluster:
             distribution_of=self._distribution_of,
             java_of=self._java_of,
             base_properties=lambda d: {**broker_defaults(release_of(d.release)), **fixed},
-            zookeeper=self.zookeeper,
+            metadata=lambda: self.metadata,
             jvm_flags_of=self._flags_of,
             spawn=partial(self._ground.spawn, site),
             wire=site.wire,
@@ -266,20 +272,11 @@ class JvmCluster:
 
     def _await_controller(self, broker: JvmBroker, timeout_s: float = 60) -> None:
         """Return once the broker is the controller."""
-        seen = ["no /controller"]
-
-        def elected() -> bool:
-            client = self.zookeeper()
-            if client.exists("/controller") is None:
-                return False
-            seen[0] = client.get("/controller")[0].decode()
-            return int(json.loads(seen[0])["brokerid"]) == broker.id
-
         await_until(
-            elected,
+            lambda: self.metadata.controller() == broker.id,
             timeout_s=timeout_s,
             waiting_for=f"broker {broker.id} to become the controller",
-            last_seen=lambda: seen[0],
+            last_seen=lambda: f"controller {self.metadata.controller()}",
             remedy=f"see {broker.server_log}",
             abort=broker.check_running,
         )

@@ -92,12 +92,13 @@ def _copy_texts(folder: Path, target: Path) -> None:
 
 
 def _states(play: Play) -> dict[str, Any]:
-    client = play.cluster.zookeeper()
-    states = {}
-    for topic in client.get_children("/brokers/topics"):
-        for partition in play.assignment(topic):
-            states[f"{topic}-{partition}"] = play.state(topic, partition)
-    return states
+    metadata = play.cluster.metadata
+    states = {
+        f"{topic}-{partition}": metadata.state(topic, partition)
+        for topic in metadata.topics()
+        for partition in metadata.assignment(topic)
+    }
+    return {name: state and state.to_json() for name, state in states.items()}
 
 
 def _stable_files(broker: Broker) -> dict[str, bytes]:

@@ -1,8 +1,7 @@
 """Gates: what a step waits for. Each observes the cluster, and none of them is a sleep."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from checkers.model import events
 from checkers.model.events import TopicPartition
@@ -10,6 +9,7 @@ from checkers.segments.directory import PartitionContents, read_partition
 from clusters.client import NoAnswer, NotSent, Produced
 from clusters.interrupts import check_interrupt
 from clusters.links import ApiKey, LinkRecord
+from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from faults.api import links_of
 from harness.playing.play import Play
@@ -27,15 +27,15 @@ def await_state(
     leader: int | None = None,
     isr: Sequence[int] | None = None,
     timeout_s: float,
-) -> dict[str, Any]:
-    """Returns the state znode once it names this leader, or this ISR in any order, or both."""
-    seen: list[dict[str, Any] | None] = [None]
+) -> LeaderAndIsr:
+    """Returns the state once it names this leader, or this ISR in any order, or both."""
+    seen: list[LeaderAndIsr | None] = [None]
 
-    def holds() -> dict[str, Any] | None:
-        seen[0] = state = play.state(*about)
-        if state is None or (leader is not None and state["leader"] != leader):
+    def holds() -> LeaderAndIsr | None:
+        seen[0] = state = play.cluster.metadata.state(*about)
+        if state is None or (leader is not None and state.leader != leader):
             return None
-        return None if isr is not None and set(state["isr"]) != set(isr) else state
+        return None if isr is not None and set(state.isr) != set(isr) else state
 
     wanted = [f"leader {leader}"] * (leader is not None) + [f"ISR {isr}"] * (isr is not None)
     state = await_until(
@@ -46,7 +46,7 @@ def await_state(
         remedy="see the controller's lines in brokers/N/server.log",
         abort=no_exit(play),
     )
-    play.observed("state", topic=about.topic, partition=about.partition, state=state)
+    play.observed("state", topic=about.topic, partition=about.partition, state=state.to_json())
     return state
 
 
@@ -152,30 +152,29 @@ def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
 
 
 def await_delivered(
-    play: Play, about: TopicPartition, broker: int, state: Mapping[str, Any], *, timeout_s: float
+    play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
 ) -> None:
     """Returns once the broker's present process has answered a LeaderAndIsr with this state.
 
     Seen at the link: the controller's request that names this leader and leader epoch, or a later
-    epoch, and the broker's answer to it. The state znode alone says what was decided, not who has
+    epoch, and the broker's answer to it. The state alone says what was decided, not who has
     heard of it. Without links nothing is awaited.
     """
     if play.cluster.links is None:
         return
     is_answer = _delivery(about, broker, state)
-    wanted = (state["leader"], state["leader_epoch"])
     links_of(play.cluster).await_record(
         is_answer,
         timeout_s=timeout_s,
-        waiting_for=f"broker {broker} to answer the LeaderAndIsr with leader {wanted[0]} and "
-        f"leader epoch {wanted[1]} of {about.topic}-{about.partition}",
+        waiting_for=f"broker {broker} to answer the LeaderAndIsr with leader {state.leader} "
+        f"and leader epoch {state.leader_epoch} of {about.topic}-{about.partition}",
         since=play.links_started.get(broker, 0),
         abort=check_interrupt,
     )
-    play.observed("delivered", broker=broker, state=dict(state))
+    play.observed("delivered", broker=broker, state=state.to_json())
 
 
-def is_delivered(play: Play, about: TopicPartition, broker: int, state: Mapping[str, Any]) -> bool:
+def is_delivered(play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
     """Whether what `await_delivered` awaits has happened already; True without links."""
     if play.cluster.links is None:
         return True
@@ -185,7 +184,7 @@ def is_delivered(play: Play, about: TopicPartition, broker: int, state: Mapping[
 
 
 def _delivery(
-    about: TopicPartition, broker: int, state: Mapping[str, Any]
+    about: TopicPartition, broker: int, state: LeaderAndIsr
 ) -> Callable[[LinkRecord], bool]:
     """Recognises, among records in order, the broker's good answer to this state or a later one.
 
@@ -202,11 +201,8 @@ def _delivery(
             is_given = record.fate in (*_GONE_ON, "abandoned")
             return exchange in asked and is_given and _is_accepted(record, about)
         named = record.partition(*about) or {}
-        is_it = (named.get("leader"), named.get("leader_epoch")) == (
-            state["leader"],
-            state["leader_epoch"],
-        )
-        if is_it or (named.get("leader_epoch") or -1) > state["leader_epoch"]:
+        is_it = (named.get("leader"), named.get("leader_epoch")) == state.term
+        if is_it or (named.get("leader_epoch") or -1) > state.leader_epoch:
             asked.add(exchange)
         return False
 

@@ -1,11 +1,10 @@
 """What a step has in its hands while it is performed: the cluster, the evidence, the gates."""
 
 import contextlib
-import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,9 +85,7 @@ class Play:
 
     def last_zxid(self) -> int:
         """The newest zxid that ZooKeeper has, as a read through the shared client shows it."""
-        client = self.cluster.zookeeper()
-        client.exists("/")
-        return int(client.last_zxid)
+        return self.cluster.metadata.position()
 
     def _model_action(self, act: str, detail: dict[str, Any]) -> events.Action | None:
         match act:
@@ -242,7 +239,8 @@ class Play:
         """
         broker = self.cluster.brokers[action.broker]
         deadline = time.monotonic() + timeout_s
-        before = self.state(action.topic, action.partition)
+        metadata = self.cluster.metadata
+        before = metadata.state(action.topic, action.partition)
         while True:
             try:
                 answer = produce(
@@ -261,8 +259,8 @@ class Play:
             if answer.error_code not in _NOTHING_APPENDED or time.monotonic() > deadline:
                 return answer
             time.sleep(_PAUSE_S)
-            now = self.state(action.topic, action.partition)
-            if before is None or now is None or term(now) != term(before):
+            now = metadata.state(action.topic, action.partition)
+            if before is None or now is None or now.term != before.term:
                 return ScenarioError(
                     f"{action.topic}-{action.partition} went from {before} to {now} while broker "
                     f"{action.broker} refused produce {action.operation}"
@@ -284,23 +282,6 @@ class Play:
         self.history(action.operation, kind, **detail, **more)
 
     # -- what is seen -----------------------------------------------------------------------
-
-    def state(self, topic: str, partition: int) -> dict[str, Any] | None:
-        """The partition's state znode, or None while there is none."""
-        from kazoo.exceptions import NoNodeError
-
-        path = f"/brokers/topics/{topic}/partitions/{partition}/state"
-        try:
-            data, _ = self.cluster.zookeeper().get(path)
-        except NoNodeError:
-            return None
-        state: dict[str, Any] = json.loads(data)
-        return state
-
-    def assignment(self, topic: str) -> dict[int, list[int]]:
-        """Replica ids by partition as `/brokers/topics/T` has them, preferred replica first."""
-        data, _ = self.cluster.zookeeper().get(f"/brokers/topics/{topic}")
-        return {int(key): value for key, value in json.loads(data)["partitions"].items()}
 
     def observe_all(self, why: str) -> None:
         """Appends what ZooKeeper says of every broker."""
@@ -333,8 +314,3 @@ class Play:
 def magic_of(broker: Broker) -> int:
     """The newest message format that clients of this broker's release speak."""
     return 1 if broker.release.startswith("0.10.") else 2
-
-
-def term(state: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The leader and its epoch, as a state znode has them."""
-    return state["leader"], state["leader_epoch"]

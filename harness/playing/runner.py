@@ -219,12 +219,11 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
 
 def _partitions(now: Play) -> list[TopicPartition]:
     """Every partition that the scenario made."""
-    topics = sorted(now.cluster.zookeeper().get_children("/brokers/topics"))
+    metadata = now.cluster.metadata
     return [
         TopicPartition(topic, partition)
-        for topic in topics
-        if not topic.startswith("__")
-        for partition in sorted(now.assignment(topic))
+        for topic in metadata.topics()
+        for partition in metadata.assignment(topic)
     ]
 
 

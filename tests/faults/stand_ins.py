@@ -11,12 +11,14 @@ import contextlib
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
 from clusters.errors import BrokerExited
+from clusters.metadata.zookeeper import ZooKeeperMetadata
 
 
 class Stat(NamedTuple):
@@ -56,16 +58,19 @@ class ZooKeeper:
                 raise NoNodeError(path)
             return self.nodes[path]
 
+    def get_async(self, path: str) -> Any:
+        return SimpleNamespace(get=lambda timeout: self.get(path))
+
     def exists(self, path: str) -> Stat | None:
         with self.moments.around():
             return self.nodes[path][1] if path in self.nodes else None
 
-    def create(self, path: str, data: bytes, owner: int = 0) -> None:
+    def create(self, path: str, data: bytes, makepath: bool = False) -> None:
         with self.moments.around():
             if path in self.nodes:
                 raise NodeExistsError(path)
             self.last_zxid += 1
-            self.nodes[path] = (data, Stat(self.last_zxid, owner))
+            self.nodes[path] = (data, Stat(self.last_zxid, 0))
 
     def delete(self, path: str) -> None:
         with self.moments.around():
@@ -232,8 +237,9 @@ class StandInCluster:
                 if broker.is_running:
                     self.register(broker.id)
 
-    def zookeeper(self) -> ZooKeeper:
-        return self.client
+    @property
+    def metadata(self) -> ZooKeeperMetadata:
+        return ZooKeeperMetadata(self.client)
 
     def unhealed(self) -> list[str]:
         """What a healed cluster would not show."""
