@@ -19,11 +19,13 @@ class CutZooKeeper:
 
     Attributes:
         broker: Its id.
-        style: "silent" (connections stay open) or "reset".
+        style: "silent" (connections stay open), "reset", or "dropped": those that are open are
+            reset and new ones get no answer. A client pauses for up to a second before it makes a
+            new one, and with "dropped" it does so while it is cut off, not after that.
     """
 
     broker: int
-    style: Literal["silent", "reset"] = "silent"
+    style: Literal["silent", "reset", "dropped"] = "silent"
 
     lasting: ClassVar[bool] = True
 
@@ -42,9 +44,15 @@ class CutZooKeeper:
         before = observe_broker(cluster, self.broker)
         with contextlib.ExitStack() as healing:
             with journal.acting("cut-zookeeper", broker=self.broker):
-                cut = links.cut_zookeeper(self.broker, style=self.style)
+                is_dropped = self.style == "dropped"
+                cut = links.cut_zookeeper(self.broker, style="silent" if is_dropped else self.style)
                 # Also when the journal fails; healing twice does no harm.
                 healing.callback(cut.heal)
+                if is_dropped:
+                    # What comes after that meets the silent cut, which decides as the older one.
+                    reset = links.cut_zookeeper(self.broker, style="reset")
+                    healing.callback(reset.heal)
+                    reset.heal()
             healing.callback(self._heal, cluster, journal, cut, before)
             yield Injection(
                 fault="CutZooKeeper",

@@ -22,7 +22,7 @@ def controller_epoch(cluster):
     return int(cluster.zookeeper().get("/controller_epoch")[0])
 
 
-@pytest.mark.parametrize("style", ["silent", "reset"])
+@pytest.mark.parametrize("style", ["silent", "reset", "dropped"])
 def test_zookeeper_hears_nothing_of_a_broker_that_is_cut_off_and_hears_of_it_after_healing(
     cluster, observe, journal, style
 ):
