@@ -11,8 +11,9 @@ from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from harness.errors import ScenarioError
 from harness.playing import gates
+from harness.playing.clients import magic_of
 from harness.playing.gates import GATE_S
-from harness.playing.play import Play, magic_of
+from harness.playing.play import Play
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class Produce:
                 codec=self.codec,
             )
             before = play.cluster.metadata.state(self.topic, self.partition)
-            play.start_produce(action, timeout_s=self.timeout_s)
+            play.clients.produce(action, timeout_s=self.timeout_s)
             if self.await_answer:
                 _require_answer(play, operation, self.accept_error, self.timeout_s + 5)
                 if self.acks == 1:
@@ -128,7 +129,7 @@ class Read:
             "topic": self.topic,
             "partition": self.partition,
         }
-        play.history(self.operation, "invoke", **detail)
+        play.recorder.history(self.operation, "invoke", **detail)
         seen: list[Fetched | ClusterError] = []
 
         def read() -> Fetched | None:
@@ -152,10 +153,10 @@ class Read:
                 for index, record in enumerate(found.records)
             ]
         except (ClusterError, ScenarioError) as error:
-            play.history(self.operation, "fail", **detail, error=str(error))
+            play.recorder.history(self.operation, "fail", **detail, error=str(error))
             raise
         more = {"records": values, "base_offset": self.offset, "promised": True}
-        play.history(self.operation, "ok", **detail, **more)
+        play.recorder.history(self.operation, "ok", **detail, **more)
 
     def _fetched(self, broker: Broker) -> Fetched | ClusterError:
         try:

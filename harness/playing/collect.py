@@ -11,6 +11,7 @@ from checkers.run_directory import RunDirectory
 from checkers.segments.directory import partition_directories
 from clusters.api import Broker, Cluster
 from clusters.waiting import await_until
+from faults.observation import observe_broker
 from harness.errors import ScenarioError
 from harness.playing.play import Play
 
@@ -44,7 +45,7 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
             "stable": True,
             "files": len(files),
         }
-    play.observe_all(f"snapshot {label}")
+    observe_brokers(play, f"snapshot {label}")
     play.run.write(
         f"snapshots/{label}/snapshot.json",
         {
@@ -56,7 +57,13 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
             "states": _states(play),
         },
     )
-    play.action(events.Snapshot(label=label), play.last_zxid())
+    play.action(events.Snapshot(label=label))
+
+
+def observe_brokers(play: Play, why: str) -> None:
+    """Writes down how every broker is registered, and its process."""
+    for broker in play.cluster.brokers:
+        play.observed("broker", why=why, **observe_broker(play.cluster, broker).to_json())
 
 
 def collect_zookeeper(run: RunDirectory, work_directory: Path) -> None:

@@ -93,8 +93,7 @@ def await_high_watermark(
 
     def holds() -> bool:
         for broker in brokers:
-            offsets = {(t, p): offset for t, p, offset in play.checkpointed(broker)}
-            seen[broker] = offsets.get((about.topic, about.partition))
+            seen[broker] = play.observer.checkpointed(broker).get(about)
         return all(offset == high_watermark for offset in seen.values())
 
     await_until(
@@ -115,23 +114,23 @@ def await_high_watermark(
             partition=about.partition,
             high_watermark=high_watermark,
         )
-        play.action(seen_now, zxid)
+        play.recorder.action(seen_now, zxid)
     play.observed("high-watermark", topic=about.topic, partition=about.partition, seen=dict(seen))
 
 
 def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | Exception:
     """Returns what came back for a produce that was started."""
-    thread: threading.Thread = play.pending[operation]
+    thread: threading.Thread = play.clients.pending[operation]
 
     await_until(
-        lambda: not thread.is_alive() and operation in play.answers,
+        lambda: not thread.is_alive() and operation in play.clients.answers,
         timeout_s=timeout_s,
         waiting_for=f"an answer to produce {operation}",
         last_seen=lambda: "none",
         remedy="acks=all waits for every in-sync replica; is one of them cut off or paused?",
         abort=no_exit(play),
     )
-    answer = play.answers[operation]
+    answer = play.clients.answers[operation]
     if isinstance(answer, Exception) and not isinstance(answer, NoAnswer | NotSent):
         raise answer
     return answer
@@ -139,7 +138,7 @@ def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | 
 
 def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
     """Returns once the hold of that name keeps back at least `count` messages."""
-    hold = play.injections[name].handle
+    hold = play.faults.injections[name].handle
     await_until(
         lambda: len(hold.held) >= count,
         timeout_s=timeout_s,
@@ -168,7 +167,7 @@ def await_delivered(
         timeout_s=timeout_s,
         waiting_for=f"broker {broker} to answer the LeaderAndIsr with leader {state.leader} "
         f"and leader epoch {state.leader_epoch} of {about.topic}-{about.partition}",
-        since=play.links_started.get(broker, 0),
+        since=play.observer.links_started.get(broker, 0),
         abort=check_interrupt,
     )
     play.observed("delivered", broker=broker, state=state.to_json())
@@ -179,7 +178,7 @@ def is_delivered(play: Play, about: TopicPartition, broker: int, state: LeaderAn
     if play.cluster.links is None:
         return True
     is_answer = _delivery(about, broker, state)
-    records = links_of(play.cluster).log(play.links_started.get(broker, 0))
+    records = links_of(play.cluster).log(play.observer.links_started.get(broker, 0))
     return any(is_answer(record) for record in records)
 
 
@@ -283,7 +282,7 @@ def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) ->
     Of the leader's present term, that is: requests that name the same leader again, with a later
     epoch, do not restart a fetcher up to 2.0.
     """
-    started = max(play.links_started.get(broker, 0) for broker in (follower, leader))
+    started = max(play.observer.links_started.get(broker, 0) for broker in (follower, leader))
     since = started
     before: int | None = None
     for record in links_of(play.cluster).log(started):
@@ -299,7 +298,7 @@ def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) ->
 
 def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:
     """What the broker's disk holds of the partition now; None while it has no directory."""
-    directory = play.partition_directory(broker, about.topic, about.partition)
+    directory = play.observer.partition_directory(broker, about.topic, about.partition)
     if not directory.is_dir():
         return None
     return read_partition(directory, decode_records=False)

@@ -138,14 +138,14 @@ def begin(
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
     for broker in cluster.brokers:
-        now.action(now.start_action(broker), 0)
+        now.recorder.action(now.start_action(broker), 0)
     return now
 
 
 def perform(now: Play, index: int, step: Step) -> None:
     """Performs one step; returns when its gate holds. A remembered Ctrl-C is raised before it."""
     check_interrupt()
-    now.step = index
+    now.recorder.step = index
     now.observed("step", step=index, name=type(step).__name__)
     step.perform(now)
 
@@ -159,7 +159,7 @@ def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirect
     outcome = _come_to_rest(now, failure)
     collect_zookeeper(now.run, now.cluster.work_directory)
     now.cluster.stop()
-    now.join_clients()
+    now.clients.join()
     collect_brokers(now.run, now.cluster)
     now.run.write("outcome.json", outcome | {"seconds": round(time.time() - started, 3)})
     now.run.seal()
@@ -175,7 +175,7 @@ def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
         return error
     except BaseException as error:
         try:
-            now.heal_all()
+            now.faults.heal_all()
         except ExceptionGroup as problems:
             # What interrupted the steps is what the caller must hear of first.
             error.add_note(f"{problems}: {[str(one) for one in problems.exceptions]}")
@@ -190,13 +190,13 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
         try:
             if failure is not None:
                 raise failure
-            now.step += 1
-            if now.healing:
+            now.recorder.step += 1
+            if now.faults.acting:
                 await_quiet(now, level=True)
                 take_snapshot(now, BEFORE_HEALING, is_final=False)
                 now.say("healing what still acts")
         finally:
-            now.heal_all(await_quiet)
+            now.faults.heal_all(lambda: await_quiet(now))
         partitions = _partitions(now)
         now.say("waiting for the replicas to settle")
         outcome["settle"] = settle(now, partitions).to_json()
@@ -207,7 +207,7 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
         outcome["finished"] = True
     except PLANNED as error:
         # The run is unknown, and says why; what was seen until here is worth keeping.
-        outcome["unknown"] = f"step {now.step}: {error}"
+        outcome["unknown"] = f"step {now.recorder.step}: {error}"
         outcome["traceback"] = traceback.format_exc()
         now.observed("unknown", reason=str(error))
         try:

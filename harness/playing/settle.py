@@ -25,7 +25,8 @@ from clusters.errors import AwaitTimeout
 from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from harness.playing import gates
-from harness.playing.play import REQUEST_TIMED_OUT, Play
+from harness.playing.clients import REQUEST_TIMED_OUT
+from harness.playing.play import Play
 
 BOUND_S = 20.0
 _PROBE_S = 10.0
@@ -214,8 +215,7 @@ def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition)
     """The log line with which this broker's present process gave up following, or ""."""
     name = re.escape(f"{about.topic}-{about.partition}")
     for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
-        since = play.log_started.get(broker, 0)
-        lines = play.log_lines(broker, re.compile(pattern), since=since)
+        lines = play.observer.log_lines(broker, re.compile(pattern))
         if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
             return lines[-1]
     return ""
@@ -239,7 +239,7 @@ def _probe(
         acks=-1,
     )
     end = gates.last_offset(play, leader, about) + 2
-    play.start_produce(action, timeout_s=_PROBE_S, is_probe=True)
+    play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
     answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
     done = isinstance(answer, Produced) and answer.error_code == 0
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)

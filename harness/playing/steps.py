@@ -114,7 +114,7 @@ class Inject:
 
     def perform(self, play: Play) -> None:
         """Injects; returns when its effect was observed, and what it set off is over."""
-        play.inject(self.name, self.fault)
+        play.faults.inject(self.name, self.fault)
         await_quiet(play)
 
 
@@ -126,7 +126,7 @@ class Heal:
 
     def perform(self, play: Play) -> None:
         """Heals; returns when the recovery was observed, and what it set off is over."""
-        play.heal(self.name)
+        play.faults.heal(self.name)
         await_quiet(play)
 
 

@@ -47,7 +47,7 @@ def stopped_broker(folder: Path, *files: str) -> Any:
 
 def copied(play: Play, monkeypatch: pytest.MonkeyPatch, label: str = "s") -> list[str]:
     """The files of broker 0 that a snapshot holds; what ZooKeeper says of it is left out."""
-    monkeypatch.setattr(Play, "observe_all", lambda _play, _why: None)
+    monkeypatch.setattr(collect, "observe_brokers", lambda _play, _why: None)
     take_snapshot(play, label, is_final=False)
     return written(play.run.path / "snapshots" / label / "broker-0")
 

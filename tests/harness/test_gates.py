@@ -16,8 +16,7 @@ from clusters.errors import AwaitTimeout, BrokerExited
 from clusters.links import ApiKey, LinkRecord
 from clusters.metadata.api import LeaderAndIsr
 from harness.errors import ScenarioError
-from harness.playing import gates
-from harness.playing import play as play_module
+from harness.playing import clients, gates
 from harness.playing.play import Play
 
 ABOUT = TopicPartition("t", 0)
@@ -74,11 +73,11 @@ def produced(
             raise answer
         return answer
 
-    monkeypatch.setattr(play_module, "produce", produce)
+    monkeypatch.setattr(clients, "produce", produce)
     action = events.Produce(
         operation="p", broker=0, topic="t", partition=0, records=("p-0",), acks=-1
     )
-    play.start_produce(action, timeout_s=0.2)
+    play.clients.produce(action, timeout_s=0.2)
     return gates.await_answer(play, "p", timeout_s=10)
 
 
@@ -207,7 +206,7 @@ def delivered(*records: LinkRecord, since: int = 0) -> bool:
 
     cluster = SimpleNamespace(links=SimpleNamespace(log=log))
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
-    play.links_started[1] = since
+    play.observer.links_started[1] = since
     return gates.is_delivered(play, ABOUT, 1, state(0, 3))
 
 
