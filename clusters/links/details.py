@@ -25,19 +25,18 @@ the last entry may lack fields.
 
 from __future__ import annotations
 
-import struct
+import itertools
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from checkers.formats.batches import entries
 from clusters.links.api_keys import ApiKey
 from clusters.links.sessions import PartitionKey
 from clusters.links.wire import Records
 
 Direction = Literal["request", "response"]
 
-_BATCH_START = struct.Struct(">qi")
-_LAST_OFFSET_DELTA = struct.Struct(">i")
 _MOST_BATCHES = 10_000
 _LEFT_OUT = frozenset(
     {
@@ -151,22 +150,9 @@ def _batches(records: Records) -> dict[str, Any]:
     ``last_offset`` is inclusive. A batch of magic 0 or 1 is one entry of a message set: its only
     offset is that of its last record, also when the entry wraps several compressed ones.
     """
-    summary: dict[str, Any] = {"records_size_bytes": records.size_bytes}
-    position = count = 0
-    while position + 17 <= len(records.head) and count < _MOST_BATCHES:
-        base_offset, length = _BATCH_START.unpack_from(records.head, position)
-        if length < 14 or position + 12 + length > records.size_bytes:
-            break  # Kafka cuts a fetched record set anywhere: a last batch may be a part of one.
-        magic = records.head[position + 16]
-        last_offset = base_offset
-        if magic >= 2:
-            if position + 27 > len(records.head):
-                break
-            last_offset += _LAST_OFFSET_DELTA.unpack_from(records.head, position + 23)[0]
-        if count == 0:
-            summary["base_offset"] = base_offset
-        summary["last_offset"] = last_offset
-        count += 1
-        position += 12 + length
-    summary["batch_count"] = count
+    summary: dict[str, Any] = {"records_size_bytes": records.size_bytes, "batch_count": 0}
+    for entry in itertools.islice(entries(records.head, records.size_bytes), _MOST_BATCHES):
+        summary.setdefault("base_offset", entry.offset)
+        summary["last_offset"] = entry.last_offset
+        summary["batch_count"] += 1
     return summary

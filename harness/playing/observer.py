@@ -4,10 +4,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkers.segments.checkpoints import parse_offset_checkpoint
+from checkers.formats.checkpoints import HIGH_WATERMARKS, parse_offset_checkpoint
 from clusters.api import Cluster
-
-HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
 @dataclass(slots=True)
