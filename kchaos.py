@@ -115,7 +115,7 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Registers markers and fixtures.
+    """Registers markers, fixtures and reports.
 
     pytest loads this in every project of an environment. A project with a package of its own
     that is named like one of kchaos's loses kchaos's fixtures, not its tests.
@@ -127,9 +127,12 @@ def pytest_configure(config: Any) -> None:
         warning = pytest.PytestConfigWarning(f"kchaos has no fixtures and options here: {shadow}")
         config.issue_config_time_warning(warning, stacklevel=2)
         return
+    from harness.pytest_plugin import fixtures, reporting
     from harness.pytest_plugin.options import configure
 
     configure(config)
+    config.pluginmanager.register(fixtures, "kchaos-fixtures")
+    config.pluginmanager.register(reporting, "kchaos-reporting")
 
 
 def _shadow() -> ImportError | None:

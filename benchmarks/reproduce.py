@@ -19,9 +19,9 @@ from harness.playing.runner import RunOptions, play
 
 RUNS = 5
 PARTS = {
-    "start": "JVMs and class loading; ZooKeeper first, brokers side by side",
+    "start": "JVMs and class loading; ZooKeeper and the brokers side by side",
     "scenario": "replica.fetch.wait.max.ms (200) and the checkpoint interval (100)",
-    "heal": "the ZooKeeper client's reconnect: up to 1 s of random pause, after its read timeout",
+    "heal": "what is left of the ZooKeeper client's pause of up to 1 s before it reconnects",
     "settle": "replica.fetch.backoff.ms (200), the probe, two equal copies of the logs",
     "stop": "killing processes, copying evidence, checksums",
     "judge": "plain Python",

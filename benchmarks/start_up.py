@@ -10,7 +10,6 @@ seconds for orientation and their ratio, which is what may be compared between m
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -52,8 +51,7 @@ def seconds_to_first_write(spec: ClusterSpec, *, is_ours: bool) -> tuple[float, 
 def write(cluster: Cluster) -> None:
     """Create a topic on every broker and write one record to it with acks=all."""
     replicas = list(cluster.brokers)
-    assignment = json.dumps({"version": 1, "partitions": {"0": replicas}}).encode()
-    cluster.zookeeper().create(f"/brokers/topics/{_TOPIC}", assignment)
+    cluster.metadata.create_topic(_TOPIC, [replicas])
     magic = 1 if next(iter(cluster.brokers.values())).release.startswith("0.10") else 2
     seen: list[object] = ["nothing sent"]
 

@@ -7,10 +7,12 @@ the standard library and imports nothing of kchaos, so that every room may use i
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 CutStyle = Literal["silent", "reset"]
 """Whether connections over a cut stay open and nothing passes, or are reset."""
+ZooKeeperCutStyle = Literal["silent", "reset", "dropped"]
+"""With "dropped" connections that are open are reset, and new ones stay open and nothing passes."""
 Direction = Literal["request", "response"]
 
 APIS = (
@@ -72,7 +74,7 @@ class StartBroker:
 
     Attributes:
         broker: Its id.
-        release: The release whose protocol it is judged by, such as "1.1.1".
+        release: The release whose rules it is judged by, such as "1.1.1".
         inter_broker_protocol: `inter.broker.protocol.version` if set, else None.
         message_format: `log.message.format.version` if set, else None.
         unclean_leader_election: `unclean.leader.election.enable`.
@@ -229,11 +231,14 @@ class CutZooKeeper:
     """Nothing passes between the broker and ZooKeeper; see `CutLink`.
 
     Attributes:
+        style: As for `CutLink`, or "dropped": connections that are open are reset, and new ones get
+            no answer. A client pauses for up to a second before it makes a new one, and with
+            "dropped" it does so while it is cut off, not after that.
         name: Names the cut for `HealZooKeeper`; made from the broker if it is not given.
     """
 
     broker: int
-    style: CutStyle = "silent"
+    style: ZooKeeperCutStyle = "silent"
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -280,7 +285,7 @@ class PreferredElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveController:
-    """`/controller` is deleted."""
+    """The controller is deposed, so that the brokers elect one."""
 
 
 Act = (
@@ -321,6 +326,14 @@ def unknown_api(api: str) -> str:
     if api in APIS:
         return ""
     return f"no API is named {api!r}; known: {', '.join(APIS)}"
+
+
+def unknown_style(cut: CutLink | CutZooKeeper) -> str:
+    """Why there is no such cut, or ""."""
+    styles = get_args(ZooKeeperCutStyle if isinstance(cut, CutZooKeeper) else CutStyle)
+    if cut.style in styles:
+        return ""
+    return f"style is {cut.style!r}; use {' or '.join(map(repr, styles))}"
 
 
 def cuts_left(cuts: Mapping[str, CutLink], heal: HealLink) -> dict[str, CutLink]:

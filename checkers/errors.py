@@ -3,6 +3,7 @@
 CheckError
 ├── RunDirectoryError    the run directory is torn, not sealed, or from a newer kchaos
 ├── ScenarioDataError    recorded data on disk does not have the documented shape
+├── CheckpointError      a small text file of a broker's does not have its documented shape
 ├── ModelError           an action that the model's own state makes impossible
 ├── ExplorerError        in `checkers.explorer.errors`: a bound, a rule or a process that fails
 └── SparkError           Spark cannot be started or used here
@@ -19,6 +20,10 @@ class RunDirectoryError(CheckError):
 
 class ScenarioDataError(CheckError):
     """Recorded data does not have the documented shape; the message names file and place."""
+
+
+class CheckpointError(CheckError):
+    """A checkpoint or properties file is broken; the message names the file and the line."""
 
 
 class ModelError(CheckError):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from checkers.errors import CheckpointError
 from checkers.evidence import (
     BEFORE,
     OBSERVED,
@@ -24,6 +25,12 @@ from checkers.evidence import (
     with_batches,
 )
 from checkers.findings import Finding
+from checkers.formats.checkpoints import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    parse_leader_epoch_checkpoint,
+    parse_offset_checkpoint,
+)
 from checkers.model.events import TopicPartition
 from checkers.model.prediction import EpochRound, PredictedBatch, PredictedReplica, Prediction
 from checkers.run_directory import RunDirectory
@@ -35,17 +42,13 @@ from checkers.run_facts import (
     partitions,
 )
 from checkers.segments.batch import Batch
-from checkers.segments.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
 from checkers.segments.directory import (
-    EPOCH_CHECKPOINT_NAME,
     PartitionContents,
     read_partition,
     segment_files,
 )
-from checkers.segments.errors import CheckpointError
 
 _Contents = Callable[[str, int, TopicPartition], PartitionContents | None]
-HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
 def run_evidence(facts: RunFacts, prediction: Prediction | None) -> Iterator[PartitionEvidence]:
@@ -217,7 +220,7 @@ def _observed(
     of_broker = snapshot["brokers"].get(str(broker), {})
     return ReplicaEvidence(
         broker=broker,
-        epoch_entries=_epoch_entries(directory / EPOCH_CHECKPOINT_NAME),
+        epoch_entries=_epoch_entries(directory / LEADER_EPOCHS),
         log_start_offset=int(segments[0].stem) if segments else 0,
         high_watermarks=_high_watermarks(facts.run, label, broker, about),
         is_running=bool(of_broker.get("is_running", False)),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from checkers.errors import CheckError
+from checkers.formats.fields import take_nullable
 
 _FILE_HEADER = struct.Struct(">4siq")
 _RECORD_HEADER = struct.Struct(">qi")
@@ -216,7 +217,7 @@ def _paths_to_delete(content: bytes) -> list[str]:
     body = _Body(content)
     try:
         paths = [body.string() for _ in range(body.integer())]
-    except (struct.error, IndexError, UnicodeDecodeError):
+    except (struct.error, IndexError, ValueError):
         # What is there is the digest, of a member that was told to name no paths.
         return []
     return [path for path in paths if path.startswith("/")]
@@ -278,13 +279,7 @@ class _Body:
 
     def buffer(self) -> bytes | None:
         length = self.integer()
-        if length < 0:
-            return None
-        end = self._position + length
-        if end > len(self._content):
-            raise IndexError(f"a field of {length} bytes does not fit")
-        value = self._content[self._position : end]
-        self._position = end
+        value, self._position = take_nullable(self._content, self._position, length)
         return value
 
     def string(self) -> str:

@@ -10,6 +10,7 @@ from typing import Protocol, Self, runtime_checkable
 from kazoo.client import KazooClient
 
 from clusters.links import Links
+from clusters.metadata.api import ClusterMetadata
 from clusters.spec import ClusterSpec
 
 
@@ -115,8 +116,8 @@ class Broker(Protocol):
         """The release it runs (after a restart with another one: that)."""
 
     @property
-    def protocol(self) -> str:
-        """The release whose protocol generation it is judged by."""
+    def judged_as(self) -> str:
+        """The release whose rules it is judged by."""
 
     @property
     def pid(self) -> int | None:
@@ -219,6 +220,10 @@ class Cluster(Protocol):
     @property
     def work_directory(self) -> Path:
         """The folder that holds everything the cluster writes."""
+
+    @property
+    def metadata(self) -> ClusterMetadata:
+        """What the controller decides and the brokers register; raises ClusterError unstarted."""
 
     def zookeeper(self) -> KazooClient:
         """Return the started client that everyone who watches this cluster shares."""

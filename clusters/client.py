@@ -15,6 +15,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
+from checkers.formats.batches import CODECS
 from clusters.errors import ClusterError
 
 CLIENT_ID = "kchaos"
@@ -22,7 +23,6 @@ _FETCH_BYTES = 50 << 20
 _LATE_S = 3.0
 """How much later than its own timeout a broker may answer, in seconds."""
 _SIZE = struct.Struct(">i")
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 class NoAnswer(ClusterError):
@@ -101,7 +101,7 @@ def produce(
         NotSent: The broker does not accept the connection: nothing was appended.
         NoAnswer: Nobody knows whether the records were appended.
     """
-    builder = MemoryRecordsBuilder(magic, CODECS[codec], 1 << 30)
+    builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 30)
     for value in values:
         if builder.append(timestamp_ms, None, value) is None:
             raise ValueError(f"{len(values)} records do not fit into one batch")

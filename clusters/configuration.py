@@ -37,7 +37,7 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "replica.high.watermark.checkpoint.interval.ms": "5000",
     "replica.lag.time.max.ms": "10000",
     "unclean.leader.election.enable": "false",
-    "zookeeper.connection.timeout.ms": "30000",
+    "zookeeper.connection.timeout.ms": "60000",
     "zookeeper.session.timeout.ms": "6000",
 }
 

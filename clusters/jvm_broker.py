@@ -6,21 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
-from kazoo.handlers.threading import KazooTimeoutError
-
 from clusters.api import Wire
 from clusters.configuration import java_command, log4j_text, properties_text
 from clusters.distribution import Distribution
 from clusters.errors import BrokerExited, ClusterError, MachineError
 from clusters.log_tail import last_lines
+from clusters.metadata.api import ClusterMetadata, MetadataUnavailable
 from clusters.ports import ReservedPort, is_free
 from clusters.probe import answers, known_brokers
 from clusters.processes import Process
 from clusters.waiting import await_until
 
-_ZOOKEEPER_TIMEOUT_S = 5
+_METADATA_S = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +27,7 @@ class BrokerPlace:
     ``directory`` is its folder; ``client_port`` is where clients on this machine reach it and
     ``ports`` are all ports of 127.0.0.1 that it needs; ``distribution_of`` and ``java_of`` find
     the jars and the Java of a Kafka; ``base_properties`` returns its configuration before its own
-    properties, for the Kafka it is started with; ``zookeeper`` is the shared client;
+    properties, for the Kafka it is started with; ``metadata`` is its cluster's;
     ``jvm_flags_of`` returns the flags for a Kafka that runs in a folder; ``spawn`` starts a
     command line, its console output appended to a file; ``wire`` is its network where the driver
     can take that away.
@@ -45,7 +42,7 @@ class BrokerPlace:
     distribution_of: Callable[[str], Distribution]
     java_of: Callable[[Distribution], Path]
     base_properties: Callable[[Distribution], dict[str, str]]
-    zookeeper: Callable[[], KazooClient]
+    metadata: Callable[[], ClusterMetadata]
     jvm_flags_of: Callable[[Distribution, Path], Sequence[str]]
     spawn: Callable[[Sequence[str], Distribution, Path], Process]
     wire: Wire | None = None
@@ -58,7 +55,7 @@ class JvmBroker:
     place: BrokerPlace
     kafka: str
     own_properties: dict[str, str]
-    wanted_protocol: str | None = None
+    wanted_judged_as: str | None = None
     jvm_flags: tuple[str, ...] = ()
     _process: Process | None = None
     _distribution: Distribution | None = field(default=None, repr=False)
@@ -82,9 +79,9 @@ class JvmBroker:
         return self.distribution.release
 
     @property
-    def protocol(self) -> str:
-        """The release whose generation it is judged by."""
-        return self.wanted_protocol or self.release
+    def judged_as(self) -> str:
+        """The release whose rules it is judged by."""
+        return self.wanted_judged_as or self.release
 
     @property
     def pid(self) -> int | None:
@@ -213,13 +210,12 @@ class JvmBroker:
         )
 
     def _registered_czxid(self) -> int:
-        """Return the czxid of its znode, -1 while there is none or ZooKeeper is away."""
-        asked = self.place.zookeeper().exists_async(f"/brokers/ids/{self.id}")
+        """Return the czxid of its registration, -1 while there is none or nobody can tell."""
         try:
-            stat = asked.get(timeout=_ZOOKEEPER_TIMEOUT_S)
-        except (KazooException, KazooTimeoutError):
+            found = self.place.metadata().registration(self.id, timeout_s=_METADATA_S)
+        except MetadataUnavailable:
             return -1
-        return -1 if stat is None else int(stat.czxid)
+        return -1 if found is None else found.czxid
 
     def known_brokers(self) -> int:
         """Return how many live brokers it knows of, itself included; 0 while it is away."""

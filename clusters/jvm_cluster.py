@@ -13,6 +13,7 @@ from typing import Self
 
 from kazoo.client import KazooClient
 
+from checkers.acts import CutZooKeeper
 from clusters.class_archive import ClassSharing
 from clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
 from clusters.distribution import Distribution, java_of
@@ -21,9 +22,10 @@ from clusters.ground import Ground, Site
 from clusters.jvm_broker import BrokerPlace, JvmBroker
 from clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
 from clusters.leftovers import claim
-from clusters.links import Links
+from clusters.links import Cut, Links
 from clusters.log_tail import last_lines
 from clusters.memory import check_memory
+from clusters.metadata.zookeeper import ZooKeeperMetadata
 from clusters.releases import release_of
 from clusters.spec import BrokerSpec, ClusterSpec
 from clusters.waiting import await_until
@@ -114,6 +116,11 @@ class JvmCluster:
             raise ClusterError("the cluster is not started, so it has no ZooKeeper to ask")
         return self._client
 
+    @property
+    def metadata(self) -> ZooKeeperMetadata:
+        """What ZooKeeper holds, by the shared client."""
+        return ZooKeeperMetadata(self.zookeeper())
+
     def start(self) -> None:
         """Start everything; on any failure, Ctrl-C included, stop what was started."""
         if self._zookeepers:
@@ -151,24 +158,38 @@ class JvmCluster:
             self._brokers[broker_spec.id] = self._place(broker_spec, distributions)
         self._write_description()
         self._say(f"starting {len(self._brokers)} brokers")
-        first = self.spec.first_broker
-        if not self._side_by_side:
-            self._await_zookeeper()
-        for broker in sorted(self._brokers.values(), key=lambda broker: broker.id != first):
-            broker.start()
-            # The first broker's JVM boots beside ZooKeeper's. The others follow when ZooKeeper
-            # serves: a client that comes too early waits up to a second before its next try.
-            self._await_zookeeper()
-            if broker.id == first:
-                self._await_controller(broker)
-            if not self._side_by_side:
-                broker.await_ready()
+        self._start_brokers()
         for broker in self._brokers.values():
             broker.await_ready()
         for broker in self._brokers.values():
             self._await_metadata(broker)
         if self._class_sharing is not None:
             self._class_sharing.write_archives()
+
+    def _start_brokers(self) -> None:
+        """Start the brokers; the spec's first one is the controller before others may register.
+
+        With links all JVMs boot at once, beside ZooKeeper's, and what a broker asks of ZooKeeper
+        waits at its link until its turn has come. A client that is refused instead, because it
+        came too early, waits for up to two seconds before its next try.
+        """
+        first = self.spec.first_broker
+        in_turn = sorted(self._brokers.values(), key=lambda broker: broker.id != first)
+        held: dict[int, Cut] = {}
+        if self.links is not None and self._side_by_side:
+            for broker in in_turn:
+                held[broker.id] = self.links.cut(CutZooKeeper(broker=broker.id))
+                broker.start()
+        self._await_zookeeper()
+        for broker in in_turn:
+            if broker.id in held:
+                held[broker.id].heal()
+            else:
+                broker.start()
+            if broker.id == first:
+                self._await_controller(broker)
+            if not self._side_by_side:
+                broker.await_ready()
 
     def _start_zookeeper(self, distributions: Mapping[int, Distribution]) -> None:
         """ZooKeeper runs from the newest release: its server serves older clients as well."""
@@ -193,8 +214,6 @@ class JvmCluster:
         return flags
 
     def _await_zookeeper(self) -> None:
-        if self._client is not None:
-            return
         for member in self._zookeepers:
             member.await_ready()
         hosts = ",".join(f"{host}:{port}" for host, port in self.zookeeper_addresses)
@@ -227,7 +246,11 @@ class JvmCluster:
         fixed = {
             "broker.id": str(broker_id),
             "log.dir": str(site.directory / "data"),
-            "zookeeper.connect": ",".join(f"{host}:{port}" for host, port in zookeepers),
+            # A client that has lost the only address that it knows sleeps a second before it
+            # tries it again (StaticHostProvider); the second of two it tries without.
+            "zookeeper.connect": ",".join(
+                f"{host}:{port}" for host, port in zookeepers * (1 if zookeepers[1:] else 2)
+            ),
             **_listeners(site, advertised),
             **mixed_protocol([release_of(d.release) for d in distributions.values()]),
             **self.spec.properties,
@@ -242,7 +265,7 @@ class JvmCluster:
             distribution_of=self._distribution_of,
             java_of=self._java_of,
             base_properties=lambda d: {**broker_defaults(release_of(d.release)), **fixed},
-            zookeeper=self.zookeeper,
+            metadata=lambda: self.metadata,
             jvm_flags_of=self._flags_of,
             spawn=partial(self._ground.spawn, site),
             wire=site.wire,
@@ -251,7 +274,7 @@ class JvmCluster:
             place=place,
             kafka=broker_spec.kafka,
             own_properties=dict(broker_spec.properties),
-            wanted_protocol=broker_spec.protocol,
+            wanted_judged_as=broker_spec.judged_as,
         )
 
     def _write_description(self) -> None:
@@ -266,20 +289,11 @@ class JvmCluster:
 
     def _await_controller(self, broker: JvmBroker, timeout_s: float = 60) -> None:
         """Return once the broker is the controller."""
-        seen = ["no /controller"]
-
-        def elected() -> bool:
-            client = self.zookeeper()
-            if client.exists("/controller") is None:
-                return False
-            seen[0] = client.get("/controller")[0].decode()
-            return int(json.loads(seen[0])["brokerid"]) == broker.id
-
         await_until(
-            elected,
+            lambda: self.metadata.controller() == broker.id,
             timeout_s=timeout_s,
             waiting_for=f"broker {broker.id} to become the controller",
-            last_seen=lambda: seen[0],
+            last_seen=lambda: f"controller {self.metadata.controller()}",
             remedy=f"see {broker.server_log}",
             abort=broker.check_running,
         )

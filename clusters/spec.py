@@ -18,14 +18,14 @@ class BrokerSpec:
     """One broker.
 
     ``kafka`` is a release (``1.1.1``) or a path to a distribution folder or .tgz;
-    ``properties`` override the cluster's; ``protocol`` is the release whose generation the
+    ``properties`` override the cluster's; ``judged_as`` is the release whose rules the
     broker is judged by, None for the release that ``kafka`` turns out to be.
     """
 
     id: int
     kafka: str
     properties: Mapping[str, str] = field(default_factory=dict)
-    protocol: str | None = None
+    judged_as: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the broker as a dict of JSON values."""
@@ -33,7 +33,7 @@ class BrokerSpec:
             "id": self.id,
             "kafka": self.kafka,
             "properties": dict(self.properties),
-            "protocol": self.protocol,
+            "judged_as": self.judged_as,
         }
 
     @classmethod
@@ -44,7 +44,8 @@ class BrokerSpec:
                 id=int(data["id"]),
                 kafka=str(data["kafka"]),
                 properties=dict(data.get("properties") or {}),
-                protocol=data.get("protocol"),
+                # Runs of before the renaming say "protocol".
+                judged_as=data.get("judged_as", data.get("protocol")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ReleaseError(f"not a broker's description: {dict(data)!r} ({error!r})") from error

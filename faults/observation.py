@@ -1,6 +1,5 @@
 """What ZooKeeper and the process table say of a broker, and the gates that faults share."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -32,20 +31,15 @@ class BrokerObservation:
 
 
 def observe_broker(cluster: Cluster, broker: int) -> BrokerObservation:
-    """Reads the broker's registration with kazoo, directly and not through a link."""
-    from kazoo.exceptions import NoNodeError
-
+    """Reads the broker's process and its registration."""
     pid = cluster.brokers[broker].pid
-    try:
-        data, stat = cluster.zookeeper().get(f"/brokers/ids/{broker}")
-    except NoNodeError:
-        return BrokerObservation(broker=broker, pid=pid, czxid=None, session_id=None, znode=None)
+    found = cluster.metadata.registration(broker)
     return BrokerObservation(
         broker=broker,
         pid=pid,
-        czxid=stat.czxid,
-        session_id=stat.ephemeralOwner,
-        znode=data.decode(),
+        czxid=None if found is None else found.czxid,
+        session_id=None if found is None else found.session_id,
+        znode=None if found is None else found.text,
     )
 
 
@@ -104,17 +98,6 @@ def await_registered(
         timeout_s,
         abort=cluster.brokers[broker].check_running,
     )
-
-
-def controller(cluster: Cluster) -> int | None:
-    """The broker that `/controller` names, or None."""
-    from kazoo.exceptions import NoNodeError
-
-    try:
-        data, _ = cluster.zookeeper().get("/controller")
-    except NoNodeError:
-        return None
-    return int(json.loads(data)["brokerid"])
 
 
 def _await(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from checkers.acts import CutLink, CutZooKeeper, Hold
 from clusters.api import Broker, Cluster, Collectable, Disconnectable
-from faults.observation import controller, observe_broker
+from faults.observation import observe_broker
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
@@ -59,7 +59,7 @@ def view_of(cluster: Cluster) -> ClusterView:
     """The cluster as it is now; brokers and ZooKeeper are looked at one after another."""
     return ClusterView(
         brokers={broker.id: _broker_view(cluster, broker) for broker in cluster.brokers.values()},
-        controller=controller(cluster),
+        controller=cluster.metadata.controller(),
         cuts={} if cluster.links is None else cluster.links.cuts,
         holds={} if cluster.links is None else cluster.links.holds,
         why_unlinked=cluster.why_unlinked if cluster.links is None else "",

@@ -46,6 +46,15 @@ def test_links_between_pages_lead_somewhere(page: str) -> None:
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
+def test_one_module_knows_the_paths_of_znodes() -> None:
+    path = re.compile(r"""["']/(brokers|controller|admin|config)\b""")
+    files = [
+        file for room in ("harness", "clusters", "faults") for file in ROOT.glob(f"{room}/**/*.py")
+    ]
+    found = [str(file.relative_to(ROOT)) for file in files if path.search(file.read_text())]
+    assert found == ["clusters/metadata/zookeeper.py"]
+
+
 @pytest.mark.parametrize("room", ["harness", "clusters", "faults", "checkers"])
 def test_modules_and_functions_keep_their_size(room: str) -> None:
     too_long = []

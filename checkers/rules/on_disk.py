@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from checkers.evidence import BatchEvidence, PartitionEvidence, Side
 from checkers.findings import Finding
+from checkers.formats.checkpoints import EpochEntry
 from checkers.segments.batch import Batch
-from checkers.segments.checkpoints import EpochEntry
 from checkers.segments.epochs import epoch_findings
 
 

@@ -5,9 +5,6 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Names of the codecs, at the number that the attributes of a batch give them."""
-
 CONTROL_TYPES = {
     0: "ABORT",
     1: "COMMIT",
@@ -60,7 +57,7 @@ class Batch:
         last_offset: Offset of the last record, inclusive.
         leader_epoch: The partition leader epoch; -1 for magic 0 and 1. No CRC covers it.
         magic: The message format: 0, 1 or 2.
-        codec: A name in `CODECS`.
+        codec: A name in `checkers.formats.batches.CODECS`.
         crc: The checksum as it is stored: CRC-32C for magic 2, CRC-32 before.
         record_count: How many records the header announces (magic 2), or are there (0 and 1).
         is_control: Whether it holds a transaction marker or another control record.

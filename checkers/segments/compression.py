@@ -30,7 +30,7 @@ class UndecodableError(ValueError):
 def decompress(codec: str, data: bytes | memoryview, *, magic: int) -> bytes:
     """Return the decompressed bytes of a batch's record section or of a wrapper's value.
 
-    `codec` is a name of `checkers.segments.batch.CODECS`, `magic` the message format around it.
+    `codec` is a name of `checkers.formats.batches.CODECS`, `magic` the message format around it.
 
     Raises `UndecodableError` for bytes that the codec does not accept.
     """

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from checkers.errors import CheckpointError
 from checkers.findings import Finding
+from checkers.formats.checkpoints import LEADER_EPOCHS, EpochEntry, parse_leader_epoch_checkpoint
 from checkers.segments.batch import Batch
-from checkers.segments.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
 from checkers.segments.epochs import epoch_findings
-from checkers.segments.errors import CheckpointError, SegmentError
+from checkers.segments.errors import SegmentError
 from checkers.segments.reader import SegmentContents, read_segment
 
-EPOCH_CHECKPOINT_NAME = "leader-epoch-checkpoint"
 _TAIL_KINDS = ("torn-tail", "zero-tail")
 
 
@@ -98,7 +98,7 @@ def read_partition(directory: Path, *, decode_records: bool = True) -> Partition
         findings += [
             inner_tail(finding) if path != files[-1] else finding for finding in contents.findings
         ]
-    entries, checkpoint_findings = checkpoint_entries(directory / EPOCH_CHECKPOINT_NAME)
+    entries, checkpoint_findings = checkpoint_entries(directory / LEADER_EPOCHS)
     findings += checkpoint_findings
     if entries is not None:
         findings += epoch_findings(entries, batches)

@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from checkers.findings import Finding
+from checkers.formats.checkpoints import EpochEntry
 from checkers.segments.batch import Batch
-from checkers.segments.checkpoints import EpochEntry
 
 
 def epoch_findings(entries: Sequence[EpochEntry], batches: Sequence[Batch]) -> list[Finding]:

@@ -5,37 +5,25 @@ import zlib
 from typing import Any
 
 from checkers.findings import Finding
+from checkers.formats.batches import (
+    LOG_OVERHEAD_BYTES,
+    MAGIC_AT,
+    MINIMUM_LENGTH,
+    SMALLEST_LENGTH,
+    whole_entry_bytes,
+)
 from checkers.segments.batch import Batch
-from checkers.segments.message import MINIMUM_LENGTH, read_message
-from checkers.segments.record_batch import HEADER, CorruptEntryError, read_record_batch
+from checkers.segments.message import read_message
+from checkers.segments.record_batch import CorruptEntryError, read_record_batch
 
-LOG_OVERHEAD_BYTES = 12
-"""Size of the offset and the length in front of every entry."""
-MAGIC_AT = 16
-"""Where the magic is, counted from the beginning of an entry."""
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
-_LENGTH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
-_MINIMUM_LENGTH = {**MINIMUM_LENGTH, 2: HEADER.size - LOG_OVERHEAD_BYTES}
-_SMALLEST_LENGTH = min(_MINIMUM_LENGTH.values())
 
 # Behind an entry that does not fit the file, whole ones are looked for this far and this often. The
 # reach is above the largest batch that brokers accept by default (message.max.bytes, 1 MiB).
 _SEARCH_BYTES = 4 << 20
 _SEARCH_CANDIDATES = 50_000
 _ZERO_CHUNK_BYTES = 1 << 20
-
-
-def whole_entry_bytes(view: memoryview, position: int, end: int) -> int:
-    """Return the size of the entry at `position`, or 0 if no whole one can be there."""
-    left = end - position
-    if left < LOG_OVERHEAD_BYTES + _SMALLEST_LENGTH:
-        return 0
-    length = int(_LENGTH.unpack_from(view, position + 8)[0])
-    minimum = _MINIMUM_LENGTH.get(view[position + MAGIC_AT], _SMALLEST_LENGTH)
-    if length < minimum or length > left - LOG_OVERHEAD_BYTES:
-        return 0
-    return length + LOG_OVERHEAD_BYTES
 
 
 def read_entry(
@@ -95,12 +83,12 @@ def _framing_problem(view: memoryview, position: int, left: int) -> str:
     """Return why these bytes cannot even be the beginning of an entry, or ""."""
     if left >= LOG_OVERHEAD_BYTES:
         _, length = _OFFSET_AND_LENGTH.unpack_from(view, position)
-        smallest = _SMALLEST_LENGTH
+        smallest = SMALLEST_LENGTH
         if left > MAGIC_AT:
             magic = view[position + MAGIC_AT]
-            if magic not in _MINIMUM_LENGTH:
+            if magic not in MINIMUM_LENGTH:
                 return f"its magic {magic} is unknown"
-            smallest = _MINIMUM_LENGTH[magic]
+            smallest = MINIMUM_LENGTH[magic]
         if length < smallest:
             return f"its length {length} is below the smallest possible, {smallest}"
     return ""

@@ -8,19 +8,22 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from checkers.segments.batch import CODECS, Batch, Record, payload_digest
+from checkers.formats.batches import (
+    CODEC_MASK,
+    CODECS,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD_BYTES,
+    MESSAGE_HEADER,
+    MINIMUM_LENGTH,
+)
+from checkers.formats.fields import MalformedError, take_nullable
+from checkers.segments.batch import Batch, Record, payload_digest
 from checkers.segments.compression import UndecodableError, decompress
 from checkers.segments.record_batch import CorruptEntryError
 
-_ENTRY = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _CRC_COVERED_FROM = 16
-_LOG_OVERHEAD_BYTES = 12
-_CODEC_MASK = 0x07
-_LOG_APPEND_TIME_FLAG = 0x08
-MINIMUM_LENGTH = {0: 14, 1: 22}
-"""Smallest length field of an entry, by magic: a message with null key and null value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ def read_message(
     decompressed: its first offset is then unknown.
     """
     message = _message(view, position, size_bytes)
-    codec_number = message.attributes & _CODEC_MASK
+    codec_number = message.attributes & CODEC_MASK
     # Zstandard came after magic 2 and is refused for older messages.
     codec = CODECS[codec_number] if codec_number < 4 else f"unknown-{codec_number}"
     problem = ""
@@ -90,12 +93,12 @@ def message_records(view: memoryview, batch: Batch) -> tuple[Record, ...]:
 
 
 def _message(view: memoryview, position: int, size_bytes: int) -> _Message:
-    offset, length, crc, magic, attributes = _ENTRY.unpack_from(view, position)
+    offset, length, crc, magic, attributes = MESSAGE_HEADER.unpack_from(view, position)
     end = position + size_bytes
     found = zlib.crc32(view[position + _CRC_COVERED_FROM : end])
     if found != crc:
         raise CorruptEntryError(f"its CRC-32 is {crc:#010x} and that of its bytes {found:#010x}")
-    cursor = position + _ENTRY.size
+    cursor = position + MESSAGE_HEADER.size
     timestamp = -1
     if magic:
         (timestamp,) = _TIMESTAMP.unpack_from(view, cursor)
@@ -120,12 +123,10 @@ def _nullable_bytes(view: memoryview, cursor: int, end: int) -> tuple[bytes | No
     if cursor + _LENGTH.size > end:
         raise CorruptEntryError("it is too short for its key and value")
     (length,) = _LENGTH.unpack_from(view, cursor)
-    cursor += _LENGTH.size
-    if length < 0:
-        return None, cursor
-    if length > end - cursor:
-        raise CorruptEntryError(f"a field of {length} bytes does not fit it")
-    return bytes(view[cursor : cursor + length]), cursor + length
+    try:
+        return take_nullable(view[:end], cursor + _LENGTH.size, length)
+    except MalformedError as error:
+        raise CorruptEntryError(f"{error} it") from None
 
 
 def _record(message: _Message, offset: int, timestamp: int) -> Record:
@@ -143,7 +144,7 @@ def _inner_records(wrapper: _Message, codec: str) -> tuple[tuple[Record, ...], s
     messages = _inner_messages(plain, wrapper)
     # Magic 1 numbers the inner messages from 0 and puts the last one's absolute offset outside.
     base = wrapper.offset - messages[-1].offset if wrapper.magic else 0
-    log_append_time = wrapper.magic and wrapper.attributes & _LOG_APPEND_TIME_FLAG
+    log_append_time = wrapper.magic and wrapper.attributes & LOG_APPEND_TIME_FLAG
     records = tuple(
         _record(
             message,
@@ -160,8 +161,8 @@ def _inner_messages(plain: memoryview, wrapper: _Message) -> list[_Message]:
     position = 0
     while position < len(plain):
         left = len(plain) - position
-        length = _LENGTH.unpack_from(plain, position + 8)[0] if left >= _LOG_OVERHEAD_BYTES else -1
-        size_bytes = _LOG_OVERHEAD_BYTES + length
+        length = _LENGTH.unpack_from(plain, position + 8)[0] if left >= LOG_OVERHEAD_BYTES else -1
+        size_bytes = LOG_OVERHEAD_BYTES + length
         if length < MINIMUM_LENGTH[wrapper.magic] or size_bytes > left:
             raise CorruptEntryError(
                 f"inner message {len(messages)} does not fit the {len(plain)} decompressed bytes"
@@ -172,7 +173,7 @@ def _inner_messages(plain: memoryview, wrapper: _Message) -> list[_Message]:
             raise CorruptEntryError(f"inner message {len(messages)}: {error}") from None
         if message.magic != wrapper.magic:
             raise CorruptEntryError(f"inner message {len(messages)} has magic {message.magic}")
-        if message.attributes & _CODEC_MASK:
+        if message.attributes & CODEC_MASK:
             raise CorruptEntryError(f"inner message {len(messages)} is compressed again")
         messages.append(message)
         position += size_bytes

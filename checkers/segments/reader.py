@@ -8,8 +8,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from checkers.findings import Finding
+from checkers.formats.batches import MAGIC_AT, whole_entry_bytes
 from checkers.segments.batch import Batch, Record
-from checkers.segments.framing import MAGIC_AT, end_of_framing, read_entry, whole_entry_bytes
+from checkers.segments.framing import end_of_framing, read_entry
 from checkers.segments.message import message_records
 from checkers.segments.record_batch import CorruptEntryError, batch_records
 

@@ -1,22 +1,21 @@
 """One record batch of magic 2 (Kafka's DefaultRecordBatch, 0.11 and later)."""
 
-import struct
-
 from crc32c import crc32c
 
-from checkers.segments.batch import CODECS, Batch, Record, payload_digest
+from checkers.formats.batches import (
+    BATCH_HEADER,
+    CODEC_MASK,
+    CODECS,
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+)
+from checkers.formats.fields import MalformedError
+from checkers.segments.batch import Batch, Record, payload_digest
 from checkers.segments.compression import UndecodableError, decompress
-from checkers.segments.records import MalformedRecordsError, coordinator_epoch, decode_records
-
-HEADER = struct.Struct(">qiibIhiqqqhii")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base timestamp,
-max timestamp, producer id, producer epoch, base sequence, record count."""
+from checkers.segments.records import coordinator_epoch, decode_records
 
 _CRC_COVERED_FROM = 21
-_CODEC_MASK = 0x07
-_LOG_APPEND_TIME_FLAG = 0x08
-_TRANSACTIONAL_FLAG = 0x10
-_CONTROL_FLAG = 0x20
 
 
 class CorruptEntryError(ValueError):
@@ -33,30 +32,30 @@ def read_record_batch(
 
     Raises `CorruptEntryError` if the CRC does not match: then not even the header is true.
     """
-    fields = HEADER.unpack_from(view, position)
+    fields = BATCH_HEADER.unpack_from(view, position)
     base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta = fields[:7]
     base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence = fields[7:12]
     record_count = fields[12]
     found = crc32c(view[position + _CRC_COVERED_FROM : position + size_bytes])
     if found != crc:
         raise CorruptEntryError(f"its CRC-32C is {crc:#010x} and that of its bytes {found:#010x}")
-    codec_number = attributes & _CODEC_MASK
-    is_control = bool(attributes & _CONTROL_FLAG)
+    codec_number = attributes & CODEC_MASK
+    is_control = bool(attributes & CONTROL_FLAG)
     records: tuple[Record, ...] | None = None
     problem = _header_problem(codec_number, base_offset, last_offset_delta, record_count)
     if (decode or is_control) and not problem:
         try:
             records = _records(
-                view[position + HEADER.size : position + size_bytes],
+                view[position + BATCH_HEADER.size : position + size_bytes],
                 codec=CODECS[codec_number],
                 record_count=record_count,
                 base_offset=base_offset,
                 last_offset=base_offset + last_offset_delta,
                 base_timestamp=base_timestamp,
-                log_append_time=max_timestamp if attributes & _LOG_APPEND_TIME_FLAG else None,
+                log_append_time=max_timestamp if attributes & LOG_APPEND_TIME_FLAG else None,
                 is_control=is_control,
             )
-        except (UndecodableError, MalformedRecordsError) as error:
+        except (UndecodableError, MalformedError) as error:
             problem = str(error)
     control = records[0] if is_control and records else None
     batch = Batch(
@@ -68,7 +67,7 @@ def read_record_batch(
         crc=crc,
         record_count=record_count,
         is_control=is_control,
-        is_transactional=bool(attributes & _TRANSACTIONAL_FLAG),
+        is_transactional=bool(attributes & TRANSACTIONAL_FLAG),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -86,17 +85,17 @@ def read_record_batch(
 def batch_records(view: memoryview, batch: Batch) -> tuple[Record, ...]:
     """Return the records of a magic 2 `batch` that was read from `view`.
 
-    Raises `UndecodableError` or `MalformedRecordsError` for records that cannot be decoded.
+    Raises `UndecodableError` or `MalformedError` for records that cannot be decoded.
     """
-    fields = HEADER.unpack_from(view, batch.position)
+    fields = BATCH_HEADER.unpack_from(view, batch.position)
     return _records(
-        view[batch.position + HEADER.size : batch.position + batch.size_bytes],
+        view[batch.position + BATCH_HEADER.size : batch.position + batch.size_bytes],
         codec=batch.codec,
         record_count=batch.record_count,
         base_offset=batch.base_offset,
         last_offset=batch.last_offset,
         base_timestamp=fields[7],
-        log_append_time=batch.max_timestamp if fields[5] & _LOG_APPEND_TIME_FLAG else None,
+        log_append_time=batch.max_timestamp if fields[5] & LOG_APPEND_TIME_FLAG else None,
         is_control=batch.is_control,
     )
 

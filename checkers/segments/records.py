@@ -2,15 +2,11 @@
 
 import struct
 
+from checkers.formats.fields import MalformedError, read_varint, take_nullable
 from checkers.segments.batch import CONTROL_TYPES, Record
 
 _CONTROL_KEY = struct.Struct(">hh")
 _END_TRANSACTION_VALUE = struct.Struct(">hi")
-_MAX_VARINT_BITS = 63
-
-
-class MalformedRecordsError(ValueError):
-    """A record section does not have the documented shape; the message says what disagrees."""
 
 
 def decode_records(
@@ -29,7 +25,7 @@ def decode_records(
     timestamp type. Offsets must increase and lie between `base_offset` and `last_offset`, both
     inclusive; compaction may have removed some, so they need not be consecutive.
 
-    Raises `MalformedRecordsError` if the section does not hold exactly `record_count` such records.
+    Raises `MalformedError` if the section does not hold exactly `record_count` such records.
     """
     records = []
     position = 0
@@ -39,49 +35,28 @@ def decode_records(
             length, position = read_varint(section, position)
             end = position + length
             if length < 0 or end > len(section):
-                raise MalformedRecordsError(f"record {index} of {record_count} is cut short")
+                raise MalformedError(f"record {index} of {record_count} is cut short")
             record, position = _record(
                 section, position, base_offset, base_timestamp, log_append_time, is_control
             )
             if position != end:
-                raise MalformedRecordsError(f"record {index} is not as long as it says")
+                raise MalformedError(f"record {index} is not as long as it says")
             if not previous_offset < record.offset <= last_offset:
-                raise MalformedRecordsError(
+                raise MalformedError(
                     f"record {index} has offset {record.offset}; it must be above"
                     f" {previous_offset} and at most {last_offset}"
                 )
             previous_offset = record.offset
             records.append(record)
     except IndexError:
-        raise MalformedRecordsError(
+        raise MalformedError(
             f"the record section ends inside record {len(records)} of {record_count}"
         ) from None
     if position != len(section):
-        raise MalformedRecordsError(
+        raise MalformedError(
             f"{len(section) - position} bytes are left after the {record_count} records"
         )
     return tuple(records)
-
-
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a zigzag variable-length integer and the position behind it.
-
-    Raises `IndexError` at the end of the data, `MalformedRecordsError` beyond 64 bits.
-    """
-    byte = data[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    raw = byte & 0x7F
-    shift = 7
-    while True:
-        position += 1
-        byte = data[position]
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), position + 1
-        shift += 7
-        if shift > _MAX_VARINT_BITS:
-            raise MalformedRecordsError("a variable-length integer has more than 64 bits")
 
 
 def _record(
@@ -118,24 +93,19 @@ def _record(
 
 def _nullable_bytes(section: bytes, position: int) -> tuple[bytes | None, int]:
     length, position = read_varint(section, position)
-    if length < 0:
-        return None, position
-    end = position + length
-    if end > len(section):
-        raise MalformedRecordsError(f"a field of {length} bytes does not fit the record section")
-    return section[position:end], end
+    return take_nullable(section, position, length)
 
 
 def _headers(
     section: bytes, position: int, header_count: int
 ) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     if not 0 <= header_count <= len(section) - position:
-        raise MalformedRecordsError(f"a record announces {header_count} headers")
+        raise MalformedError(f"a record announces {header_count} headers")
     headers = []
     for _ in range(header_count):
         name, position = _nullable_bytes(section, position)
         if name is None:
-            raise MalformedRecordsError("a header has no name")
+            raise MalformedError("a header has no name")
         value, position = _nullable_bytes(section, position)
         headers.append((name.decode("utf-8", "backslashreplace"), value))
     return tuple(headers), position

@@ -14,11 +14,11 @@ from typing import Any
 
 from checkers.evidence import BATCH_COLUMNS, OBSERVED
 from checkers.findings import Finding
+from checkers.formats.checkpoints import LEADER_EPOCHS
 from checkers.run_directory import RunDirectory
 from checkers.run_evidence import batch_evidence, reader_findings
 from checkers.segments.batch import Batch
 from checkers.segments.directory import (
-    EPOCH_CHECKPOINT_NAME,
     checkpoint_entries,
     inner_tail,
     overlap_findings,
@@ -176,7 +176,7 @@ def _cut(replica: Part, part_bytes: int) -> Iterator[Part]:
         for one in slices:
             size_bytes = one.end_position - one.start_position
             yield replace(replica, file=file.name, slice=one, size_bytes=size_bytes)
-    yield replace(replica, file=EPOCH_CHECKPOINT_NAME, size_bytes=0)
+    yield replace(replica, file=LEADER_EPOCHS, size_bytes=0)
 
 
 def _read(part: Part) -> tuple[Sequence[Batch], Sequence[Finding]]:

@@ -31,18 +31,17 @@ False and the last entry may lack fields.
 
 from __future__ import annotations
 
-import struct
+import itertools
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
 
 from checkers.acts import Direction
+from checkers.formats.batches import entries
 from clusters.links.api_keys import ApiKey
 from clusters.links.sessions import PartitionKey
 from clusters.links.wire import Records
 
-_BATCH_START = struct.Struct(">qi")
-_INT32 = struct.Struct(">i")
 _MOST_BATCHES = 10_000
 _LEFT_OUT = frozenset(
     {
@@ -160,25 +159,11 @@ def _batches(records: Records) -> dict[str, Any]:
     ``last_offset`` is inclusive. A batch of magic 0 or 1 is one entry of a message set: its only
     offset is that of its last record, also when the entry wraps several compressed ones.
     """
-    summary: dict[str, Any] = {"records_size_bytes": records.size_bytes}
-    position = count = 0
-    while position + 17 <= len(records.head) and count < _MOST_BATCHES:
-        base_offset, length = _BATCH_START.unpack_from(records.head, position)
-        if length < 14 or position + 12 + length > records.size_bytes:
-            break  # Kafka cuts a fetched record set anywhere: a last batch may be a part of one.
-        magic = records.head[position + 16]
-        last_offset, leader_epoch = base_offset, None
-        if magic >= 2:
-            if position + 27 > len(records.head):
-                break
-            last_offset += _INT32.unpack_from(records.head, position + 23)[0]
-            leader_epoch = _INT32.unpack_from(records.head, position + 12)[0]
-        if count == 0:
-            summary["base_offset"] = base_offset
-            summary["first_leader_epoch"] = leader_epoch
-        summary["last_offset"] = last_offset
-        summary["last_leader_epoch"] = leader_epoch
-        count += 1
-        position += 12 + length
-    summary["batch_count"] = count
+    summary: dict[str, Any] = {"records_size_bytes": records.size_bytes, "batch_count": 0}
+    for entry in itertools.islice(entries(records.head, records.size_bytes), _MOST_BATCHES):
+        summary.setdefault("base_offset", entry.offset)
+        summary.setdefault("first_leader_epoch", entry.leader_epoch)
+        summary["last_offset"] = entry.last_offset
+        summary["last_leader_epoch"] = entry.leader_epoch
+        summary["batch_count"] += 1
     return summary

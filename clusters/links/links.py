@@ -145,7 +145,7 @@ class Links:
             raise RuleRefused(f"a cut named {act.name!r} lasts already: name this one otherwise")
         cut = Cut(board=self._board, act=act)
         with self._installing(cut):
-            if cut.style == "reset":
+            if act.style != "silent":
                 self._reset_covered(cut)
             return cut
 

@@ -183,11 +183,13 @@ class Cut(_Removable):
     """
 
     def __init__(self, *, board: Board, act: acts.CutLink | acts.CutZooKeeper) -> None:
-        if act.style not in ("silent", "reset"):
-            raise RuleRefused(f"style is {act.style!r}; use 'silent' or 'reset'")
+        unknown = acts.unknown_style(act)
+        if unknown:
+            raise RuleRefused(unknown)
         self._board = board
         self.act = act
-        self.style = act.style
+        # What is made after a cut that drops connections meets a silent one.
+        self.style: acts.CutStyle = "silent" if act.style == "dropped" else act.style
         self._waiting: set[Callable[[], bool]] = set()
         self._gone: set[Callable[[], bool]] = set()
 

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from checkers.formats.fields import MalformedError, read_unsigned_varint
+
 _FORMATS = {
     "bool": "?",
     "int8": "b",
@@ -113,13 +115,15 @@ class Reader:
 
     def unsigned_varint(self) -> int:
         """One unsigned varint of at most five bytes."""
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise MalformedMessage("a varint of more than five bytes")
+        start = self.position
+        try:
+            value, end = read_unsigned_varint(self.view, start, most_bits=31)
+        except IndexError:
+            value, end = 0, len(self.view) + 1
+        except MalformedError as error:
+            raise MalformedMessage(f"{error} at {start}") from None
+        self.take(end - start)
+        return value
 
     def length(self, *, compact: bool, format_: struct.Struct) -> int:
         """A length prefix; -1 stands for null."""

@@ -1,24 +1,17 @@
 """What a power loss takes: the end of a log that no fsync had covered."""
 
 import contextlib
-import os
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import ClassVar
 
 from checkers import acts
+from checkers.formats.batches import entries
 from clusters.api import Cluster, Collectable
 from faults.api import Injection, Journal, require_available
 from faults.errors import FaultError
 from faults.view import ClusterView, unable
-
-_ENTRY_OVERHEAD_BYTES = 12
-_CODEC_BITS = 0x07
-# Offset and length; what magic 2 keeps its leader epoch in and older ones their checksum; the
-# magic; the attributes of magic 0 and 1; then up to the last offset delta of magic 2.
-_HEADER = struct.Struct(">qi4xbb5xi")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,37 +76,24 @@ def _find(directory: Path, offset: int) -> tuple[Path, int]:
         raise FaultError(f"{directory} holds no segment: is the partition on this broker?")
     segment = segments[-1]
     starts = []
-    with segment.open("rb") as file:
-        for first_offset, position in _batches(file, int(segment.stem)):
-            if first_offset == offset:
-                return segment, position
-            starts.append(first_offset)
+    for first_offset, position in _batches(segment):
+        if first_offset == offset:
+            return segment, position
+        starts.append(first_offset)
     raise FaultError(
         f"no batch starts at offset {offset} in {segment}, the active segment; its last batches "
         f"start at {starts[-5:]}"
     )
 
 
-def _batches(file: BinaryIO, segment_base_offset: int) -> Iterator[tuple[int, int]]:
+def _batches(segment: Path) -> Iterator[tuple[int, int]]:
     """The first offset and the position of every whole batch, in order.
 
     A set of compressed messages (magic 0 and 1) carries the offset of its *last* message only.
     It is taken to begin where the batch before it ended, as in every log that was not compacted.
     """
-    size_bytes = file.seek(0, os.SEEK_END)
-    position, next_offset = 0, segment_base_offset
-    while position + _ENTRY_OVERHEAD_BYTES < size_bytes:
-        file.seek(position)
-        # The smallest message of magic 0 is a byte shorter than what is read of magic 2.
-        header = file.read(_HEADER.size).ljust(_HEADER.size, b"\0")
-        offset, length, magic, attributes, last_offset_delta = _HEADER.unpack(header)
-        end = position + _ENTRY_OVERHEAD_BYTES + length
-        if length <= 0 or end > size_bytes:
-            return
-        if magic >= 2:
-            first_offset, last_offset = offset, offset + last_offset_delta
-        else:
-            is_compressed = bool(attributes & _CODEC_BITS)
-            first_offset, last_offset = (next_offset if is_compressed else offset), offset
-        yield first_offset, position
-        position, next_offset = end, last_offset + 1
+    content = memoryview(segment.read_bytes())
+    next_offset = int(segment.stem)
+    for entry in entries(content, len(content)):
+        yield (next_offset if entry.is_wrapper else entry.offset), entry.position
+        next_offset = entry.last_offset + 1

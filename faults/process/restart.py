@@ -103,7 +103,7 @@ def start_of(broker: Broker) -> StartBroker:
     properties = broker.properties
     return StartBroker(
         broker=broker.id,
-        release=broker.protocol,
+        release=broker.judged_as,
         inter_broker_protocol=properties.get("inter.broker.protocol.version"),
         message_format=properties.get("log.message.format.version"),
         unclean_leader_election=properties.get("unclean.leader.election.enable") == "true",

@@ -26,8 +26,9 @@ class CutLink(acts.CutLink):
         """Two brokers, links, a style that there is, and a name that no other cut has."""
         if self.source == self.target:
             return f"broker {self.source} cannot be cut from itself: name two brokers"
-        if self.style not in ("silent", "reset"):
-            return f"style is {self.style!r}; use 'silent' or 'reset'"
+        unknown = acts.unknown_style(self)
+        if unknown:
+            return unknown
         return (
             unable(view, self.source)
             or unable(view, self.target)

@@ -27,9 +27,12 @@ class CutZooKeeper(acts.CutZooKeeper):
 
     def available(self, view: ClusterView) -> str:
         """Links, a style that there is, and a name that no other cut has."""
-        if self.style not in ("silent", "reset"):
-            return f"style is {self.style!r}; use 'silent' or 'reset'"
-        return unable(view, self.broker) or unlinked(view) or name_in_use(view, self.name)
+        return (
+            acts.unknown_style(self)
+            or unable(view, self.broker)
+            or unlinked(view)
+            or name_in_use(view, self.name)
+        )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

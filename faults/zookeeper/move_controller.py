@@ -5,21 +5,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kazoo.exceptions import NoNodeError
-
 from checkers import acts
 from clusters.api import Cluster
 from clusters.waiting import await_until
 from faults.api import Injection, Journal, require_available
-from faults.observation import controller
 from faults.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveController:
-    """`/controller` is deleted; every broker that sees it tries to become the controller.
+    """The controller is deposed; every broker that sees it tries to become the controller.
 
-    The old one may win again; `/controller_epoch` grows in any case. There is nothing to heal.
+    The old one may win again; the controller epoch grows in any case. There is nothing to heal.
     """
 
     timeout_s: float = 30
@@ -35,19 +32,19 @@ class MoveController:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Deletes the znode, and returns once the controller epoch has grown.
+        """Takes its office, and returns once the controller epoch has grown.
 
         Raises:
             AwaitTimeout: No broker became the controller.
         """
         require_available(self, cluster)
-        before = {"controller": controller(cluster), "controller_epoch": _epoch(cluster)}
-        with journal.acting(acts.MoveController()), contextlib.suppress(NoNodeError):
-            cluster.zookeeper().delete("/controller")
+        before = _office(cluster)
+        with journal.acting(acts.MoveController()):
+            cluster.metadata.depose_controller()
         seen = dict(before)
 
         def elected() -> bool:
-            seen.update(controller=controller(cluster), controller_epoch=_epoch(cluster))
+            seen.update(_office(cluster))
             grown = (seen["controller_epoch"] or 0) > (before["controller_epoch"] or 0)
             return grown and seen["controller"] is not None
 
@@ -61,9 +58,9 @@ class MoveController:
         yield Injection(fault="MoveController", before=before, effect=seen)
 
 
-def _epoch(cluster: Cluster) -> int | None:
-    try:
-        data, _ = cluster.zookeeper().get("/controller_epoch")
-    except NoNodeError:
-        return None
-    return int(data)
+def _office(cluster: Cluster) -> dict[str, int | None]:
+    metadata = cluster.metadata
+    return {
+        "controller": metadata.controller(),
+        "controller_epoch": metadata.controller_epoch(),
+    }

@@ -1,24 +1,20 @@
 """Preferred replica election."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
-from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from checkers import acts
 from clusters.api import Cluster
 from clusters.client import send
+from clusters.metadata.api import LeaderAndIsr, MetadataRefused
 from clusters.waiting import await_until
 from faults.api import Injection, Journal, require_available
 from faults.errors import NoEffect
-from faults.observation import controller
 from faults.view import ClusterView, view_of
-
-_ZNODE = "/admin/preferred_replica_election"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +53,7 @@ class PreferredElection(acts.PreferredElection):
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Asks for the election, and returns once the state znode names the preferred replica.
+        """Asks for the election, and returns once the state names the preferred replica.
 
         Raises:
             NoEffect: The preferred replica leads already, or the controller refused: it is dead
@@ -65,9 +61,9 @@ class PreferredElection(acts.PreferredElection):
             AwaitTimeout: Nothing happened in time.
         """
         require_available(self, cluster)
-        before = partition_state(cluster, self.topic, self.partition)[0]
-        preferred = self._preferred(cluster)
-        if before["leader"] == preferred:
+        before = self._state(cluster)
+        preferred = cluster.metadata.assignment(self.topic)[self.partition][0]
+        if before.leader == preferred:
             raise NoEffect(
                 f"broker {preferred}, the preferred replica of {self.topic}-{self.partition}, "
                 f"leads already: {before}"
@@ -79,37 +75,38 @@ class PreferredElection(acts.PreferredElection):
             else:
                 self._by_znode(cluster)
         effect = self._await_leader(cluster, preferred)
-        yield Injection(fault="PreferredElection", before=before, effect={"by": by, **effect})
+        yield Injection(
+            fault="PreferredElection",
+            before=before.to_json(),
+            effect={"by": by, **effect.to_json()},
+        )
 
-    def _preferred(self, cluster: Cluster) -> int:
-        data, _ = cluster.zookeeper().get(f"/brokers/topics/{self.topic}")
-        return int(json.loads(data)["partitions"][str(self.partition)][0])
+    def _state(self, cluster: Cluster) -> LeaderAndIsr:
+        state = cluster.metadata.state(self.topic, self.partition)
+        if state is None:
+            raise NoEffect(f"{self.topic}-{self.partition} does not exist: is the topic created?")
+        return state
 
     def _by_znode(self, cluster: Cluster) -> None:
-        client = cluster.zookeeper()
-        wanted = {
-            "version": 1,
-            "partitions": [{"topic": self.topic, "partition": self.partition}],
-        }
+        metadata = cluster.metadata
         try:
-            client.create(_ZNODE, json.dumps(wanted).encode())
+            metadata.elect_preferred(self.topic, self.partition)
             await_until(
-                lambda: client.exists(_ZNODE) is None,
+                lambda: not metadata.is_electing(),
                 timeout_s=self.timeout_s,
-                waiting_for=f"the controller to remove {_ZNODE}",
-                last_seen=lambda: f"controller {controller(cluster)}",
+                waiting_for="the controller to have done the preferred election",
+                last_seen=lambda: f"controller {metadata.controller()}",
                 remedy="see the controller's server log",
             )
-        except NodeExistsError:
-            raise NoEffect(f"{_ZNODE} exists: another preferred election goes on") from None
+        except MetadataRefused as error:
+            raise NoEffect(f"another preferred election goes on: {error}") from None
         except BaseException:
             # Otherwise the next controller would hold an election that nobody waits for.
-            with contextlib.suppress(NoNodeError):
-                client.delete(_ZNODE)
+            metadata.withdraw_election()
             raise
 
     def _by_api(self, cluster: Cluster) -> None:
-        leader = controller(cluster)
+        leader = cluster.metadata.controller()
         if leader is None:
             raise NoEffect("there is no controller to ask for an election")
         topics = ElectLeadersRequest.TopicPartitions
@@ -138,47 +135,29 @@ class PreferredElection(acts.PreferredElection):
                 f"{', '.join(refusals)}"
             )
 
-    def _await_leader(self, cluster: Cluster, preferred: int) -> dict[str, Any]:
+    def _await_leader(self, cluster: Cluster, preferred: int) -> LeaderAndIsr:
         """Returns the state once it names the preferred replica.
 
         The controller writes the state before it removes the znode or answers the request, so
         what is read now is decided; only another member of an ensemble may lag behind.
         """
-        state: list[dict[str, Any]] = [{}]
 
-        def elected() -> bool:
-            state[0], _ = partition_state(cluster, self.topic, self.partition)
-            if state[0]["leader"] == preferred:
-                return True
-            if preferred not in state[0]["isr"]:
+        def elected() -> LeaderAndIsr | None:
+            state = self._state(cluster)
+            if state.leader != preferred and preferred not in state.isr:
                 raise NoEffect(
                     f"broker {preferred} was not elected for {self.topic}-{self.partition}: it is "
-                    f"not in the ISR of {state[0]}"
+                    f"not in the ISR of {state}"
                 )
-            return False
+            return state if state.leader == preferred else None
 
-        await_until(
+        return await_until(
             elected,
             timeout_s=self.timeout_s,
             waiting_for=f"broker {preferred} to lead {self.topic}-{self.partition}",
-            last_seen=lambda: state[0],
+            last_seen=lambda: self._state(cluster),
             remedy="a preferred replica that the controller does not see alive is not elected",
         )
-        return state[0]
-
-
-def partition_state(cluster: Cluster, topic: str, partition: int) -> tuple[dict[str, Any], int]:
-    """The partition's state znode and its version.
-
-    Raises:
-        NoEffect: There is no such partition.
-    """
-    path = f"/brokers/topics/{topic}/partitions/{partition}/state"
-    try:
-        data, stat = cluster.zookeeper().get(path)
-    except NoNodeError:
-        raise NoEffect(f"{path} does not exist: is the topic created?") from None
-    return json.loads(data), stat.version
 
 
 def _controller_is_at_least(view: ClusterView, wanted: tuple[int, ...]) -> bool:

@@ -30,13 +30,13 @@ def entry_named(name: str) -> Entry:
 
 
 def scenario_of(
-    entry: Entry, case: str, kafka: str, *, release: str = "", protocol: str | None = None
+    entry: Entry, case: str, kafka: str, *, release: str = "", judged_as: str | None = None
 ) -> Scenario:
     """One case of an entry, on a release or a path to a distribution.
 
     Args:
         release: The release of the distribution at the path `kafka`; "" if `kafka` is a release.
-        protocol: The release whose generation the brokers are judged by, None for their own.
+        judged_as: The release whose rules the brokers are judged by, None for their own.
 
     Raises:
         UsageError: The entry has no such case.
@@ -44,20 +44,20 @@ def scenario_of(
     if case not in entry.cases:
         known = ", ".join(entry.cases)
         raise UsageError(f"{entry.name} has no case {case!r}; known: {known}")
-    expectation = entry.expectations.get((case, protocol or release or kafka))
+    expectation = entry.expectations.get((case, judged_as or release or kafka))
     return Scenario(
         entry=entry.name,
         case=case,
         title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
-        cluster=_judged_by(entry.cluster(kafka), protocol),
+        cluster=_judged_as(entry.cluster(kafka), judged_as),
         steps=entry.steps(case),
         expectation=expectation.to_json() if expectation is not None else None,
     )
 
 
-def _judged_by(spec: ClusterSpec, protocol: str | None) -> ClusterSpec:
-    brokers = tuple(replace(broker, protocol=protocol) for broker in spec.brokers)
+def _judged_as(spec: ClusterSpec, judged_as: str | None) -> ClusterSpec:
+    brokers = tuple(replace(broker, judged_as=judged_as) for broker in spec.brokers)
     return replace(spec, brokers=brokers)
 
 

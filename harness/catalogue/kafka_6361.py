@@ -55,7 +55,7 @@ def _steps(case: str) -> tuple[Step, ...]:
             one_record_batches=case == "one-record",
         ),
         Tell(text="B's ZooKeeper session ends; A leads again, and B does not know"),
-        Inject(name="B-ZooKeeper", fault=CutZooKeeper(broker=B)),
+        Inject(name="B-ZooKeeper", fault=CutZooKeeper(broker=B, style="dropped")),
         Inject(name="B-session", fault=ExpireSession(broker=B, await_return=False)),
         AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
         Tell(text="21-30 reach A; then everything is healed, and B follows A"),

@@ -57,7 +57,10 @@ def list_entries(as_json: bool) -> None:
 @click.option("--case", "cases", multiple=True, help="May be repeated. Default: all cases.")
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
 @click.option(
-    "--protocol", metavar="RELEASE", help="The release whose rules a patched build is judged by."
+    "--protocol",
+    "judged_as",
+    metavar="RELEASE",
+    help="The release whose rules a patched build is judged by.",
 )
 @click.option(
     "--spark/--no-spark",
@@ -73,7 +76,7 @@ def reproduce(
     kafkas: tuple[str, ...],
     cases: tuple[str, ...],
     runs: int,
-    protocol: str | None,
+    judged_as: str | None,
     spark: bool,
     as_json: bool,
     runs_dir: Path,
@@ -81,18 +84,18 @@ def reproduce(
     offline: bool,
 ) -> int:
     """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened."""
+    from checkers.judge import results_line
     from clusters.releases import release_of
     from harness.catalogue import entry_named
-    from harness.commands.exits import UNKNOWN
+    from harness.commands.exits import UNKNOWN, exit_code_for_lines
+    from harness.commands.judge_runs import require_spark, spark_agrees
     from harness.commands.reproduce import Played, reproduce
     from harness.commands.show import result_lines
-    from harness.judging.judge_runs import require_spark, spark_agrees
-    from harness.judging.verdicts import exit_code_for, line_of
     from harness.playing.runner import RunOptions
 
     entry = entry_named(name)
-    if protocol is not None:
-        release_of(protocol)
+    if judged_as is not None:
+        release_of(judged_as)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     say = _sayer(quiet=as_json)
     spark = spark and not as_json
@@ -101,7 +104,7 @@ def reproduce(
 
     def done(one: Played) -> None:
         if as_json:
-            click.echo(json.dumps(line_of(one.results)))
+            click.echo(json.dumps(results_line(one.results)))
         else:
             for line in result_lines(one.results):
                 say(line)
@@ -111,12 +114,12 @@ def reproduce(
         cases=cases or tuple(entry.cases),
         kafkas=kafkas or entry.default_releases,
         runs=runs,
-        protocol=protocol,
+        judged_as=judged_as,
         options=options,
         say=say,
         done=done,
     )
-    code = exit_code_for([one.results for one in played])
+    code = exit_code_for_lines(results_line(one.results) for one in played)
     if as_json:
         return code
     try:
@@ -137,9 +140,10 @@ def reproduce(
 @offline
 def replay(run: Path, as_json: bool, runs_dir: Path, driver: str, offline: bool) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
+    from checkers.judge import results_line
+    from harness.commands.exits import exit_code_for_lines
     from harness.commands.reproduce import judged
     from harness.commands.show import result_lines
-    from harness.judging.verdicts import exit_code_for, line_of
     from harness.playing.runner import RunOptions, play
     from harness.playing.scenario import read_scenario
 
@@ -147,9 +151,9 @@ def replay(run: Path, as_json: bool, runs_dir: Path, driver: str, offline: bool)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     say = _sayer(quiet=as_json)
     one = judged(play(scenario, options=options, say=say), say)
-    lines = [json.dumps(line_of(one.results))] if as_json else result_lines(one.results)
-    click.echo("\n".join(lines))
-    return exit_code_for([one.results])
+    line = results_line(one.results)
+    click.echo(json.dumps(line) if as_json else "\n".join(result_lines(one.results)))
+    return exit_code_for_lines([line])
 
 
 @cli.command()
@@ -176,9 +180,9 @@ def judge(
 
     RUNS are run directories, or folders of them. Evidence and earlier judgements are not changed.
     """
+    from harness.commands.exits import exit_code_for_lines
+    from harness.commands.judge_runs import judge_paths
     from harness.commands.show import line_lines
-    from harness.judging.judge_runs import judge_paths
-    from harness.judging.verdicts import exit_code_for_lines
 
     lines = judge_paths(
         runs, spark=spark, master=master, output=output, offline=offline, say=_sayer(as_json)

@@ -1,6 +1,8 @@
-"""Exit codes, and which error means which."""
+"""Exit codes, and which results and errors mean which."""
 
 import errno
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 AS_EXPECTED = 0
 FINDING = 1
@@ -11,6 +13,23 @@ INTERNAL = 70
 INTERRUPTED = 130
 
 _MACHINE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE)
+
+
+def exit_code_for_lines(lines: Iterable[Mapping[str, Any]]) -> int:
+    """The exit code for objects of `checkers.judge.results_line`, one a run.
+
+    0 if every run is as expected, 1 if one is known not to be, else 2, as for no run at all.
+    """
+    codes = [_code(line) for line in lines]
+    if not codes:
+        return UNKNOWN
+    return FINDING if FINDING in codes else max(codes)
+
+
+def _code(line: Mapping[str, Any]) -> int:
+    if line["expected"]:
+        return AS_EXPECTED
+    return UNKNOWN if line["safe"] is None or line["conforms"] is None else FINDING
 
 
 def exit_code_of(error: BaseException) -> int | None:

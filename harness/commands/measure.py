@@ -7,10 +7,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from checkers.judge import results_line
 from harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
+from harness.commands.exits import exit_code_for_lines
 from harness.commands.reproduce import judged
 from harness.errors import HarnessError
-from harness.judging.verdicts import exit_code_for_lines, line_of
 from harness.playing.runner import RunOptions, play
 
 RESULTS = Path("docs/measurements.jsonl")
@@ -52,7 +53,7 @@ def measure(
         say(f"== {number} of {len(todo)}: {entry.name} {case} on {release}")
         run = play(scenario_of(entry, case, release), options=options, say=_quiet)
         one = judged(run, say)
-        line = line_of(one.results)
+        line = results_line(one.results)
         append_line(file, line)
         answer = "as expected" if line["expected"] else f"NOT as expected: {json.dumps(line)}"
         say(f"{answer}, {line['seconds']} s")

@@ -7,7 +7,7 @@ from pathlib import Path
 from checkers.judge import Results, judge, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.catalogue import Entry, scenario_of
-from harness.judging.judge_runs import write_report_or_say
+from harness.commands.judge_runs import write_report_or_say
 from harness.playing.fetching import fetch
 from harness.playing.runner import RunOptions, play
 
@@ -26,7 +26,7 @@ def reproduce(
     cases: Sequence[str],
     kafkas: Sequence[str],
     runs: int,
-    protocol: str | None,
+    judged_as: str | None,
     options: RunOptions,
     say: Callable[[str], None],
     done: Callable[[Played], None],
@@ -36,7 +36,7 @@ def reproduce(
     Args:
         kafkas: Releases or paths to distributions; what is known of a release is also expected
             of a distribution of that release.
-        protocol: The release whose generation a patched build is judged by, or None.
+        judged_as: The release whose rules a patched build is judged by, or None.
         done: Called with each run once it is judged.
     """
     played = []
@@ -44,7 +44,7 @@ def reproduce(
         # A broken or unknown Kafka is refused before the first cluster starts.
         release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
         for case in cases:
-            scenario = scenario_of(entry, case, kafka, release=release, protocol=protocol)
+            scenario = scenario_of(entry, case, kafka, release=release, judged_as=judged_as)
             for number in range(1, runs + 1):
                 count = f", run {number} of {runs}" if runs > 1 else ""
                 title = entry.cases[case]

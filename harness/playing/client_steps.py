@@ -1,19 +1,19 @@
 """Steps that a client does: it writes, and it reads."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from checkers.model import events
 from checkers.model.events import TopicPartition
 from clusters.api import Broker
 from clusters.client import Fetched, FetchedRecord, NoAnswer, NotSent, Produced, fetch
 from clusters.errors import ClusterError
+from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from harness.errors import ScenarioError
 from harness.playing import gates
+from harness.playing.clients import magic_of
 from harness.playing.gates import GATE_S
-from harness.playing.play import Play, magic_of, term
+from harness.playing.play import Play
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Produce:
         operation: Names the operation; must be new in the scenario.
         records: How many.
         acks: 1, or -1 for all in-sync replicas.
-        broker: Whom to send it to, or None for the registered leader that the state znode names.
+        broker: Whom to send it to, or None for the registered leader of the partition.
         await_answer: Whether the gate is the answer; else `AwaitAnswer` comes later.
         accept_error: Whether an answer with an error passes the gate too.
         one_record_batches: Send as many requests with one record each, one after another.
@@ -68,8 +68,8 @@ class Produce:
                 acks=self.acks,
                 codec=self.codec,
             )
-            before = play.state(self.topic, self.partition)
-            play.start_produce(action, timeout_s=self.timeout_s)
+            before = play.cluster.metadata.state(self.topic, self.partition)
+            play.clients.produce(action, timeout_s=self.timeout_s)
             if self.await_answer:
                 _require_answer(play, operation, self.accept_error, self.timeout_s + 5)
                 if self.acks == 1:
@@ -101,7 +101,7 @@ class Read:
         operation: Names the operation; must be new in the scenario.
         offset: The first to read, inclusive.
         records: How many at least; the gate is that so many are below the broker's high watermark.
-        broker: Whom to ask, or None for the registered leader that the state znode names.
+        broker: Whom to ask, or None for the registered leader of the partition.
     """
 
     operation: str
@@ -129,7 +129,7 @@ class Read:
             "topic": self.topic,
             "partition": self.partition,
         }
-        play.history(self.operation, "invoke", **detail)
+        play.recorder.history(self.operation, "invoke", **detail)
         seen: list[Fetched | ClusterError] = []
 
         def read() -> Fetched | None:
@@ -153,10 +153,10 @@ class Read:
                 for index, record in enumerate(found.records)
             ]
         except (ClusterError, ScenarioError) as error:
-            play.history(self.operation, "fail", **detail, error=str(error))
+            play.recorder.history(self.operation, "fail", **detail, error=str(error))
             raise
         more = {"records": values, "base_offset": self.offset, "promised": True}
-        play.history(self.operation, "ok", **detail, **more)
+        play.recorder.history(self.operation, "ok", **detail, **more)
 
     def _fetched(self, broker: Broker) -> Fetched | ClusterError:
         try:
@@ -186,34 +186,31 @@ def _text(record: FetchedRecord, *, offset: int) -> str:
 
 
 def _registered_leader(play: Play, topic: str, partition: int, timeout_s: float) -> int:
-    """The leader that the state znode names, once it is registered and has heard of it.
+    """The leader that the partition's state names, once it is registered and has heard of it.
 
     A leader whose registration is gone is none: the controller is about to replace it.
     """
-    states = [play.state(topic, partition)]
-    if states[0] is None:
+    metadata = play.cluster.metadata
+    if metadata.state(topic, partition) is None:
         raise ScenarioError(f"{topic}-{partition} has no leader: it does not exist")
 
-    def has_registered_leader() -> bool:
-        states[0] = play.state(topic, partition)
-        leader = -1 if states[0] is None else states[0]["leader"]
-        registration = f"/brokers/ids/{leader}"
-        return leader >= 0 and play.cluster.zookeeper().exists(registration) is not None
+    def with_registered_leader() -> LeaderAndIsr | None:
+        state = metadata.state(topic, partition)
+        return state if state is not None and state.leader in metadata.registered() else None
 
-    await_until(
-        has_registered_leader,
+    state = await_until(
+        with_registered_leader,
         timeout_s=timeout_s,
         waiting_for=f"a registered broker to lead {topic}-{partition}",
-        last_seen=lambda: states[0],
+        last_seen=lambda: metadata.state(topic, partition),
         remedy="name the broker to send it to one that is not registered",
     )
-    state = states[0]
     about = TopicPartition(topic, partition)
-    gates.await_delivered(play, about, state["leader"], state, timeout_s=timeout_s)
-    return int(state["leader"])
+    gates.await_delivered(play, about, state.leader, state, timeout_s=timeout_s)
+    return state.leader
 
 
-def _require_term(play: Play, action: events.Produce, before: Mapping[str, Any] | None) -> None:
+def _require_term(play: Play, action: events.Produce, before: LeaderAndIsr | None) -> None:
     """Checks that no leader was elected while the produce was under way.
 
     With acks=1 the answer comes at once, so the records were appended before the decision only if
@@ -222,8 +219,8 @@ def _require_term(play: Play, action: events.Produce, before: Mapping[str, Any] 
     Raises:
         ScenarioError: One was; nobody can say in which leader epoch the records are.
     """
-    now = play.state(action.topic, action.partition)
-    if before is None or now is None or term(before) != term(now):
+    now = play.cluster.metadata.state(action.topic, action.partition)
+    if before is None or now is None or before.term != now.term:
         raise ScenarioError(
             f"{action.topic}-{action.partition} went from {before} to {now} during produce "
             f"{action.operation}: await the state first (AwaitState)"

@@ -11,6 +11,7 @@ from checkers.run_directory import RunDirectory
 from checkers.segments.directory import partition_directories
 from clusters.api import Broker, Cluster
 from clusters.waiting import await_until
+from faults.observation import observe_broker
 from harness.errors import ScenarioError
 from harness.playing.play import Play
 
@@ -47,7 +48,7 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
             "read_until": read_until,
             "files": len(files),
         }
-    play.observe_all(f"snapshot {label}")
+    observe_brokers(play, f"snapshot {label}")
     play.run.write(
         f"snapshots/{label}/snapshot.json",
         {
@@ -59,7 +60,13 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
             "states": _states(play),
         },
     )
-    play.action(events.Snapshot(label=label), play.last_zxid())
+    play.action(events.Snapshot(label=label))
+
+
+def observe_brokers(play: Play, why: str) -> None:
+    """Writes down how every broker is registered, and its process."""
+    for broker in play.cluster.brokers:
+        play.observed("broker", why=why, **observe_broker(play.cluster, broker).to_json())
 
 
 def collect_zookeeper(run: RunDirectory, work_directory: Path) -> None:
@@ -95,12 +102,13 @@ def _copy_texts(folder: Path, target: Path) -> None:
 
 
 def _states(play: Play) -> dict[str, Any]:
-    client = play.cluster.zookeeper()
-    states = {}
-    for topic in client.get_children("/brokers/topics"):
-        for partition in play.assignment(topic):
-            states[f"{topic}-{partition}"] = play.state(topic, partition)
-    return states
+    metadata = play.cluster.metadata
+    states = {
+        f"{topic}-{partition}": metadata.state(topic, partition)
+        for topic in metadata.topics()
+        for partition in metadata.assignment(topic)
+    }
+    return {name: state and state.to_json() for name, state in states.items()}
 
 
 def _stable_files(broker: Broker) -> tuple[dict[str, bytes], float]:

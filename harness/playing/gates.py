@@ -1,8 +1,7 @@
 """Gates: what a step waits for. Each observes the cluster, and none of them is a sleep."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from checkers.model import events
 from checkers.model.events import TopicPartition
@@ -10,6 +9,7 @@ from checkers.segments.directory import PartitionContents, read_partition
 from clusters.client import NoAnswer, NotSent, Produced
 from clusters.interrupts import check_interrupt
 from clusters.links import ApiKey, LinkRecord
+from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from faults.api import links_of
 from harness.playing.play import Play
@@ -27,15 +27,15 @@ def await_state(
     leader: int | None = None,
     isr: Sequence[int] | None = None,
     timeout_s: float,
-) -> dict[str, Any]:
-    """Returns the state znode once it names this leader, or this ISR in any order, or both."""
-    seen: list[dict[str, Any] | None] = [None]
+) -> LeaderAndIsr:
+    """Returns the state once it names this leader, or this ISR in any order, or both."""
+    seen: list[LeaderAndIsr | None] = [None]
 
-    def holds() -> dict[str, Any] | None:
-        seen[0] = state = play.state(*about)
-        if state is None or (leader is not None and state["leader"] != leader):
+    def holds() -> LeaderAndIsr | None:
+        seen[0] = state = play.cluster.metadata.state(*about)
+        if state is None or (leader is not None and state.leader != leader):
             return None
-        return None if isr is not None and set(state["isr"]) != set(isr) else state
+        return None if isr is not None and set(state.isr) != set(isr) else state
 
     wanted = [f"leader {leader}"] * (leader is not None) + [f"ISR {isr}"] * (isr is not None)
     state = await_until(
@@ -46,7 +46,7 @@ def await_state(
         remedy="see the controller's lines in brokers/N/server.log",
         abort=no_exit(play),
     )
-    play.observed("state", topic=about.topic, partition=about.partition, state=state)
+    play.observed("state", topic=about.topic, partition=about.partition, state=state.to_json())
     return state
 
 
@@ -93,8 +93,7 @@ def await_high_watermark(
 
     def holds() -> bool:
         for broker in brokers:
-            offsets = {(t, p): offset for t, p, offset in play.checkpointed(broker)}
-            seen[broker] = offsets.get((about.topic, about.partition))
+            seen[broker] = play.observer.checkpointed(broker).get(about)
         return all(offset == high_watermark for offset in seen.values())
 
     await_until(
@@ -115,23 +114,23 @@ def await_high_watermark(
             partition=about.partition,
             high_watermark=high_watermark,
         )
-        play.action(seen_now, zxid)
+        play.recorder.action(seen_now, zxid)
     play.observed("high-watermark", topic=about.topic, partition=about.partition, seen=dict(seen))
 
 
 def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | Exception:
     """Returns what came back for a produce that was started."""
-    thread: threading.Thread = play.pending[operation]
+    thread: threading.Thread = play.clients.pending[operation]
 
     await_until(
-        lambda: not thread.is_alive() and operation in play.answers,
+        lambda: not thread.is_alive() and operation in play.clients.answers,
         timeout_s=timeout_s,
         waiting_for=f"an answer to produce {operation}",
         last_seen=lambda: "none",
         remedy="acks=all waits for every in-sync replica; is one of them cut off or paused?",
         abort=no_exit(play),
     )
-    answer = play.answers[operation]
+    answer = play.clients.answers[operation]
     if isinstance(answer, Exception) and not isinstance(answer, NoAnswer | NotSent):
         raise answer
     return answer
@@ -139,7 +138,7 @@ def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | 
 
 def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
     """Returns once the hold of that name keeps back at least `count` messages."""
-    hold = play.injections[name].handle
+    hold = play.faults.injections[name].handle
     await_until(
         lambda: len(hold.held) >= count,
         timeout_s=timeout_s,
@@ -152,40 +151,39 @@ def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
 
 
 def await_delivered(
-    play: Play, about: TopicPartition, broker: int, state: Mapping[str, Any], *, timeout_s: float
+    play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
 ) -> None:
     """Returns once the broker's present process has answered a LeaderAndIsr with this state.
 
     Seen at the link: the controller's request that names this leader and leader epoch, or a later
-    epoch, and the broker's answer to it. The state znode alone says what was decided, not who has
+    epoch, and the broker's answer to it. The state alone says what was decided, not who has
     heard of it. Without links nothing is awaited.
     """
     if play.cluster.links is None:
         return
     is_answer = _delivery(about, broker, state)
-    wanted = (state["leader"], state["leader_epoch"])
     links_of(play.cluster).await_record(
         is_answer,
         timeout_s=timeout_s,
-        waiting_for=f"broker {broker} to answer the LeaderAndIsr with leader {wanted[0]} and "
-        f"leader epoch {wanted[1]} of {about.topic}-{about.partition}",
-        since=play.links_started.get(broker, 0),
+        waiting_for=f"broker {broker} to answer the LeaderAndIsr with leader {state.leader} "
+        f"and leader epoch {state.leader_epoch} of {about.topic}-{about.partition}",
+        since=play.observer.links_started.get(broker, 0),
         abort=check_interrupt,
     )
-    play.observed("delivered", broker=broker, state=dict(state))
+    play.observed("delivered", broker=broker, state=state.to_json())
 
 
-def is_delivered(play: Play, about: TopicPartition, broker: int, state: Mapping[str, Any]) -> bool:
+def is_delivered(play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
     """Whether what `await_delivered` awaits has happened already; True without links."""
     if play.cluster.links is None:
         return True
     is_answer = _delivery(about, broker, state)
-    records = links_of(play.cluster).log(play.links_started.get(broker, 0))
+    records = links_of(play.cluster).log(play.observer.links_started.get(broker, 0))
     return any(is_answer(record) for record in records)
 
 
 def _delivery(
-    about: TopicPartition, broker: int, state: Mapping[str, Any]
+    about: TopicPartition, broker: int, state: LeaderAndIsr
 ) -> Callable[[LinkRecord], bool]:
     """Recognises, among records in order, the broker's good answer to this state or a later one.
 
@@ -202,11 +200,8 @@ def _delivery(
             is_given = record.fate in (*_GONE_ON, "abandoned")
             return exchange in asked and is_given and _is_accepted(record, about)
         named = record.partition(*about) or {}
-        is_it = (named.get("leader"), named.get("leader_epoch")) == (
-            state["leader"],
-            state["leader_epoch"],
-        )
-        if is_it or (named.get("leader_epoch") or -1) > state["leader_epoch"]:
+        is_it = (named.get("leader"), named.get("leader_epoch")) == state.term
+        if is_it or (named.get("leader_epoch") or -1) > state.leader_epoch:
             asked.add(exchange)
         return False
 
@@ -287,7 +282,7 @@ def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) ->
     Of the leader's present term, that is: requests that name the same leader again, with a later
     epoch, do not restart a fetcher up to 2.0.
     """
-    started = max(play.links_started.get(broker, 0) for broker in (follower, leader))
+    started = max(play.observer.links_started.get(broker, 0) for broker in (follower, leader))
     since = started
     before: int | None = None
     for record in links_of(play.cluster).log(started):
@@ -303,7 +298,7 @@ def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) ->
 
 def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:
     """What the broker's disk holds of the partition now; None while it has no directory."""
-    directory = play.partition_directory(broker, about.topic, about.partition)
+    directory = play.observer.partition_directory(broker, about.topic, about.partition)
     if not directory.is_dir():
         return None
     return read_partition(directory, decode_records=False)

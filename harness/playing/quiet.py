@@ -6,13 +6,12 @@ early is written down after events that it was in truth before, or the other way
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from checkers.model.events import TopicPartition
 from clusters.api import Broker, Disconnectable, Pausable
 from clusters.errors import AwaitTimeout
+from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
-from faults.observation import controller
 from harness.playing import gates
 from harness.playing.play import Play
 from harness.playing.settle import fetcher_failure
@@ -51,22 +50,20 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
 
 
 def _missing(play: Play, *, level: bool) -> Iterator[str]:
-    client = play.cluster.zookeeper()
-    registered = {int(one) for one in client.get_children("/brokers/ids")}
-    able = {one.id for one in play.cluster.brokers.values() if _is_able(one)} & registered
-    elected = controller(play.cluster)
+    metadata = play.cluster.metadata
+    able = {one.id for one in play.cluster.brokers.values() if _is_able(one)}
+    able &= metadata.registered()
+    elected = metadata.controller()
     if not able or (elected is not None and not _can_work(play, elected, able)):
         # Nobody works, or it is a controller that cannot, and whose session has not ended.
         return
     if elected is None:
         yield "no broker is the controller"
         return
-    for topic in sorted(client.get_children("/brokers/topics")):
-        if topic.startswith("__"):
-            continue
-        for partition, replicas in sorted(play.assignment(topic).items()):
+    for topic in metadata.topics():
+        for partition, replicas in metadata.assignment(topic).items():
             about = TopicPartition(topic, partition)
-            state = play.state(*about)
+            state = metadata.state(*about)
             if state is not None:
                 yield from _of_partition(
                     play, about, state, [one for one in replicas if one in able], elected, level
@@ -88,7 +85,7 @@ def _is_able(broker: Broker) -> bool:
 def _of_partition(
     play: Play,
     about: TopicPartition,
-    state: dict[str, Any],
+    state: LeaderAndIsr,
     replicas: list[int],
     elected: int,
     level: bool,
@@ -100,13 +97,12 @@ def _of_partition(
         elected: The controller.
     """
     name = f"{about.topic}-{about.partition}"
-    leader, isr = state["leader"], state["isr"]
+    leader, isr = state.leader, list(state.isr)
     if leader < 0:
         if set(isr) & set(replicas):
             yield f"{name} has no leader, and of its ISR {isr} some could lead"
         return
-    client = play.cluster.zookeeper()
-    gone = [one for one in isr if client.exists(f"/brokers/ids/{one}") is None]
+    gone = sorted({*isr} - play.cluster.metadata.registered())
     if gone:
         yield f"{gone} are gone, and {name} has leader {leader} and ISR {isr}"
         return

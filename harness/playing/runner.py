@@ -107,7 +107,7 @@ def _never_came_up(
 ) -> RunDirectory:
     """The sealed run of a cluster that did not start: unknown, with every log there is."""
     releases = {
-        broker.id: (found[broker.kafka], broker.protocol or found[broker.kafka])
+        broker.id: (found[broker.kafka], broker.judged_as or found[broker.kafka])
         for broker in scenario.cluster.brokers
     }
     run = _new_run(scenario, cluster, options, releases, started)
@@ -133,20 +133,20 @@ def begin(
     Args:
         started: When the cluster's start began, in seconds since the epoch.
     """
-    releases = {one.id: (one.release, one.protocol) for one in cluster.brokers.values()}
+    releases = {one.id: (one.release, one.judged_as) for one in cluster.brokers.values()}
     run = _new_run(scenario, cluster, options, releases, started)
     now = Play(cluster=cluster, run=run, say=say)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
     for broker in cluster.brokers.values():
-        now.action(start_of(broker), 0)
+        now.recorder.action(start_of(broker), 0)
     return now
 
 
 def perform(now: Play, index: int, step: Step) -> None:
     """Performs one step; returns when its gate holds. A remembered Ctrl-C is raised before it."""
     check_interrupt()
-    now.step = index
+    now.recorder.step = index
     now.observed("step", step=index, name=type(step).__name__)
     step.perform(now)
 
@@ -160,7 +160,7 @@ def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirect
     outcome = _come_to_rest(now, failure)
     collect_zookeeper(now.run, now.cluster.work_directory)
     now.cluster.stop()
-    now.join_clients()
+    now.clients.join()
     collect_brokers(now.run, now.cluster)
     now.run.write("outcome.json", outcome | {"seconds": round(time.time() - started, 3)})
     now.run.seal()
@@ -176,7 +176,7 @@ def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
         return error
     except BaseException as error:
         try:
-            now.heal_all()
+            now.faults.heal_all()
         except ExceptionGroup as problems:
             # What interrupted the steps is what the caller must hear of first.
             error.add_note(f"{problems}: {[str(one) for one in problems.exceptions]}")
@@ -191,13 +191,13 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
         try:
             if failure is not None:
                 raise failure
-            now.step += 1
-            if now.healing:
+            now.recorder.step += 1
+            if now.faults.acting:
                 await_quiet(now, level=True)
                 take_snapshot(now, BEFORE_HEALING, is_final=False)
                 now.say("healing what still acts")
         finally:
-            now.heal_all(await_quiet)
+            now.faults.heal_all(lambda: await_quiet(now))
         partitions = _partitions(now)
         now.say("waiting for the replicas to settle")
         outcome["settle"] = settle(now, partitions).to_json()
@@ -208,7 +208,7 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
         outcome["finished"] = True
     except PLANNED as error:
         # The run is unknown, and says why; what was seen until here is worth keeping.
-        outcome["unknown"] = f"step {now.step}: {error}"
+        outcome["unknown"] = f"step {now.recorder.step}: {error}"
         outcome["traceback"] = traceback.format_exc()
         now.observed("unknown", reason=str(error))
         try:
@@ -220,12 +220,11 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
 
 def _partitions(now: Play) -> list[TopicPartition]:
     """Every partition that the scenario made."""
-    topics = sorted(now.cluster.zookeeper().get_children("/brokers/topics"))
+    metadata = now.cluster.metadata
     return [
         TopicPartition(topic, partition)
-        for topic in topics
-        if not topic.startswith("__")
-        for partition in sorted(now.assignment(topic))
+        for topic in metadata.topics()
+        for partition in metadata.assignment(topic)
     ]
 
 
@@ -244,7 +243,7 @@ def _new_run(
     releases: Mapping[int, tuple[str, str]],
     started: float,
 ) -> RunDirectory:
-    """A run directory with what is known beforehand; `releases` are release and protocol by id.
+    """A run directory with what is known beforehand; `releases` are release and judged_as by id.
 
     The scenario is kept with the cluster's own specification, which has what the environment added.
     """
@@ -267,8 +266,8 @@ def _new_run(
             "replay": _replay_command(cluster, options, path),
             "started_at": started,
             "brokers": {
-                str(broker): {"release": release, "protocol": protocol}
-                for broker, (release, protocol) in releases.items()
+                str(broker): {"release": release, "judged_as": judged_as}
+                for broker, (release, judged_as) in releases.items()
             },
         },
         scenario=replace(scenario, cluster=cluster.spec).to_json(),

@@ -11,9 +11,9 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
            one, acknowledged the probe.
 """
 
-import json
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,15 +22,17 @@ from checkers.model.events import TopicPartition
 from checkers.segments.batch import Batch
 from clusters.client import NoAnswer, Produced
 from clusters.errors import AwaitTimeout
+from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
-from faults.observation import controller
 from harness.playing import gates
-from harness.playing.play import REQUEST_TIMED_OUT, Play
+from harness.playing.clients import REQUEST_TIMED_OUT
+from harness.playing.play import Play
 
 BOUND_S = 20.0
 _PROBE_S = 10.0
 _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
+_NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
 # What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
 # the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
 # The thread's name ends in the leader's id up to 0.11 and has it as leaderId from 1.0 on.
@@ -132,7 +134,7 @@ def _await_followers(
 
 def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str, Any]:
     """Returns what is seen once every live replica is in sync or has failed, or nothing moves."""
-    replicas = play.assignment(about.topic)[about.partition]
+    replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
     seen: dict[str, Any] = {}
     still_since = [time.monotonic()]
     before: list[Any] = [None]
@@ -181,30 +183,29 @@ def _controller_works(play: Play) -> str:
     Raises:
         AwaitTimeout: The controller made no leader for a new topic: nobody can say what is wrong.
     """
-    broker = controller(play.cluster)
+    broker = play.cluster.metadata.controller()
     live = [one.id for one in play.cluster.brokers.values() if one.is_running]
     topic = f"__settle-probe-{time.monotonic_ns()}"
-    partitions = json.dumps({"version": 1, "partitions": {"0": live[:1]}})
-    play.cluster.zookeeper().create(f"/brokers/topics/{topic}", partitions.encode())
+    play.cluster.metadata.create_topic(topic, [live[:1]])
     gates.await_state(play, TopicPartition(topic, 0), leader=live[0], timeout_s=BOUND_S)
     return f"while controller {broker} gave a new topic its leader at once"
 
 
-def _look(play: Play, about: TopicPartition, replicas: list[int]) -> dict[str, Any]:
-    state = play.state(*about) or {"leader": -1, "leader_epoch": -1, "isr": []}
+def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[str, Any]:
+    state = play.cluster.metadata.state(*about) or _NO_STATE
     live = [broker for broker in replicas if play.cluster.brokers[broker].is_running]
     failed = {}
     for broker in live:
-        if broker == state["leader"] or broker in state["isr"]:
+        if broker == state.leader or broker in state.isr:
             continue
-        line = fetcher_failure(play, broker, state["leader"], about)
+        line = fetcher_failure(play, broker, state.leader, about)
         # A fenced fetcher says the same until it hears of the present leader epoch.
         if line and gates.is_delivered(play, about, broker, state):
             failed[str(broker)] = line
     return {
-        "leader": state["leader"],
-        "leader_epoch": state["leader_epoch"],
-        "isr": state["isr"],
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
         "live": live,
         "failed": failed,
     }
@@ -214,8 +215,7 @@ def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition)
     """The log line with which this broker's present process gave up following, or ""."""
     name = re.escape(f"{about.topic}-{about.partition}")
     for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
-        since = play.log_started.get(broker, 0)
-        lines = play.log_lines(broker, re.compile(pattern), since=since)
+        lines = play.observer.log_lines(broker, re.compile(pattern))
         if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
             return lines[-1]
     return ""
@@ -239,7 +239,7 @@ def _probe(
         acks=-1,
     )
     end = gates.last_offset(play, leader, about) + 2
-    play.start_produce(action, timeout_s=_PROBE_S, is_probe=True)
+    play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
     answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
     done = isinstance(answer, Produced) and answer.error_code == 0
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)
@@ -292,7 +292,7 @@ def _checkpoint_interval_s(play: Play, broker: int) -> float:
 
 
 def _ends(play: Play, about: TopicPartition) -> dict[str, int]:
-    replicas = play.assignment(about.topic)[about.partition]
+    replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
     return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
 
 

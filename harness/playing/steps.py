@@ -5,7 +5,6 @@ as the model's actions while it is done. Every step has a JSON form: its class n
 its fields beside it, a fault inside it under "fault".
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -66,13 +65,8 @@ class CreateTopic:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Writes the znodes; returns when every live replica has heard of it and fetches."""
-        client = play.cluster.zookeeper()
-        settings = {"version": 1, "config": dict(self.configuration)}
-        client.create(f"/config/topics/{self.topic}", json.dumps(settings).encode(), makepath=True)
-        partitions = {str(index): list(ids) for index, ids in enumerate(self.assignment)}
-        written = {"version": 1, "partitions": partitions}
-        client.create(f"/brokers/topics/{self.topic}", json.dumps(written).encode())
+        """Asks for it; returns when every live replica has heard of it and fetches."""
+        play.cluster.metadata.create_topic(self.topic, self.assignment, dict(self.configuration))
         for partition, replicas in enumerate(self.assignment):
             about = TopicPartition(self.topic, partition)
             live = [b for b in replicas if play.cluster.brokers[b].is_running]
@@ -99,25 +93,17 @@ class ReorderReplicas:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Writes `/admin/reassign_partitions`; returns when the controller has removed it."""
-        client = play.cluster.zookeeper()
-        wanted = {
-            "topic": self.topic,
-            "partition": self.partition,
-            "replicas": list(self.replicas),
-        }
-        client.create(
-            "/admin/reassign_partitions",
-            json.dumps({"version": 1, "partitions": [wanted]}).encode(),
-        )
+        """Asks for it; returns when the controller has done it."""
+        metadata = play.cluster.metadata
+        metadata.reassign(self.topic, self.partition, self.replicas)
         await_until(
             lambda: (
-                client.exists("/admin/reassign_partitions") is None
-                and play.assignment(self.topic)[self.partition] == list(self.replicas)
+                not metadata.is_reassigning()
+                and [*metadata.assignment(self.topic)[self.partition]] == [*self.replicas]
             ),
             timeout_s=self.timeout_s,
             waiting_for=f"{self.topic}-{self.partition} to have the replicas {self.replicas}",
-            last_seen=lambda: play.assignment(self.topic),
+            last_seen=lambda: metadata.assignment(self.topic),
             remedy="see the controller's lines in brokers/N/server.log",
         )
         about = TopicPartition(self.topic, self.partition)
@@ -135,7 +121,7 @@ class Inject:
 
     def perform(self, play: Play) -> None:
         """Injects; returns when its effect was observed, and what it set off is over."""
-        play.inject(self.name, self.fault)
+        play.faults.inject(self.name, self.fault)
         await_quiet(play)
 
 
@@ -147,13 +133,13 @@ class Heal:
 
     def perform(self, play: Play) -> None:
         """Heals; returns when the recovery was observed, and what it set off is over."""
-        play.heal(self.name)
+        play.faults.heal(self.name)
         await_quiet(play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitState:
-    """The partition's leader, its ISR, or both, in the state znode.
+    """The partition's leader, its ISR, or both, as the controller decided.
 
     When there is a leader and its process runs, the gate is also that it has heard of it.
     """
@@ -165,12 +151,12 @@ class AwaitState:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once the znode says so."""
+        """Returns once the metadata say so."""
         about = TopicPartition(self.topic, self.partition)
         state = gates.await_state(
             play, about, leader=self.leader, isr=self.isr, timeout_s=self.timeout_s
         )
-        leader = play.cluster.brokers.get(state["leader"])
+        leader = play.cluster.brokers.get(state.leader)
         if leader is not None and leader.is_running:
             gates.await_delivered(play, about, leader.id, state, timeout_s=self.timeout_s)
 
@@ -215,8 +201,8 @@ class AwaitHighWatermark:
 class AwaitFollowing:
     """A replica has handled the LeaderAndIsr that makes it the leader's follower.
 
-    Seen at the link: the controller's request that names the leader with the epoch of the state
-    znode, and the replica's answer to it.
+    Seen at the link: the controller's request that names the leader with the epoch that was
+    decided, and the replica's answer to it.
     """
 
     topic: str

@@ -217,7 +217,7 @@ class Chaos:
         """
         called = name or self._new_name(type(fault).__name__)
         self.perform(Inject(name=called, fault=fault))
-        return Acting(self, called, self._play.injections[called])
+        return Acting(self, called, self._play.faults.injections[called])
 
     def heal(self, name: str) -> None:
         """Heals what acts under that name; returns when the recovery was observed.
@@ -229,7 +229,7 @@ class Chaos:
 
     def is_acting(self, name: str) -> bool:
         """Whether a fault acts under that name; none does once the run is over."""
-        return not self._is_over and name in self._play.healing
+        return not self._is_over and name in self._play.faults.acting
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class Chaos:
                 raise RunUnknown(f"the run {self.path} could not be ended")
             self._is_over = True
             if self._failure is not None:
-                self._play.step = self._failed_step
+                self._play.recorder.step = self._failed_step
             run = finish(self._play, started=self._started, failure=self._failure)
             self._results = judged(run, self._play.say).results
         return self._results
@@ -264,7 +264,7 @@ class Chaos:
         """Heals what still acts and leaves the run unsealed, unless it has ended."""
         if not self._is_over:
             self._is_over = True
-            self._play.heal_all()
+            self._play.faults.heal_all()
 
     @property
     def results(self) -> Results | None:

@@ -122,18 +122,14 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Registers the markers, the fixtures and the reports.
+    """Reads the settings and registers the markers.
 
     Raises:
         pytest.UsageError: A value is none that its option can have.
     """
-    from harness.pytest_plugin import fixtures, reporting
-
     config.stash[_SETTINGS] = read_settings(config, os.environ)
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
-    config.pluginmanager.register(fixtures, "kchaos-fixtures")
-    config.pluginmanager.register(reporting, "kchaos-reporting")
 
 
 def settings_of(config: pytest.Config) -> Settings:

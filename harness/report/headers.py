@@ -6,31 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.segments.batch import CODECS, Batch
+from checkers.formats.batches import (
+    BATCH_FIELDS,
+    CODEC_MASK,
+    CODECS,
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    MESSAGE_FIELDS,
+    TRANSACTIONAL_FLAG,
+)
+from checkers.segments.batch import Batch
 
-_BATCH_FIELDS = (
-    ("baseOffset", "q"),
-    ("batchLength", "i"),
-    ("partitionLeaderEpoch", "i"),
-    ("magic", "b"),
-    ("crc", "I"),
-    ("attributes", "h"),
-    ("lastOffsetDelta", "i"),
-    ("baseTimestamp", "q"),
-    ("maxTimestamp", "q"),
-    ("producerId", "q"),
-    ("producerEpoch", "h"),
-    ("baseSequence", "i"),
-    ("records count", "i"),
+_FLAGS = (
+    (LOG_APPEND_TIME_FLAG, "LogAppendTime"),
+    (TRANSACTIONAL_FLAG, "transactional"),
+    (CONTROL_FLAG, "control"),
 )
-_MESSAGE_FIELDS = (
-    ("offset", "q"),
-    ("messageSize", "i"),
-    ("crc", "I"),
-    ("magic", "b"),
-    ("attributes", "b"),
-)
-_FLAGS = ((0x08, "LogAppendTime"), (0x10, "transactional"), (0x20, "control"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +51,7 @@ def header_fields(file: Path, batch: Batch) -> tuple[HeaderField, ...]:
     """
     if not file.is_file():
         return ()
-    layout = list(_BATCH_FIELDS if batch.magic >= 2 else _MESSAGE_FIELDS)
+    layout = list(BATCH_FIELDS if batch.magic >= 2 else MESSAGE_FIELDS)
     if batch.magic == 1:
         layout.append(("timestamp", "q"))
     with file.open("rb") as handle:
@@ -108,7 +99,8 @@ def _in_words(name: str, number: int) -> str:
     if name == "crc":
         return f"{number:#010x}"
     if name == "attributes":
-        codec = CODECS[number & 7] if number & 7 < len(CODECS) else f"codec {number & 7}"
+        codec_number = number & CODEC_MASK
+        codec = CODECS[codec_number] if codec_number < len(CODECS) else f"codec {codec_number}"
         flags = [word for bit, word in _FLAGS if number & bit]
         return ", ".join([f"{number:#06x}", f"codec {codec}", *flags])
     if name.lower().endswith("timestamp"):

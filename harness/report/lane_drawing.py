@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.report.drawing import Box, pack, style_of_epoch
-from harness.report.evidence import partition_text, question_of
+from harness.report.finding_views import partition_text, question_of
 from harness.report.lanes import Lane, Span, lane_of, ticks
 from harness.report.replicas import PartitionView, ReplicaView
 

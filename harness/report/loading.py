@@ -83,6 +83,11 @@ def load(run: RunDirectory, judgement: str | None = None) -> Loaded:
     )
 
 
+def judged_as(broker: Line) -> str:
+    """The release whose rules a broker of `run.json` is judged by; older runs say "protocol"."""
+    return str(broker.get("judged_as", broker.get("protocol", "")))
+
+
 def _chosen(run: RunDirectory, judgement: str | None) -> str | None:
     known = run.judgements()
     if judgement is None:

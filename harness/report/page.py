@@ -8,15 +8,15 @@ from typing import Any
 import jinja2
 
 from checkers.run_directory import RunDirectory
-from harness.report import verdict
-from harness.report.evidence import finding_views, in_order
+from harness.report import answers
+from harness.report.finding_views import finding_views, in_order
 from harness.report.lane_drawing import draw_partition
 from harness.report.leadership import decisions_of, incarnations
-from harness.report.loading import Loaded, load
+from harness.report.loading import Loaded, judged_as, load
+from harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from harness.report.replicas import PartitionView, partition_views
 from harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
 from harness.report.time_drawing import draw_time
-from harness.report.timeline import Moment, faults_of, moments, story_of, writes_of
 
 MOST_FINDINGS = 300
 MOST_MOMENTS = 600
@@ -61,16 +61,16 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     return {
         "name": loaded.directory.name,
         "judgement": loaded.judgement,
-        "title": verdict.title_of(loaded),
-        "headline": verdict.headline(loaded),
-        "summary": verdict.summary(loaded),
+        "title": answers.title_of(loaded),
+        "headline": answers.headline(loaded),
+        "summary": answers.summary(loaded),
         "story": [_sentence(line) for line in story_of(loaded)],
-        "verdicts": verdict.verdicts(loaded),
-        "warnings": verdict.warnings(loaded),
-        "unknown_reasons": verdict.unknown_reasons(loaded),
-        "tracebacks": verdict.tracebacks(loaded),
-        "expectation": verdict.expectation_of(loaded),
-        "witnesses": verdict.witnesses_of(loaded),
+        "answers": answers.answers_of(loaded),
+        "warnings": answers.warnings(loaded),
+        "unknown_reasons": answers.unknown_reasons(loaded),
+        "tracebacks": answers.tracebacks(loaded),
+        "expectation": answers.expectation_of(loaded),
+        "witnesses": answers.witnesses_of(loaded),
         "findings": finding_views(in_order(loaded.findings)[:MOST_FINDINGS], views),
         "findings_left_out": max(0, len(loaded.findings) - MOST_FINDINGS),
         "partitions": [draw_partition(view, loaded.findings) for view in views[:MOST_PARTITIONS]],
@@ -157,7 +157,7 @@ def _brokers(loaded: Loaded) -> list[Mapping[str, str]]:
         {
             "id": broker,
             "release": str(each.get("release", "")),
-            "protocol": str(each.get("protocol", "")),
+            "judged_as": judged_as(each),
             "generation": str(generations.get(broker, "")),
         }
         for broker, each in sorted((loaded.run.get("brokers") or {}).items(), key=_number)

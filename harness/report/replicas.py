@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checkers.errors import CheckpointError
+from checkers.formats.checkpoints import HIGH_WATERMARKS, parse_offset_checkpoint
 from checkers.model.prediction import PredictedBatch
 from checkers.run_directory import RunDirectory
 from checkers.segments.batch import Batch
-from checkers.segments.checkpoints import parse_offset_checkpoint
 from checkers.segments.directory import partition_directories, read_partition
-from checkers.segments.errors import CheckpointError, SegmentError
+from checkers.segments.errors import SegmentError
 from harness.report.loading import Loaded
-
-HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

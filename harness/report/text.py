@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from checkers.run_directory import RunDirectory
-from harness.report import verdict
-from harness.report.evidence import in_order, offsets_text, partition_text, question_of
+from harness.report import answers
+from harness.report.finding_views import in_order, offsets_text, partition_text, question_of
 from harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from harness.report.lanes import Lane, Span, join_equal
 from harness.report.leadership import Incarnation, decisions_of, incarnations
-from harness.report.loading import Loaded, load
+from harness.report.loading import Loaded, judged_as, load
+from harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from harness.report.replicas import PartitionView, ReplicaView, partition_views
 from harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
-from harness.report.timeline import Moment, faults_of, moments, story_of, writes_of
 
 MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS = 30, 24, 80, 12
 """More than this of a kind is cut short, and the text says so."""
@@ -106,14 +106,14 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
 
 def _head(paper: _Paper, loaded: Loaded) -> None:
     paper.add(loaded.directory.name, style="quiet")
-    if verdict.title_of(loaded):
-        paper.add(verdict.title_of(loaded), style="bold")
-    for each in verdict.verdicts(loaded):
+    if answers.title_of(loaded):
+        paper.add(answers.title_of(loaded), style="bold")
+    for each in answers.answers_of(loaded):
         paper.add(f"{each.symbol} {each.words}", style=each.answer)
-    for warning in verdict.warnings(loaded):
+    for warning in answers.warnings(loaded):
         paper.add()
         paper.add(f"! {warning}", style="unknown", hang=2)
-    reasons, traces = verdict.unknown_reasons(loaded), verdict.tracebacks(loaded)
+    reasons, traces = answers.unknown_reasons(loaded), answers.tracebacks(loaded)
     if reasons or traces:
         paper.heading("Why it is unknown")
         for reason in reasons:
@@ -122,12 +122,12 @@ def _head(paper: _Paper, loaded: Loaded) -> None:
             for line in trace.splitlines():
                 paper.add(line, indent=4)
     paper.add()
-    paper.add(verdict.summary(loaded))
+    paper.add(answers.summary(loaded))
     for line in story_of(loaded):
         paper.add(f"- {line}", indent=2, hang=2)
-    if verdict.expectation_of(loaded):
-        paper.add(verdict.expectation_of(loaded), style="quiet")
-    for witness in verdict.witnesses_of(loaded):
+    if answers.expectation_of(loaded):
+        paper.add(answers.expectation_of(loaded), style="quiet")
+    for witness in answers.witnesses_of(loaded):
         found = "found" if witness.found else "NOT FOUND"
         said = f"witness {witness.wanted}: {found}; {witness.seen}"
         paper.add(said, indent=2, hang=2, style="quiet" if witness.found else "no")
@@ -324,7 +324,7 @@ def _brokers(paper: _Paper, loaded: Loaded) -> None:
     history = incarnations(loaded, decisions_of(loaded.directory))
     for number, broker in sorted((loaded.run.get("brokers") or {}).items()):
         generation = f", generation {generations[number]}" if number in generations else ""
-        release = f"{broker.get('release')}, judged as {broker.get('protocol')}{generation}"
+        release = f"{broker.get('release')}, judged as {judged_as(broker)}{generation}"
         paper.add(f"broker {number}: {release}", indent=2, hang=4)
         for each in history:
             if str(each.broker) == number:

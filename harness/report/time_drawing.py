@@ -13,7 +13,7 @@ from harness.report.drawing import (
     time_axis,
 )
 from harness.report.leadership import Decisions
-from harness.report.timeline import Fault, Moment, Write
+from harness.report.moments import Fault, Moment, Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

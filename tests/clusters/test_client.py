@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from clusters.client import CODECS, FetchedRecord, _records
+from checkers.formats.batches import CODECS
+from clusters.client import FetchedRecord, _records
 
 
 def batch_of(magic: int, codec: str, *values: bytes) -> bytes:
-    builder = MemoryRecordsBuilder(magic, CODECS[codec], 1 << 20)
+    builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 20)
     for value in values:
         assert builder.append(0, None, value) is not None
     builder.close()

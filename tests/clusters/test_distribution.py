@@ -231,12 +231,12 @@ def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
     with tarfile.open(tmp_path / "patched.tgz", "w:gz", compresslevel=1) as tar:
         tar.add(patched, arcname="kafka_2.12-1.1.1")
     brokers = (
-        BrokerSpec(id=0, kafka=str(patched), protocol="2.0.1"),
+        BrokerSpec(id=0, kafka=str(patched), judged_as="2.0.1"),
         BrokerSpec(id=1, kafka=str(tmp_path / "patched.tgz")),
     )
     spec = ClusterSpec(brokers=brokers)
     with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
-        found = [(broker.release, broker.protocol) for broker in cluster.brokers.values()]
+        found = [(broker.release, broker.judged_as) for broker in cluster.brokers.values()]
         assert found == [("1.1.1", "2.0.1"), ("1.1.1", "1.1.1")]
         assert round_trip(cluster, [b"patched"]) == [b"patched"]
     assert len(list((borrowing_cache / "unpacked").iterdir())) == 1

@@ -61,6 +61,20 @@ def test_the_first_broker_is_the_controller(cluster: LocalCluster) -> None:
     assert json.loads(cluster.zookeeper().get("/controller")[0])["brokerid"] == 2
 
 
+def test_no_broker_was_refused_by_zookeeper_at_its_start(cluster: LocalCluster) -> None:
+    for broker in cluster.brokers.values():
+        client = [line for line in broker.server_log.read_text().splitlines() if "Cnxn" in line]
+        assert [line for line in client if "Session establishment complete" in line]
+        assert [line for line in client if "refused" in line or "reset" in line] == []
+
+
+def test_a_broker_knows_two_addresses_so_that_it_reconnects_without_the_longer_pause(
+    cluster: LocalCluster,
+) -> None:
+    for broker in cluster.brokers.values():
+        assert len(broker.properties["zookeeper.connect"].split(",")) == 2
+
+
 def test_brokers_advertise_their_link_to_each_other_and_their_own_port_to_clients(
     cluster: LocalCluster,
 ) -> None:

@@ -14,7 +14,7 @@ def test_a_cluster_survives_the_way_through_json() -> None:
     spec = ClusterSpec(
         brokers=(
             BrokerSpec(id=0, kafka="2.0.1", properties={"a": "b"}),
-            BrokerSpec(id=7, kafka="/opt/kafka", protocol="1.1.1"),
+            BrokerSpec(id=7, kafka="/opt/kafka", judged_as="1.1.1"),
         ),
         zookeepers=3,
         tick_time_ms=200,
@@ -23,6 +23,11 @@ def test_a_cluster_survives_the_way_through_json() -> None:
         linked=False,
     )
     assert ClusterSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_a_broker_of_an_older_run_tells_under_another_name_what_it_is_judged_as() -> None:
+    older = {"id": 0, "kafka": "/opt/kafka", "properties": {}, "protocol": "1.1.1"}
+    assert BrokerSpec.from_json(older).judged_as == "1.1.1"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,19 +11,17 @@ from replicated_topic import RELEASE, Topic
 from clusters.local import LocalCluster
 from clusters.waiting import await_until
 from faults.api import MemoryJournal
-from faults.observation import BrokerObservation, controller, observe_broker
+from faults.observation import BrokerObservation, observe_broker
 
 
 def out_of_sync(cluster: LocalCluster) -> dict[str, Any]:
     """The partitions of which a replica is not in the ISR, and what there is of them."""
-    client = cluster.zookeeper()
+    metadata = cluster.metadata
     seen = {}
-    for topic in client.get_children("/brokers/topics"):
-        assigned = json.loads(client.get(f"/brokers/topics/{topic}")[0])["partitions"]
-        for partition, replicas in assigned.items():
-            path = f"/brokers/topics/{topic}/partitions/{partition}/state"
-            state = json.loads(client.get(path)[0]) if client.exists(path) else {"isr": []}
-            if sorted(state["isr"]) != sorted(replicas):
+    for topic in metadata.topics():
+        for partition, replicas in metadata.assignment(topic).items():
+            state = metadata.state(topic, partition)
+            if state is None or sorted(state.isr) != sorted(replicas):
                 seen[f"{topic}-{partition}"] = state
     return seen
 
@@ -34,7 +31,7 @@ def check_left_as_found(cluster: LocalCluster) -> None:
     for broker in cluster.brokers.values():
         assert broker.is_running
         assert observe_broker(cluster, broker.id).czxid is not None
-    assert controller(cluster) == 0
+    assert cluster.metadata.controller() == 0
     if cluster.links is not None:
         board = cluster.links._board
         assert (board.cuts, board.rules) == ((), ())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from replicated_topic import Topic
 
@@ -15,12 +13,10 @@ from faults.errors import NoEffect
 
 def prefer(topic: Topic, *replicas: int) -> None:
     """Make another replica the preferred one; the leader stays."""
-    client = topic.cluster.zookeeper()
-    wanted = {"topic": topic.name, "partition": 0, "replicas": list(replicas)}
-    data = json.dumps({"version": 1, "partitions": [wanted]}).encode()
-    client.create("/admin/reassign_partitions", data)
+    metadata = topic.cluster.metadata
+    metadata.reassign(topic.name, 0, replicas)
     await_until(
-        lambda: client.exists("/admin/reassign_partitions") is None,
+        lambda: not metadata.is_reassigning(),
         timeout_s=60,
         waiting_for=f"the replicas of {topic.name} to be {replicas}",
         last_seen=topic.state,

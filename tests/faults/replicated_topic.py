@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from typing import Any
@@ -24,20 +23,12 @@ class Topic:
         self, cluster: LocalCluster, name: str, replicas: list[int], **configuration: str
     ) -> None:
         self.cluster, self.name, self.replicas = cluster, name, replicas
-        client = cluster.zookeeper()
-        settings = {"version": 1, "config": configuration}
-        client.create(f"/config/topics/{name}", json.dumps(settings).encode(), makepath=True)
-        assignment = {"version": 1, "partitions": {"0": replicas}}
-        client.create(f"/brokers/topics/{name}", json.dumps(assignment).encode())
+        cluster.metadata.create_topic(name, [replicas], configuration)
         self.await_state(leader=replicas[0], isr=sorted(replicas))
 
     def state(self) -> dict[str, Any]:
-        client = self.cluster.zookeeper()
-        path = f"/brokers/topics/{self.name}/partitions/0/state"
-        if client.exists(path) is None:
-            return {"isr": []}
-        state: dict[str, Any] = json.loads(client.get(path)[0])
-        return state | {"isr": sorted(state["isr"])}
+        state = self.cluster.metadata.state(self.name, 0)
+        return {"isr": []} if state is None else state.to_json() | {"isr": sorted(state.isr)}
 
     def await_state(self, **wanted: Any) -> dict[str, Any]:
         await_until(

@@ -12,6 +12,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
@@ -19,6 +20,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from checkers.acts import Act, Hold
 from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
 from clusters.errors import BrokerExited
+from clusters.metadata.zookeeper import ZooKeeperMetadata
 
 
 class Stat(NamedTuple):
@@ -58,16 +60,19 @@ class ZooKeeper:
                 raise NoNodeError(path)
             return self.nodes[path]
 
+    def get_async(self, path: str) -> Any:
+        return SimpleNamespace(get=lambda timeout: self.get(path))
+
     def exists(self, path: str) -> Stat | None:
         with self.moments.around():
             return self.nodes[path][1] if path in self.nodes else None
 
-    def create(self, path: str, data: bytes, owner: int = 0) -> None:
+    def create(self, path: str, data: bytes, makepath: bool = False) -> None:
         with self.moments.around():
             if path in self.nodes:
                 raise NodeExistsError(path)
             self.last_zxid += 1
-            self.nodes[path] = (data, Stat(self.last_zxid, owner))
+            self.nodes[path] = (data, Stat(self.last_zxid, 0))
 
     def delete(self, path: str) -> None:
         with self.moments.around():
@@ -89,7 +94,7 @@ class StandInBroker:
     )
     server_log: str = "server.log"
     release: str = "2.8.2"
-    protocol: str = "2.8.2"
+    judged_as: str = "2.8.2"
     log_directory: Path = Path("/nowhere")
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -248,8 +253,9 @@ class StandInCluster:
                 if broker.is_running:
                     self.register(broker.id)
 
-    def zookeeper(self) -> ZooKeeper:
-        return self.client
+    @property
+    def metadata(self) -> ZooKeeperMetadata:
+        return ZooKeeperMetadata(self.client)
 
     def unhealed(self) -> list[str]:
         """What a healed cluster would not show."""

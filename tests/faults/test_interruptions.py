@@ -39,6 +39,7 @@ LASTING_OR_RISKY = [
     PauseBroker(broker=1),
     CutLink(source=0, target=1),
     CutZooKeeper(broker=1),
+    CutZooKeeper(broker=1, style="dropped"),
     DisconnectNetwork(broker=1),
     HoldRequests(name="h", api="Fetch", source=1, target=0),
     ExpireSession(broker=1),

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
-from kazoo.exceptions import NoNodeError
 
 from clusters.api import Collectable
 from faults import KillBroker, LoseTail
@@ -42,9 +41,12 @@ class StoppedBroker:
     pid: None = None
 
 
-class NoZnodes:
-    def get(self, path: str) -> Any:
-        raise NoNodeError(path)
+class NothingRegistered:
+    def registration(self, broker: int) -> None:
+        return None
+
+    def controller(self) -> None:
+        return None
 
 
 @dataclass
@@ -53,9 +55,7 @@ class Folder:
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     links: None = None
     why_unlinked: str = "nothing runs here"
-
-    def zookeeper(self) -> NoZnodes:
-        return NoZnodes()
+    metadata: NothingRegistered = field(default_factory=NothingRegistered)
 
     @property
     def segment(self) -> Path:

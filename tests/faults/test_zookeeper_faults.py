@@ -10,7 +10,7 @@ from clusters.waiting import await_until
 from faults import CutZooKeeper, ExpireSession, KillBroker, MoveController, PreferredElection
 from faults.api import MemoryJournal
 from faults.errors import NoEffect, NotAvailable
-from faults.observation import controller, observe_broker
+from faults.observation import observe_broker
 from faults.zookeeper.activity import packets_received
 from faults.zookeeper.expire_session import end_session_of
 
@@ -21,7 +21,7 @@ def controller_epoch(cluster):
     return int(cluster.zookeeper().get("/controller_epoch")[0])
 
 
-@pytest.mark.parametrize("style", ["silent", "reset"])
+@pytest.mark.parametrize("style", ["silent", "reset", "dropped"])
 def test_zookeeper_hears_nothing_of_a_broker_that_is_cut_off_and_hears_of_it_after_healing(
     cluster, observe, journal, style
 ):
@@ -135,7 +135,7 @@ def test_a_preferred_replica_that_is_dead_is_not_elected_and_that_is_said(cluste
             fault = PreferredElection(topic=replicas.name, partition=0, by=by)
             with pytest.raises(NoEffect, match=told):
                 fault.inject(cluster, journal).__enter__()
-        assert cluster.zookeeper().exists("/admin/preferred_replica_election") is None
+        assert not cluster.metadata.is_electing()
         assert replicas.state() == before
     with pytest.raises(NoEffect, match="does not exist: is the topic created"):
         PreferredElection(topic="nowhere", partition=0).inject(cluster, journal).__enter__()
@@ -147,16 +147,16 @@ def test_a_preferred_replica_that_is_dead_is_not_elected_and_that_is_said(cluste
 
 def test_the_controller_moves_to_a_broker_that_sees_zookeeper_and_its_epoch_grows(cluster, journal):
     for cut_off, elected in ((0, 1), (1, 0)):
-        before = (controller(cluster), controller_epoch(cluster))
+        before = (cluster.metadata.controller(), controller_epoch(cluster))
         with (
             CutZooKeeper(broker=cut_off).inject(cluster, journal),
             MoveController().inject(cluster, journal) as injection,
         ):
-            after = (controller(cluster), controller_epoch(cluster))
+            after = (cluster.metadata.controller(), controller_epoch(cluster))
             assert after == (elected, before[1] + 1)
             assert injection.before == {"controller": before[0], "controller_epoch": before[1]}
             assert injection.effect == {"controller": after[0], "controller_epoch": after[1]}
-        assert (controller(cluster), controller_epoch(cluster)) == after
+        assert (cluster.metadata.controller(), controller_epoch(cluster)) == after
 
 
 def test_a_session_of_an_ensemble_is_ended_at_whichever_member_answers(tmp_path):

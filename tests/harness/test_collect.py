@@ -8,6 +8,7 @@ import pytest
 
 from checkers.run_directory import RunDirectory
 from clusters.errors import AwaitTimeout
+from clusters.metadata.zookeeper import ZooKeeperMetadata
 from harness.errors import ScenarioError
 from harness.playing import collect
 from harness.playing.collect import collect_logs, collect_zookeeper, take_snapshot
@@ -28,7 +29,7 @@ class ZooKeeper:
 
 
 def play_of(tmp_path: Path, brokers: dict[int, Any]) -> Play:
-    cluster = SimpleNamespace(brokers=brokers, zookeeper=ZooKeeper)
+    cluster = SimpleNamespace(brokers=brokers, metadata=ZooKeeperMetadata(ZooKeeper()))
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     return Play(cluster=cast(Any, cluster), run=run, say=print)
 
@@ -46,7 +47,7 @@ def stopped_broker(folder: Path, *files: str) -> Any:
 
 def copied(play: Play, monkeypatch: pytest.MonkeyPatch, label: str = "s") -> list[str]:
     """The files of broker 0 that a snapshot holds; what ZooKeeper says of it is left out."""
-    monkeypatch.setattr(Play, "observe_all", lambda _play, _why: None)
+    monkeypatch.setattr(collect, "observe_brokers", lambda _play, _why: None)
     take_snapshot(play, label, is_final=False)
     return written(play.run.path / "snapshots" / label / "broker-0")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from checkers.judge import results_line
 from clusters.releases import release_of
 from harness.catalogue import CATALOGUE, entry_named, scenario_of
 from harness.commands.reproduce import judged
-from harness.judging.verdicts import line_of
 from harness.playing.runner import RunOptions, play
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
@@ -22,7 +22,7 @@ def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> d
     options = RunOptions(runs_directory=runs / driver, driver=driver)
     scenario = scenario_of(entry_named(name), case, release)
     one = judged(play(scenario, options=options, say=print), print)
-    line = line_of(one.results)
+    line = results_line(one.results)
     assert line["driver"] == driver
     assert all(witness.found for witness in one.results.witness)
     return {key: value for key, value in line.items() if key not in _OWN}

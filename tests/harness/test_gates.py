@@ -1,6 +1,5 @@
 """Gates on literal link records, and answers that decide nothing: unit tests, no cluster."""
 
-import json
 import re
 import time
 from pathlib import Path
@@ -8,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from kazoo.exceptions import NoNodeError
 
 from checkers.model import events
 from checkers.model.events import TopicPartition
@@ -16,34 +14,28 @@ from checkers.run_directory import RunDirectory
 from clusters.client import NoAnswer, NotSent, Produced
 from clusters.errors import AwaitTimeout, BrokerExited
 from clusters.links import ApiKey, LinkRecord
+from clusters.metadata.api import LeaderAndIsr
 from harness.errors import ScenarioError
-from harness.playing import gates
-from harness.playing import play as play_module
+from harness.playing import clients, gates
 from harness.playing.play import Play
 
 ABOUT = TopicPartition("t", 0)
-STATE = "/brokers/topics/t/partitions/0/state"
 NOT_LEADER = Produced(error_code=6, base_offset=-1)
 DONE = Produced(error_code=0, base_offset=7)
 
 
-class ZooKeeper:
-    """Stands in for the shared client: each read of the state znode gives the next state."""
+class Metadata:
+    """Stands in for a cluster's metadata: each look at the state gives the next one."""
 
-    last_zxid = 5
-
-    def __init__(self, *states: dict[str, Any] | None) -> None:
+    def __init__(self, *states: LeaderAndIsr | None) -> None:
         self._states = list(states)
 
-    def exists(self, path: str) -> None:
-        assert path == "/"
+    def position(self) -> int:
+        return 5
 
-    def get(self, path: str) -> tuple[bytes, None]:
-        assert path == STATE
-        state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
-        if state is None:
-            raise NoNodeError(path)
-        return json.dumps(state).encode(), None
+    def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
+        assert (topic, partition) == ABOUT
+        return self._states.pop(0) if len(self._states) > 1 else self._states[0]
 
 
 class Broker:
@@ -59,14 +51,12 @@ class Broker:
             raise BrokerExited(name="broker 0", exit_code=1, last_lines=(), log="server.log")
 
 
-def state(leader: int, leader_epoch: int, isr: list[int] | None = None) -> dict[str, Any]:
-    return {"leader": leader, "leader_epoch": leader_epoch, "isr": isr or [leader]}
+def state(leader: int, leader_epoch: int, isr: tuple[int, ...] = ()) -> LeaderAndIsr:
+    return LeaderAndIsr(leader=leader, leader_epoch=leader_epoch, isr=isr or (leader,))
 
 
-def play_of(tmp_path: Path, zookeeper: ZooKeeper, broker: Broker | None = None) -> Play:
-    cluster = SimpleNamespace(
-        brokers={0: broker or Broker()}, zookeeper=lambda: zookeeper, links=None
-    )
+def play_of(tmp_path: Path, metadata: Metadata, broker: Broker | None = None) -> Play:
+    cluster = SimpleNamespace(brokers={0: broker or Broker()}, metadata=metadata, links=None)
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     return Play(cluster=cast(Any, cluster), run=run, say=print)
 
@@ -83,11 +73,11 @@ def produced(
             raise answer
         return answer
 
-    monkeypatch.setattr(play_module, "produce", produce)
+    monkeypatch.setattr(clients, "produce", produce)
     action = events.Produce(
         operation="p", broker=0, topic="t", partition=0, records=("p-0",), acks=-1
     )
-    play.start_produce(action, timeout_s=0.2)
+    play.clients.produce(action, timeout_s=0.2)
     return gates.await_answer(play, "p", timeout_s=10)
 
 
@@ -101,16 +91,16 @@ def ended(play: Play) -> dict[str, Any]:
 def test_a_refusal_is_asked_again_while_the_partitions_state_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play = play_of(tmp_path, ZooKeeper(state(0, 1)))
+    play = play_of(tmp_path, Metadata(state(0, 1)))
     assert produced(play, monkeypatch, NOT_LEADER, NOT_LEADER, DONE) == DONE
     assert (ended(play)["type"], ended(play)["base_offset"]) == ("ok", 7)
 
 
 @pytest.mark.parametrize("after", [state(1, 2), state(0, 2), None], ids=["leader", "epoch", "none"])
 def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: dict[str, Any] | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: LeaderAndIsr | None
 ) -> None:
-    play = play_of(tmp_path, ZooKeeper(state(0, 1), after))
+    play = play_of(tmp_path, Metadata(state(0, 1), after))
     with pytest.raises(ScenarioError, match="while broker 0 refused produce p") as error:
         produced(play, monkeypatch, NOT_LEADER, DONE)
     assert str(state(0, 1)) in str(error.value)
@@ -122,14 +112,14 @@ def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
 def test_an_isr_that_changes_alone_is_no_change_of_the_term(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play = play_of(tmp_path, ZooKeeper(state(0, 1, [0, 1]), state(0, 1, [0])))
+    play = play_of(tmp_path, Metadata(state(0, 1, (0, 1)), state(0, 1, (0,))))
     assert produced(play, monkeypatch, NOT_LEADER, DONE) == DONE
 
 
 def test_a_broker_that_refuses_until_the_time_is_up_has_the_last_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play = play_of(tmp_path, ZooKeeper(state(0, 1)))
+    play = play_of(tmp_path, Metadata(state(0, 1)))
     assert produced(play, monkeypatch, NOT_LEADER) == NOT_LEADER
     assert (ended(play)["type"], ended(play)["error_code"]) == ("fail", 6)
 
@@ -148,7 +138,7 @@ def test_a_broker_that_refuses_until_the_time_is_up_has_the_last_word(
 def test_what_may_have_been_appended_is_never_called_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Produced | Exception, kind: str
 ) -> None:
-    play = play_of(tmp_path, ZooKeeper(state(0, 1)))
+    play = play_of(tmp_path, Metadata(state(0, 1)))
     assert produced(play, monkeypatch, answer) == answer
     assert ended(play)["type"] == kind
 
@@ -156,28 +146,28 @@ def test_what_may_have_been_appended_is_never_called_failed(
 def test_a_defect_in_a_client_is_raised_and_not_taken_for_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play = play_of(tmp_path, ZooKeeper(state(0, 1)))
+    play = play_of(tmp_path, Metadata(state(0, 1)))
     with pytest.raises(ValueError, match="cannot be decoded"):
         produced(play, monkeypatch, ValueError("cannot be decoded"))
 
 
 def test_a_state_that_never_comes_is_named_with_the_one_last_seen(tmp_path: Path) -> None:
-    play = play_of(tmp_path, ZooKeeper(state(0, 1), state(0, 4, [0])))
+    play = play_of(tmp_path, Metadata(state(0, 1), state(0, 4, (0,))))
     expected = "waited 0.1 s for t-0 to have leader 0 and ISR [0, 1]; last seen: "
     with pytest.raises(AwaitTimeout, match=re.escape(expected)) as error:
         gates.await_state(play, ABOUT, leader=0, isr=[0, 1], timeout_s=0.1)
-    assert error.value.last_seen == str(state(0, 4, [0]))
+    assert error.value.last_seen == str(state(0, 4, (0,)))
 
 
 def test_an_isr_is_awaited_in_any_order(tmp_path: Path) -> None:
-    play = play_of(tmp_path, ZooKeeper(state(1, 1, [1, 0])))
-    assert gates.await_state(play, ABOUT, isr=[0, 1], timeout_s=0.1)["isr"] == [1, 0]
+    play = play_of(tmp_path, Metadata(state(1, 1, (1, 0))))
+    assert gates.await_state(play, ABOUT, isr=[0, 1], timeout_s=0.1).isr == (1, 0)
 
 
 def test_a_broker_that_ends_by_itself_ends_the_wait(tmp_path: Path) -> None:
     broker = Broker()
     broker.has_ended = True
-    play = play_of(tmp_path, ZooKeeper(state(0, 1)), broker)
+    play = play_of(tmp_path, Metadata(state(0, 1)), broker)
     with pytest.raises(BrokerExited, match="broker 0 exited with code 1"):
         gates.await_state(play, ABOUT, leader=1, timeout_s=60)
 
@@ -216,7 +206,7 @@ def delivered(*records: LinkRecord, since: int = 0) -> bool:
 
     cluster = SimpleNamespace(links=SimpleNamespace(log=log))
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
-    play.links_started[1] = since
+    play.observer.links_started[1] = since
     return gates.is_delivered(play, ABOUT, 1, state(0, 3))
 
 

@@ -11,11 +11,10 @@ from kafka_6361_runs import kafka_6361
 from checkers.errors import CheckError, RunDirectoryError
 from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, MachineError, ReleaseError
 from faults.errors import FaultError, NoEffect
-from harness.commands.exits import exit_code_of, machine_error_in
+from harness.commands import judge_runs
+from harness.commands.exits import exit_code_for_lines, exit_code_of, machine_error_in
+from harness.commands.judge_runs import find_runs, judge_paths, spark_agrees
 from harness.errors import HarnessError, ScenarioError, UsageError
-from harness.judging import judge_runs as judging
-from harness.judging.judge_runs import find_runs, judge_paths, spark_agrees
-from harness.judging.verdicts import exit_code_for_lines
 
 
 def finished_run(path: Path) -> Path:
@@ -109,7 +108,7 @@ def agreement(
     """Whether both agree when Spark gives plain Python's lines, changed for some runs."""
     lines, _ = judged(runs)
     spark = [line | changed.get(Path(line["run"]).name, {}) for line in lines]
-    monkeypatch.setattr(judging, "_with_spark", lambda _runs, **_options: spark)
+    monkeypatch.setattr(judge_runs, "_with_spark", lambda _runs, **_options: spark)
     said: list[str] = []
     return spark_agrees([runs], offline=True, say=said.append), said
 
@@ -155,10 +154,10 @@ def test_spark_that_says_the_same_agrees(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_findings_are_the_same_in_any_order_and_other_ones_in_no_order() -> None:
     other = FINDING | {"first_offset": 7, "last_offset": 7}
-    assert judging._kinds([FINDING, other]) == judging._kinds([other, FINDING])
-    assert judging._kinds([FINDING]) != judging._kinds([FINDING, FINDING])
+    assert judge_runs._kinds([FINDING, other]) == judge_runs._kinds([other, FINDING])
+    assert judge_runs._kinds([FINDING]) != judge_runs._kinds([FINDING, FINDING])
     for name, value in (("kind", "hole"), ("brokers", [0, 2]), ("last_offset", 3)):
-        assert judging._kinds([FINDING]) != judging._kinds([FINDING | {name: value}])
+        assert judge_runs._kinds([FINDING]) != judge_runs._kinds([FINDING | {name: value}])
 
 
 # -- exit codes ---------------------------------------------------------------------------------

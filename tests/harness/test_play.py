@@ -21,17 +21,17 @@ CUT = CutLink(source=0, target=1, name="rack")
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
-    zookeeper = SimpleNamespace(exists=lambda _: None, last_zxid=5)
+    metadata = SimpleNamespace(position=lambda: 5)
     logs = tmp_path / "logs"
     logs.mkdir()
     broker = SimpleNamespace(
         id=1,
-        protocol="1.1.1",
+        judged_as="1.1.1",
         properties={"min.insync.replicas": "2"},
         log_directory=logs,
         server_log=tmp_path / "server.log",
     )
-    cluster = SimpleNamespace(brokers={1: broker}, zookeeper=lambda: zookeeper, links=None)
+    cluster = SimpleNamespace(brokers={1: broker}, metadata=metadata, links=None)
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     return Play(cluster=cast(Any, cluster), run=run, say=print)
 
@@ -89,7 +89,7 @@ def test_a_start_is_written_with_the_configuration_that_the_process_has(play: Pl
 
 def test_an_action_that_takes_place_at_once_begins_when_it_is_written(play: Play) -> None:
     produce = Produce(operation="p", broker=1, topic="t", partition=0, records=("a",), acks=1)
-    play.action(produce, 5)
+    play.action(produce)
     (timed,) = timed_events(play.run, ())
     assert timed.began == timed.time
 

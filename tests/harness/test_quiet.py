@@ -11,6 +11,7 @@ import pytest
 from checkers.judge import judge
 from checkers.run_directory import RunDirectory
 from clusters.links import ApiKey, LinkRecord
+from clusters.metadata.zookeeper import ZooKeeperMetadata
 from clusters.spec import ClusterSpec, brokers_of
 from faults import ExpireSession, KillBroker
 from harness.playing import quiet
@@ -33,9 +34,6 @@ class ZooKeeper:
 
     def get_children(self, path: str) -> list[str]:
         return ["t"] if path == "/brokers/topics" else [str(one) for one in self.registered]
-
-    def exists(self, path: str) -> object:
-        return object() if int(path.rpartition("/")[2]) in self.registered else None
 
     def get(self, path: str) -> tuple[bytes, None]:
         answers: dict[str, Any] = {
@@ -106,9 +104,8 @@ def observed(
         one: SimpleNamespace(id=one, is_running=True, server_log=log, log_directory=tmp_path)
         for one in (0, 1, 2)
     }
-    cluster = SimpleNamespace(
-        brokers=brokers, links=links, zookeeper=lambda: ZooKeeper(registered, state)
-    )
+    metadata = ZooKeeperMetadata(ZooKeeper(registered, state))
+    cluster = SimpleNamespace(brokers=brokers, links=links, metadata=metadata)
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     await_quiet(Play(cluster=cast(Any, cluster), run=run, say=print))
     if not (run.path / "observations.jsonl").is_file():

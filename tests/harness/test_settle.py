@@ -21,7 +21,8 @@ from clusters.spec import ClusterSpec, brokers_of
 from clusters.waiting import await_until
 from harness.playing import gates
 from harness.playing.client_steps import Produce
-from harness.playing.play import REQUEST_TIMED_OUT, Play
+from harness.playing.clients import REQUEST_TIMED_OUT
+from harness.playing.play import Play
 from harness.playing.runner import RunOptions, begin
 from harness.playing.scenario import Scenario
 from harness.playing.settle import Settled, _different, fetcher_failure, settle
@@ -50,7 +51,7 @@ def failure(tmp_path: Path, *lines: str, leader: int = 0, since: int = 0) -> str
     log.write_text("".join(line + "\n" for line in lines))
     cluster = SimpleNamespace(brokers={1: SimpleNamespace(server_log=log)})
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
-    play.log_started[1] = since
+    play.observer.log_started[1] = since
     return fetcher_failure(play, 1, leader, ABOUT)
 
 
@@ -306,10 +307,10 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
 
     def release_once_the_probe_has_timed_out() -> None:
         await_until(
-            lambda: "settle-slow-0" in play.answers,
+            lambda: "settle-slow-0" in play.clients.answers,
             timeout_s=60,
             waiting_for="the probe's answer",
-            last_seen=lambda: play.answers,
+            last_seen=lambda: play.clients.answers,
         )
         hold.release()
 

@@ -12,12 +12,12 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
-from checkers.segments.batch import Batch, Record, join_payload_digests
-from checkers.segments.checkpoints import (
+from checkers.formats.checkpoints import (
     parse_meta_properties,
     parse_offset_checkpoint,
     parse_partition_metadata,
 )
+from checkers.segments.batch import Batch, Record, join_payload_digests
 from checkers.segments.directory import partition_directories, read_partition, segment_files
 from checkers.segments.reader import read_records
 from clusters.distribution import java_of, resolve

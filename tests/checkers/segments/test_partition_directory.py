@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from segment_encoder import Pair, batch, message
 
+from checkers.formats.checkpoints import EpochEntry
 from checkers.segments.__main__ import main
-from checkers.segments.checkpoints import EpochEntry
 from checkers.segments.directory import (
     partition_directories,
     read_partition,

@@ -1,6 +1,5 @@
 """The links between real brokers: who speaks to whom, and what a rule does to replication."""
 
-import json
 import threading
 import time
 
@@ -24,9 +23,7 @@ class Replicas:
         self.cluster, self.topic, self.brokers = cluster, topic, brokers
         self.links = cluster.links
         self.mark = self.links.next_sequence
-        assignment = {"version": 1, "partitions": {"0": list(brokers)}}
-        path = f"/brokers/topics/{topic}"
-        cluster.zookeeper().create(path, json.dumps(assignment).encode())
+        cluster.metadata.create_topic(topic, [brokers])
 
     def await_started(self):
         """Return once both brokers have answered that they took their roles and know them.
@@ -60,9 +57,8 @@ class Replicas:
         )
 
     def state(self):
-        path = f"/brokers/topics/{self.topic}/partitions/0/state"
-        client = self.cluster.zookeeper()
-        return json.loads(client.get(path)[0]) if client.exists(path) else {}
+        state = self.cluster.metadata.state(self.topic, 0)
+        return {} if state is None else state.to_json()
 
     def await_state(self, **wanted):
         await_until(

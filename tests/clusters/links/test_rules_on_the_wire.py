@@ -256,6 +256,25 @@ def test_zookeeper_bytes_pass_unread_and_are_cut_by_broker(lab):
             new.sock.recv(1)
 
 
+def test_a_cut_from_zookeeper_that_drops_connections_resets_the_old_and_keeps_the_new_waiting(lab):
+    old = lab.connect(lab.zookeeper[0])
+    old.send(b"old")
+    assert lab.server.next_peer().read(3) == b"old"
+    with lab.links.cut(CutZooKeeper(broker=0, style="dropped")):
+        with pytest.raises(ConnectionResetError):
+            old.sock.recv(1)
+        new = lab.connect(lab.zookeeper[0])
+        new.send(b"new")
+        assert new.has_nothing_to_read()
+        assert lab.server.accepted.empty()
+    assert lab.server.next_peer().read(3) == b"new"
+
+
+def test_only_a_cut_from_zookeeper_drops_connections(lab):
+    with pytest.raises(RuleRefused, match=r"style is 'dropped'; use 'silent' or 'reset'$"):
+        lab.links.cut(CutLink(source=0, target=1, style="dropped"))
+
+
 def test_a_connection_is_reset_while_its_target_is_down(lab):
     with socket.create_server(("127.0.0.1", 0)) as unused:
         address = unused.getsockname()

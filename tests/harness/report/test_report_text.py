@@ -1,5 +1,6 @@
 """The report in a terminal."""
 
+import json
 import re
 from pathlib import Path
 
@@ -102,3 +103,16 @@ def test_long_logs_are_cut_short_and_counted(tmp_path: Path, count: int) -> None
 
     assert "0 e0 | 1 e1 | 2 e2" in text
     assert ("(488 more)" in text) == (count == 500)
+
+
+@pytest.mark.parametrize("name", ["judged_as", "protocol"])
+def test_it_says_by_which_release_s_rules_a_broker_is_judged_also_in_older_runs(
+    tmp_path: Path, name: str
+) -> None:
+    build = diverged(tmp_path / "run")
+    file = tmp_path / "run" / "run.json"
+    brokers = {"0": {"release": "1.1.2-SNAPSHOT", name: "1.1.1"}}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"brokers": brokers}))
+    lines = text_report(judge_as(build.seal())).splitlines()
+
+    assert "  broker 0: 1.1.2-SNAPSHOT, judged as 1.1.1" in lines

@@ -13,7 +13,7 @@ SYMBOLS: dict[Answer, str] = {"yes": "✓", "no": "✗", "unknown": "?", "none":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AnswerView:
     """One question with its answer.
 
     Attributes:
@@ -53,26 +53,26 @@ _WORDS = {
 }
 
 
-def verdicts(loaded: Loaded) -> tuple[Verdict, ...]:
+def answers_of(loaded: Loaded) -> tuple[AnswerView, ...]:
     """The three answers, in the order in which they are read."""
-    return tuple(_verdict(loaded, question) for question in _WORDS)
+    return tuple(_answer(loaded, question) for question in _WORDS)
 
 
-def _verdict(loaded: Loaded, question: str) -> Verdict:
+def _answer(loaded: Loaded, question: str) -> AnswerView:
     noun, words, meaning = _WORDS[question]
     answer: Answer = "none"
     if loaded.judgement is not None:
         value = loaded.results.get(question)
         answer = "unknown" if value is None else ("yes" if value else "no")
     spoken = words.get(answer, f"{noun}{'unknown' if answer == 'unknown' else 'not judged'}")
-    return Verdict(question=question, answer=answer, words=spoken, meaning=meaning)
+    return AnswerView(question=question, answer=answer, words=spoken, meaning=meaning)
 
 
 def headline(loaded: Loaded) -> str:
     """The verdict in one line, as the page's title and the first line of the text have it."""
     if loaded.judgement is None:
         return "not judged yet"
-    conforms, safe, expected = verdicts(loaded)
+    conforms, safe, expected = answers_of(loaded)
     said = [conforms.words, safe.words]
     if conforms.answer == safe.answer == "unknown":
         said = ["unknown"]

@@ -3,7 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from checkers.segments.errors import CheckpointError
+from checkers.errors import CheckpointError
+
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+"""Name of the offset checkpoint that holds high watermarks."""
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+"""Name of a partition's leader epoch checkpoint."""
 
 TopicPartition = tuple[str, int]
 """A topic's name and a partition's number."""

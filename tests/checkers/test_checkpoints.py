@@ -2,7 +2,8 @@
 
 import pytest
 
-from checkers.segments.checkpoints import (
+from checkers.errors import CheckpointError
+from checkers.formats.checkpoints import (
     EpochEntry,
     PartitionMetadata,
     parse_leader_epoch_checkpoint,
@@ -10,7 +11,6 @@ from checkers.segments.checkpoints import (
     parse_offset_checkpoint,
     parse_partition_metadata,
 )
-from checkers.segments.errors import CheckpointError
 
 
 def test_leader_epochs_are_read_in_file_order() -> None:

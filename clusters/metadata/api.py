@@ -1,0 +1,117 @@
+"""What can be asked of a cluster's metadata, and asked for in it, wherever the cluster keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from clusters.errors import ClusterError
+
+
+class MetadataUnavailable(ClusterError):
+    """Whoever keeps the metadata gave no answer: nobody knows what it says."""
+
+
+class MetadataRefused(ClusterError):
+    """What was asked for cannot be had now, such as a second election while one goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderAndIsr:
+    """The state of one partition as the controller decided it.
+
+    ``leader`` is -1 while there is none; ``isr`` is in the controller's order.
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int = -1
+
+    @property
+    def term(self) -> tuple[int, int]:
+        """The leader and its epoch."""
+        return self.leader, self.leader_epoch
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as plain values."""
+        return {**asdict(self), "isr": list(self.isr)}
+
+    def __str__(self) -> str:
+        return f"leader {self.leader}, leader epoch {self.leader_epoch}, ISR {list(self.isr)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A broker's registration; ``czxid`` is its broker epoch (KIP-380), ``text`` what it says."""
+
+    czxid: int
+    session_id: int
+    text: str
+
+
+class ClusterMetadata(Protocol):
+    """The metadata of one running cluster, read directly and not through links.
+
+    Every call may raise MetadataUnavailable.
+    """
+
+    def position(self) -> int:
+        """Return the number (zxid) of the newest change that a read shows."""
+
+    def controller(self) -> int | None:
+        """Return the controller's broker id, None while there is none."""
+
+    def controller_epoch(self) -> int | None:
+        """Return the newest controller's epoch, None before the first."""
+
+    def depose_controller(self) -> None:
+        """Take the office from the controller; the brokers elect one. Without one: nothing."""
+
+    def registration(self, broker: int, *, timeout_s: float | None = None) -> Registration | None:
+        """Return how the broker is registered, None if it is not; wait so long for an answer."""
+
+    def registered(self) -> frozenset[int]:
+        """Return the ids of the brokers that are registered."""
+
+    def topics(self) -> Sequence[str]:
+        """Return the topics by name, Kafka's own (``__...``) left out."""
+
+    def assignment(self, topic: str) -> Mapping[int, Sequence[int]]:
+        """Return the replicas of each partition in its order, the preferred replica first."""
+
+    def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
+        """Return the partition's state, None while it has none."""
+
+    def create_topic(
+        self,
+        topic: str,
+        assignment: Sequence[Sequence[int]],
+        configuration: Mapping[str, str] | None = None,
+    ) -> None:
+        """Ask for a topic with these replicas of each partition; return at once.
+
+        Raises MetadataRefused when there is one of that name.
+        """
+
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        """Ask for other replicas, or another order of them; return at once.
+
+        Raises MetadataRefused while a reassignment goes on.
+        """
+
+    def is_reassigning(self) -> bool:
+        """Return whether the controller still has a reassignment to do."""
+
+    def elect_preferred(self, topic: str, partition: int) -> None:
+        """Ask for the election of the preferred replica; return at once.
+
+        Raises MetadataRefused while such an election goes on.
+        """
+
+    def is_electing(self) -> bool:
+        """Return whether the controller still has a preferred election to do."""
+
+    def withdraw_election(self) -> None:
+        """Ask no longer for what ``elect_preferred`` asked for; if it is done: nothing."""

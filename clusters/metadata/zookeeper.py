@@ -1,0 +1,167 @@
+"""Cluster metadata that lives in ZooKeeper: the one module that knows paths of znodes.
+
+Source: ``ZkData.scala`` in 1.1 and later, ``ZkUtils.scala`` before; the paths and their JSON are
+the same from 0.10.2 to 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from clusters.metadata.api import (
+    LeaderAndIsr,
+    MetadataRefused,
+    MetadataUnavailable,
+    Registration,
+)
+
+_CONTROLLER = "/controller"
+_CONTROLLER_EPOCH = "/controller_epoch"
+_IDS = "/brokers/ids"
+_TOPICS = "/brokers/topics"
+_CONFIGURATIONS = "/config/topics"
+_REASSIGNMENT = "/admin/reassign_partitions"
+_PREFERRED_ELECTION = "/admin/preferred_replica_election"
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperMetadata:
+    """See ``clusters.metadata.api.ClusterMetadata``; ``client`` is started and somebody else's."""
+
+    client: KazooClient
+
+    def position(self) -> int:
+        """Return the last zxid."""
+        with _answered():
+            self.client.exists("/")
+        return int(self.client.last_zxid)
+
+    def controller(self) -> int | None:
+        """Return the broker that the controller's znode names."""
+        data = self._read(_CONTROLLER)
+        return None if data is None else int(data["brokerid"])
+
+    def controller_epoch(self) -> int | None:
+        """Return the controller epoch."""
+        data = self._read(_CONTROLLER_EPOCH)
+        return None if data is None else int(data)
+
+    def depose_controller(self) -> None:
+        """Delete the controller's znode."""
+        self._delete(_CONTROLLER)
+
+    def registration(self, broker: int, *, timeout_s: float | None = None) -> Registration | None:
+        """Return the broker's znode."""
+        with _answered():
+            try:
+                data, stat = self.client.get_async(f"{_IDS}/{broker}").get(timeout=timeout_s)
+            except NoNodeError:
+                return None
+        return Registration(czxid=stat.czxid, session_id=stat.ephemeralOwner, text=data.decode())
+
+    def registered(self) -> frozenset[int]:
+        """Return the ids that have a znode."""
+        return frozenset(int(one) for one in self._children(_IDS))
+
+    def topics(self) -> Sequence[str]:
+        """Return the topics that have a znode."""
+        return sorted(topic for topic in self._children(_TOPICS) if not topic.startswith("__"))
+
+    def assignment(self, topic: str) -> Mapping[int, Sequence[int]]:
+        """Return what the topic's znode says; nothing if there is none."""
+        partitions = (self._read(f"{_TOPICS}/{topic}") or {}).get("partitions", {})
+        return {number: partitions[str(number)] for number in sorted(map(int, partitions))}
+
+    def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
+        """Return what the partition's state znode says."""
+        data = self._read(f"{_TOPICS}/{topic}/partitions/{partition}/state")
+        if data is None:
+            return None
+        return LeaderAndIsr(
+            leader=data["leader"],
+            leader_epoch=data["leader_epoch"],
+            isr=tuple(data["isr"]),
+            controller_epoch=data.get("controller_epoch", -1),
+        )
+
+    def create_topic(
+        self,
+        topic: str,
+        assignment: Sequence[Sequence[int]],
+        configuration: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the znodes as ``kafka-topics --replica-assignment`` does."""
+        settings = {"version": 1, "config": dict(configuration or {})}
+        self._create(f"{_CONFIGURATIONS}/{topic}", settings)
+        partitions = {str(index): list(ids) for index, ids in enumerate(assignment)}
+        self._create(f"{_TOPICS}/{topic}", {"version": 1, "partitions": partitions})
+
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        """Write the znode that the controller watches and removes when it is done."""
+        wanted = {"topic": topic, "partition": partition, "replicas": list(replicas)}
+        self._create(_REASSIGNMENT, {"version": 1, "partitions": [wanted]})
+
+    def is_reassigning(self) -> bool:
+        """Return whether that znode is there."""
+        return self._exists(_REASSIGNMENT)
+
+    def elect_preferred(self, topic: str, partition: int) -> None:
+        """Write the znode that the controller watches and removes when it is done."""
+        wanted = {"topic": topic, "partition": partition}
+        self._create(_PREFERRED_ELECTION, {"version": 1, "partitions": [wanted]})
+
+    def is_electing(self) -> bool:
+        """Return whether that znode is there."""
+        return self._exists(_PREFERRED_ELECTION)
+
+    def withdraw_election(self) -> None:
+        """Delete that znode."""
+        self._delete(_PREFERRED_ELECTION)
+
+    def _read(self, path: str) -> Any:
+        """Return the JSON value of a znode, None if there is none."""
+        with _answered():
+            try:
+                data, _ = self.client.get(path)
+            except NoNodeError:
+                return None
+        return json.loads(data)
+
+    def _children(self, path: str) -> list[str]:
+        with _answered():
+            children: list[str] = self.client.get_children(path)
+        return children
+
+    def _exists(self, path: str) -> bool:
+        with _answered():
+            return self.client.exists(path) is not None
+
+    def _create(self, path: str, value: Mapping[str, Any]) -> None:
+        with _answered():
+            try:
+                self.client.create(path, json.dumps(value).encode(), makepath=True)
+            except NodeExistsError:
+                raise MetadataRefused(f"ZooKeeper has {path} already") from None
+
+    def _delete(self, path: str) -> None:
+        with _answered(), contextlib.suppress(NoNodeError):
+            self.client.delete(path)
+
+
+@contextlib.contextmanager
+def _answered() -> Iterator[None]:
+    """Turn what the client says of a ZooKeeper that is away into the port's error."""
+    try:
+        yield
+    except (KazooException, KazooTimeoutError) as error:
+        raise MetadataUnavailable(
+            f"ZooKeeper gave no answer: {error!r}; see the logs of its members"
+        ) from error

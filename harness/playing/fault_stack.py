@@ -1,0 +1,72 @@
+"""The faults that act: injected under a name, healed by it, the newest first at the end."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from clusters.api import Cluster
+from faults.api import Fault, Injection, Journal
+from harness.errors import ScenarioError
+
+
+@dataclass(slots=True)
+class FaultStack:
+    """Faults by name.
+
+    Attributes:
+        acting: How to heal those that act, the oldest first.
+        injections: Every injection so far, healed or not.
+    """
+
+    cluster: Cluster
+    journal: Journal
+    acting: dict[str, ExitStack] = field(default_factory=dict)
+    injections: dict[str, Injection] = field(default_factory=dict)
+
+    def inject(self, name: str, fault: Fault) -> Injection:
+        """Injects, and remembers under `name` how to heal."""
+        if name in self.acting:
+            raise ScenarioError(f"a fault named {name!r} acts already: heal it first")
+        stack = ExitStack()
+        injection = stack.enter_context(fault.inject(self.cluster, self.journal))
+        self.injections[name] = injection
+        if fault.lasting:
+            self.acting[name] = stack
+        else:
+            stack.close()
+        self.journal.observed(
+            "injected",
+            name=name,
+            fault=injection.fault,
+            lasting=fault.lasting,
+            before=injection.before,
+            effect=injection.effect,
+        )
+        return injection
+
+    def heal(self, name: str) -> None:
+        """Heals what was injected under that name."""
+        stack = self.acting.pop(name, None)
+        if stack is None:
+            raise ScenarioError(f"no fault named {name!r} acts; those that do: {[*self.acting]}")
+        stack.close()
+        self.journal.observed("healed", name=name)
+
+    def heal_all(self, after_each: Callable[[], None] = lambda: None) -> None:
+        """Heals whatever still acts, the newest first, and goes on after one that fails.
+
+        Args:
+            after_each: Called after each that could be healed.
+
+        Raises:
+            ExceptionGroup: One or more could not be healed.
+        """
+        problems: list[Exception] = []
+        for name in reversed(list(self.acting)):
+            try:
+                self.heal(name)
+                after_each()
+            except Exception as error:  # noqa: BLE001 - all are raised below
+                problems.append(error)
+        if problems:
+            raise ExceptionGroup("not everything could be healed", problems)

@@ -1,0 +1,49 @@
+"""What brokers leave to be seen: their disks, and the log lines of their present processes."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checkers.formats.checkpoints import HIGH_WATERMARKS, parse_offset_checkpoint
+from clusters.api import Cluster
+
+
+@dataclass(slots=True)
+class Observer:
+    """Looks at the cluster's brokers.
+
+    Attributes:
+        log_started: Where in its log the lines of each broker's present process begin, in bytes.
+        links_started: From which sequence number on link records are of its present process.
+    """
+
+    cluster: Cluster
+    log_started: dict[int, int] = field(default_factory=dict)
+    links_started: dict[int, int] = field(default_factory=dict)
+
+    def remember_start(self, broker: int) -> None:
+        """From here on, log lines and link records are those of the broker's next process."""
+        log = self.cluster.brokers[broker].server_log
+        self.log_started[broker] = log.stat().st_size if log.is_file() else 0
+        if self.cluster.links is not None:
+            self.links_started[broker] = self.cluster.links.next_sequence
+
+    def log_lines(self, broker: int, pattern: re.Pattern[str]) -> list[str]:
+        """The lines of its present process that match the expression."""
+        log = self.cluster.brokers[broker].server_log
+        if not log.is_file():
+            return []
+        with log.open("rb") as file:
+            file.seek(self.log_started.get(broker, 0))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+        return [line for line in lines if pattern.search(line)]
+
+    def checkpointed(self, broker: int) -> dict[tuple[str, int], int]:
+        """The high watermark of each partition that its checkpoint holds."""
+        file = self.cluster.brokers[broker].log_directory / HIGH_WATERMARKS
+        text = file.read_text() if file.is_file() else ""
+        return parse_offset_checkpoint(text, file=str(file))
+
+    def partition_directory(self, broker: int, topic: str, partition: int) -> Path:
+        """Where this broker keeps this partition."""
+        return self.cluster.brokers[broker].log_directory / f"{topic}-{partition}"

@@ -1,0 +1,120 @@
+"""Cluster metadata in ZooKeeper, on a stand-in for its client: what is read, what is refused."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from clusters.metadata.api import LeaderAndIsr, MetadataRefused, MetadataUnavailable, Registration
+from clusters.metadata.zookeeper import ZooKeeperMetadata
+
+
+class ZooKeeper:
+    """Znodes in a dict; `problem` is raised by whatever is asked."""
+
+    def __init__(self, nodes: dict[str, Any], problem: Exception | None = None) -> None:
+        self.nodes = {path: json.dumps(value).encode() for path, value in nodes.items()}
+        self.problem = problem
+
+    def _ask(self, path: str) -> None:
+        if self.problem is not None:
+            raise self.problem
+        if path not in self.nodes:
+            raise NoNodeError(path)
+
+    def get(self, path: str, timeout: float | None = None) -> tuple[bytes, Any]:
+        self._ask(path)
+        return self.nodes[path], SimpleNamespace(czxid=9, ephemeralOwner=0x77)
+
+    def get_async(self, path: str) -> Any:
+        return SimpleNamespace(get=lambda timeout: self.get(path, timeout))
+
+    def get_children(self, path: str) -> list[str]:
+        return [one.removeprefix(path + "/") for one in self.nodes if one.startswith(path + "/")]
+
+    def create(self, path: str, data: bytes, makepath: bool) -> None:
+        if path in self.nodes:
+            raise NodeExistsError(path)
+        self.nodes[path] = data
+
+    def exists(self, path: str) -> Any:
+        return self.nodes.get(path)
+
+    def delete(self, path: str) -> None:
+        self._ask(path)
+        del self.nodes[path]
+
+
+def metadata_of(nodes: dict[str, Any], problem: Exception | None = None) -> ZooKeeperMetadata:
+    return ZooKeeperMetadata(cast(Any, ZooKeeper(nodes, problem)))
+
+
+def test_what_the_znodes_say_is_read() -> None:
+    state = {"controller_epoch": 2, "leader": 1, "version": 1, "leader_epoch": 5, "isr": [1, 0]}
+    metadata = metadata_of(
+        {
+            "/controller": {"version": 1, "brokerid": 3},
+            "/controller_epoch": 2,
+            "/brokers/ids/1": {"host": "x"},
+            "/brokers/topics/t": {"partitions": {"10": [1, 0], "9": [0, 1]}},
+            "/brokers/topics/t/partitions/9/state": state,
+        }
+    )
+    assert (metadata.controller(), metadata.controller_epoch()) == (3, 2)
+    assert metadata.registered() == {1}
+    assert metadata.registration(1) == Registration(czxid=9, session_id=0x77, text='{"host": "x"}')
+    assert list(metadata.assignment("t").items()) == [(9, [0, 1]), (10, [1, 0])]
+    assert metadata.state("t", 9) == LeaderAndIsr(
+        leader=1, leader_epoch=5, isr=(1, 0), controller_epoch=2
+    )
+
+
+def test_what_is_not_there_is_none_and_not_an_error() -> None:
+    metadata = metadata_of({})
+    assert (metadata.controller(), metadata.controller_epoch()) == (None, None)
+    assert (metadata.registration(1), metadata.state("t", 0)) == (None, None)
+    assert metadata.assignment("t") == {}
+    metadata.depose_controller()
+    metadata.withdraw_election()
+
+
+def test_kafkas_own_topics_are_left_out() -> None:
+    topics = {f"/brokers/topics/{name}": {} for name in ("b", "__consumer_offsets", "a")}
+    assert metadata_of(topics).topics() == ["a", "b"]
+
+
+def test_a_topic_is_asked_for_once_with_its_configuration() -> None:
+    metadata = metadata_of({})
+    metadata.create_topic("t", [(1, 0), (0, 1)], {"min.insync.replicas": "2"})
+    nodes = cast(Any, metadata.client).nodes
+    assert json.loads(nodes["/config/topics/t"])["config"] == {"min.insync.replicas": "2"}
+    assert metadata.assignment("t") == {0: [1, 0], 1: [0, 1]}
+    with pytest.raises(MetadataRefused, match="has /config/topics/t already"):
+        metadata.create_topic("t", [(0,)])
+
+
+def test_one_election_and_one_reassignment_go_on_at_a_time() -> None:
+    metadata = metadata_of({})
+    metadata.elect_preferred("t", 0)
+    metadata.reassign("t", 0, (1, 0))
+    assert (metadata.is_electing(), metadata.is_reassigning()) == (True, True)
+    with pytest.raises(MetadataRefused):
+        metadata.elect_preferred("t", 1)
+    with pytest.raises(MetadataRefused):
+        metadata.reassign("t", 1, (1, 0))
+    metadata.withdraw_election()
+    assert (metadata.is_electing(), metadata.is_reassigning()) == (False, True)
+
+
+@pytest.mark.parametrize("problem", [ConnectionLoss(), KazooTimeoutError()], ids=repr)
+def test_a_zookeeper_that_is_away_says_nothing_about_what_it_holds(problem: Exception) -> None:
+    metadata = metadata_of({}, problem)
+    with pytest.raises(MetadataUnavailable, match="see the logs of its members"):
+        metadata.registration(1, timeout_s=0.1)
+    with pytest.raises(MetadataUnavailable):
+        metadata.state("t", 0)
