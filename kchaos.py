@@ -23,6 +23,7 @@ _PUBLIC = {
     "AwaitHighWatermarkKept": "harness.playing.observing_steps",
     "AwaitLog": "harness.playing.observing_steps",
     "AwaitMessage": "harness.playing.observing_steps",
+    "AwaitQuiet": "harness.playing.steps",
     "AwaitReplicated": "harness.playing.steps",
     "AwaitState": "harness.playing.steps",
     "brokers_of": "clusters.spec",

@@ -10,6 +10,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsResponse,
 )
 
+from checkers.formats.checkpoints import HIGH_WATERMARKS
 from checkers.model import events
 from checkers.model.events import TopicPartition
 from clusters.client import NoAnswer, send
@@ -20,7 +21,7 @@ from faults.api import links_of
 from harness.errors import ScenarioError
 from harness.playing import gates
 from harness.playing.gates import GATE_S
-from harness.playing.play import HIGH_WATERMARKS, Play
+from harness.playing.play import Play
 
 # Of an IncrementalAlterConfigs request: the kind of resource, and the operation.
 _BROKER_LOGGER = 8
@@ -63,11 +64,10 @@ class AwaitLog:
     def perform(self, play: Play) -> None:
         """Returns once so many lines match."""
         expression = re.compile(self.pattern)
-        since = play.log_started.get(self.broker, 0)
         lines: list[str] = []
 
         def holds() -> bool:
-            lines[:] = play.log_lines(self.broker, expression, since=since)
+            lines[:] = play.observer.log_lines(self.broker, expression)
             return len(lines) >= self.count
 
         await_until(
@@ -234,7 +234,6 @@ class AwaitHighWatermarkKept:
             remedy="another value means that it has moved; see links.jsonl for what moved it",
             abort=gates.no_exit(play),
         )
-        zxid = play.last_zxid()
         for broker in self.brokers:
             seen = events.HighWatermarkObserved(
                 broker=broker,
@@ -242,7 +241,7 @@ class AwaitHighWatermarkKept:
                 partition=about.partition,
                 high_watermark=self.high_watermark,
             )
-            play.action(seen, zxid)
+            play.action(seen)
         play.observed("high-watermark-kept", brokers=self.brokers, value=self.high_watermark)
 
 
@@ -269,7 +268,7 @@ class _Checkpoint:
         self.writes += self.written is not None
         self.written = written
         if self.writes >= 2:
-            offsets = {(t, p): offset for t, p, offset in play.checkpointed(broker)}
+            offsets = play.observer.checkpointed(broker)
             self.values.add(offsets.get((about.topic, about.partition)))
 
 

@@ -28,7 +28,7 @@ from harness.playing.collect import collect_brokers, collect_logs, collect_zooke
 from harness.playing.fetching import fetch
 from harness.playing.gates import check_causes_of_death
 from harness.playing.play import Play
-from harness.playing.quiet import await_quiet
+from harness.playing.quiet import await_quiet_without_links
 from harness.playing.scenario import Scenario
 from harness.playing.settle import settle
 from harness.playing.steps import Step
@@ -193,11 +193,11 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
                 raise failure
             now.recorder.step += 1
             if now.faults.acting:
-                await_quiet(now, level=True)
+                await_quiet_without_links(now, level=True)
                 take_snapshot(now, BEFORE_HEALING, is_final=False)
                 now.say("healing what still acts")
         finally:
-            now.faults.heal_all(lambda: await_quiet(now))
+            now.faults.heal_all(lambda: await_quiet_without_links(now))
         partitions = _partitions(now)
         now.say("waiting for the replicas to settle")
         outcome["settle"] = settle(now, partitions).to_json()

@@ -24,7 +24,7 @@ from harness.playing.observing_steps import (
     SetLogLevel,
 )
 from harness.playing.play import Play
-from harness.playing.quiet import await_quiet
+from harness.playing.quiet import await_quiet, await_quiet_without_links
 
 
 class Step(Protocol):
@@ -120,9 +120,9 @@ class Inject:
     fault: Fault
 
     def perform(self, play: Play) -> None:
-        """Injects; returns when its effect was observed, and what it set off is over."""
+        """Injects; returns when its effect was observed."""
         play.faults.inject(self.name, self.fault)
-        await_quiet(play)
+        await_quiet_without_links(play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +132,9 @@ class Heal:
     name: str
 
     def perform(self, play: Play) -> None:
-        """Heals; returns when the recovery was observed, and what it set off is over."""
+        """Heals; returns when the recovery was observed."""
         play.faults.heal(self.name)
-        await_quiet(play)
+        await_quiet_without_links(play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +252,23 @@ class TakeSnapshot:
 
     def perform(self, play: Play) -> None:
         """Returns once live copies agree twice."""
-        await_quiet(play, level=True)
+        await_quiet_without_links(play, level=True)
         take_snapshot(play, self.label, is_final=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitQuiet:
+    """What the acts so far have set off is over, as far as nothing keeps it back.
+
+    Attributes:
+        level: Also that every follower's log ends where its leader's does.
+    """
+
+    level: bool = False
+
+    def perform(self, play: Play) -> None:
+        """Returns once it is, or writes down as "not-quiet" what did not end in time."""
+        await_quiet(play, level=self.level)
 
 
 STEPS: Mapping[str, type[Any]] = {
@@ -279,6 +294,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitHighWatermarkKept,
         SetLogLevel,
         TakeSnapshot,
+        AwaitQuiet,
     )
 }
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from checkers.formats.checkpoints import parse_offset_checkpoint
 from checkers.run_directory import RunDirectory
-from checkers.segments.checkpoints import parse_offset_checkpoint
 from checkers.segments.directory import read_partition
 from checkers.segments.reader import read_records
 
