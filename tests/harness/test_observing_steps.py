@@ -66,10 +66,8 @@ def broker(tmp_path: Path) -> Broker:
 
 
 def play_of(broker: Broker, *records: LinkRecord) -> Play:
-    zookeeper = SimpleNamespace(exists=lambda path: None, last_zxid=5)
-    cluster = SimpleNamespace(
-        brokers={0: broker}, zookeeper=lambda: zookeeper, links=Links(*records)
-    )
+    metadata = SimpleNamespace(position=lambda: 5)
+    cluster = SimpleNamespace(brokers={0: broker}, metadata=metadata, links=Links(*records))
     run = RunDirectory.create(broker.log_directory / "run", run={}, scenario={})
     return Play(cluster=cast(Any, cluster), run=run, say=print)
 
@@ -103,7 +101,7 @@ def test_a_line_of_the_present_process_is_found(broker: Broker) -> None:
 def test_a_line_of_an_earlier_process_does_not_count(broker: Broker) -> None:
     broker.server_log.write_text("INFO truncating t-0 to 1\n")
     play = play_of(broker)
-    play.log_started[0] = broker.server_log.stat().st_size
+    play.observer.log_started[0] = broker.server_log.stat().st_size
     with pytest.raises(AwaitTimeout, match="1 lines like 't-0' in broker 0's log"):
         AwaitLog(broker=0, pattern="t-0", timeout_s=0.1).perform(play)
 

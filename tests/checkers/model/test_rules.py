@@ -40,7 +40,7 @@ NEW_RULES = {
     "2.0.1": ["KAFKA-7128", "KAFKA-7164", "KAFKA-7414", "KAFKA-7415"],
     "2.1.0": ["KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10", "KAFKA-7152"],
     "2.1.1": ["KAFKA-7786", "recovery without epoch 0"],
-    "2.2.0": ["KIP-380"],
+    "2.2.0": ["KIP-380", "broker epochs"],
     "2.2.2": ["KAFKA-7601"],
     "2.3.1": ["KIP-461"],
     "2.4.1": ["high watermark in the log"],
