@@ -14,6 +14,8 @@ QUICK: Mapping[str, str] = {
     # replica.socket.timeout.ms.
     "replica.socket.timeout.ms": "1000",
     "request.timeout.ms": "1000",
+    # So long a leader waits for a controller that is gone, before it asks the next one for its ISR.
+    "controller.socket.timeout.ms": "3000",
     # Nobody leaves the ISR for being slow: who leaves it is for the scenario to decide.
     "replica.lag.time.max.ms": "600000",
     "zookeeper.session.timeout.ms": "6000",

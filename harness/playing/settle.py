@@ -22,14 +22,19 @@ from checkers.model.events import TopicPartition
 from checkers.segments.batch import Batch
 from clusters.client import NoAnswer, Produced
 from clusters.errors import AwaitTimeout
+from clusters.interrupts import check_interrupt
 from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from harness.playing import gates
-from harness.playing.clients import REQUEST_TIMED_OUT
+from harness.playing.clients import NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
 from harness.playing.play import Play
 
 BOUND_S = 20.0
 _PROBE_S = 10.0
+_RETRY_S = 0.25
+"""How often a refused probe is written again, in seconds."""
+_CONTROLLER_SOCKET_TIMEOUT_MS = 30_000
+"""Kafka's default, in all releases."""
 _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
@@ -83,13 +88,28 @@ class Settled:
         self.state = max(self.state, state, key=order.index)
 
 
-def settle(play: Play, partitions: list[TopicPartition], *, bound_s: float = BOUND_S) -> Settled:
-    """Waits until every partition has come to rest, and says how."""
-    settled = Settled(bound_s=bound_s)
+def settle(
+    play: Play, partitions: list[TopicPartition], *, bound_s: float | None = None
+) -> Settled:
+    """Waits until every partition has come to rest, and says how.
+
+    Args:
+        bound_s: How long nothing may change; None for what the cluster's own time-outs need.
+    """
+    settled = Settled(bound_s=_bound_s(play) if bound_s is None else bound_s)
     for about in partitions:
         _settle_partition(play, about, settled)
     play.observed("settled", **settled.to_json())
     return settled
+
+
+def _bound_s(play: Play) -> float:
+    """Longer than a leader waits for a controller that is gone before it asks the next one."""
+    waits_ms = [
+        int(broker.properties.get("controller.socket.timeout.ms", _CONTROLLER_SOCKET_TIMEOUT_MS))
+        for broker in play.cluster.brokers.values()
+    ]
+    return max(BOUND_S, 1.5 * max(waits_ms) / 1000)
 
 
 def _settle_partition(play: Play, about: TopicPartition, settled: Settled) -> None:
@@ -229,18 +249,28 @@ def _probe(
     An answer that does not come in time says that followers are slow, or that they have stopped:
     then their disks tell.
     """
-    operation = f"settle-{about.topic}-{about.partition}"
-    action = events.Produce(
-        operation=operation,
-        broker=leader,
-        topic=about.topic,
-        partition=about.partition,
-        records=(operation,),
-        acks=-1,
-    )
-    end = gates.last_offset(play, leader, about) + 2
-    play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
-    answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
+    deadline = time.monotonic() + settled.bound_s
+    number = 0
+    while True:
+        number += 1
+        operation = f"settle-{about.topic}-{about.partition}" + (f"-{number}" if number > 1 else "")
+        action = events.Produce(
+            operation=operation,
+            broker=leader,
+            topic=about.topic,
+            partition=about.partition,
+            records=(operation,),
+            acks=-1,
+        )
+        end = gates.last_offset(play, leader, about) + 2
+        play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
+        answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
+        # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
+        is_refused = isinstance(answer, Produced) and answer.error_code == NOT_ENOUGH_REPLICAS
+        if not is_refused or time.monotonic() > deadline:
+            break
+        check_interrupt()
+        time.sleep(_RETRY_S)
     done = isinstance(answer, Produced) and answer.error_code == 0
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)
     settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
