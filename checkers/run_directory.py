@@ -12,7 +12,8 @@
       zookeeper/member-N/ ZooKeeper's own transaction logs (log.*): every decision, in zxid order
       brokers/N/          server.properties and server.log
       snapshots/LABEL/    snapshot.json, and broker-N/ with the files of its log directory
-      outcome.json        how the run ended: finished, or why it is unknown; seconds
+      outcome.json        how the run ended: finished, or why it is unknown; seconds, and how many
+                          of them were spent waiting
       manifest.json       the seal: format, and size and SHA-256 of each file above; written last
       judgements/NAME/    prediction.json, findings.jsonl, results.json, report.html
 

@@ -23,11 +23,15 @@ class Play:
 
     Every act upon which the model acts is written together with the last zxid before it, so that
     the timeline can put acts and ZooKeeper's transactions into one order.
+
+    Attributes:
+        waited_s: How long steps that only wait, and settling, have taken so far, in seconds.
     """
 
     cluster: Cluster
     run: RunDirectory
     say: Callable[[str], None]
+    waited_s: float = 0.0
     recorder: Recorder = field(init=False)
     observer: Observer = field(init=False)
     clients: Clients = field(init=False)

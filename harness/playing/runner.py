@@ -147,8 +147,14 @@ def perform(now: Play, index: int, step: Step) -> None:
     """Performs one step; returns when its gate holds. A remembered Ctrl-C is raised before it."""
     check_interrupt()
     now.recorder.step = index
-    now.observed("step", step=index, name=type(step).__name__)
-    step.perform(now)
+    name = type(step).__name__
+    now.observed("step", step=index, name=name)
+    began = time.monotonic()
+    try:
+        step.perform(now)
+    finally:
+        if name.startswith("Await"):
+            now.waited_s += time.monotonic() - began
 
 
 def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirectory:
@@ -162,7 +168,10 @@ def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirect
     now.cluster.stop()
     now.clients.join()
     collect_brokers(now.run, now.cluster)
-    now.run.write("outcome.json", outcome | {"seconds": round(time.time() - started, 3)})
+    seconds = round(time.time() - started, 3)
+    waited_s = round(now.waited_s, 3)
+    now.run.write("outcome.json", outcome | {"seconds": seconds, "waited_s": waited_s})
+    now.say(f"{waited_s:.1f} of {seconds:.1f} s were spent at gates")
     now.run.seal()
     return now.run
 
@@ -200,7 +209,9 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
             now.faults.heal_all(lambda: await_quiet_without_links(now))
         partitions = _partitions(now)
         now.say("waiting for the replicas to settle")
+        began = time.monotonic()
         outcome["settle"] = settle(now, partitions).to_json()
+        now.waited_s += time.monotonic() - began
         take_snapshot(now, FINAL, is_final=True)
         if now.cluster.links is not None:
             now.cluster.links.check()
