@@ -50,7 +50,15 @@ _TIMED_OUT = "REQUEST_TIMED_OUT"
 
 
 class Excluded(Exception):
-    """A state cannot be seen so; the message says what it would be seen as."""
+    """A state cannot be seen so; the message says what it would be seen as.
+
+    Attributes:
+        is_pending: Whether all that stands in the way is a step that has not happened yet.
+    """
+
+    def __init__(self, message: str, *, is_pending: bool = False) -> None:
+        super().__init__(message)
+        self.is_pending = is_pending
 
 
 def take_decision(world: World, decision: Decision) -> None:
@@ -185,7 +193,7 @@ def _give_up_others(world: World, seen: Question) -> None:
     if waiting is None:
         return
     if waiting.stage is Stage.DELIVERED:
-        raise Excluded("the fetcher has an answer that it must handle first")
+        raise Excluded("the fetcher has an answer to handle first", is_pending=True)
     given_up = replace(waiting, is_awaited=False)
     exchange.change(world, seen.follower, seen.leader, waiting, given_up)
     thread = world.thread(seen.follower, seen.leader)
@@ -263,7 +271,9 @@ def _control_answered(world: World, seen: ControlAnswered) -> None:
     own = [one for one in received if one.number == seen.number]
     for one in own:
         if one.errors is None:
-            raise Excluded(f"broker {seen.broker} has not handled the {seen.api} yet")
+            raise Excluded(
+                f"broker {seen.broker} has not handled the {seen.api} yet", is_pending=True
+            )
         differs = errors_differ(one.errors, seen)
         if differs:
             raise Excluded(differs)
