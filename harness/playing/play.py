@@ -20,7 +20,7 @@ from clusters.api import Broker, Cluster
 from clusters.client import NoAnswer, NotSent, Produced, produce
 from faults.api import Fault, Injection
 from faults.observation import observe_broker
-from harness.errors import ScenarioError
+from harness.errors import NotPossible, ScenarioError
 
 NOT_LEADER = 6
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -166,7 +166,7 @@ class Play:
         """Heals what was injected under that name."""
         stack = self.healing.pop(name, None)
         if stack is None:
-            raise ScenarioError(f"no fault named {name!r} acts; those that do: {[*self.healing]}")
+            raise NotPossible(f"no fault named {name!r} acts; those that do: {[*self.healing]}")
         stack.close()
         self.observed("healed", name=name)
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from checkers.model.events import TopicPartition
-from clusters.api import Broker, Disconnectable, Pausable
 from clusters.errors import AwaitTimeout
 from clusters.waiting import await_until
 from faults.observation import controller
 from harness.playing import gates
+from harness.playing.able import is_able, may_keep_back
 from harness.playing.play import Play
 from harness.playing.settle import fetcher_failure
 
@@ -53,7 +53,7 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
 def _missing(play: Play, *, level: bool) -> Iterator[str]:
     client = play.cluster.zookeeper()
     registered = {int(one) for one in client.get_children("/brokers/ids")}
-    able = {one.id for one in play.cluster.brokers.values() if _is_able(one)} & registered
+    able = {one.id for one in play.cluster.brokers.values() if is_able(one)} & registered
     elected = controller(play.cluster)
     if not able or (elected is not None and not _can_work(play, elected, able)):
         # Nobody works, or it is a controller that cannot, and whose session has not ended.
@@ -74,15 +74,7 @@ def _missing(play: Play, *, level: bool) -> Iterator[str]:
 
 
 def _can_work(play: Play, elected: int, able: set[int]) -> bool:
-    return elected in able and not _may_keep_back(play, elected, None)
-
-
-def _is_able(broker: Broker) -> bool:
-    if not broker.is_running:
-        return False
-    if isinstance(broker, Pausable) and broker.is_paused:
-        return False
-    return not isinstance(broker, Disconnectable) or broker.is_connected
+    return elected in able and not may_keep_back(play, elected, None)
 
 
 def _of_partition(
@@ -111,11 +103,11 @@ def _of_partition(
         yield f"{gone} are gone, and {name} has leader {leader} and ISR {isr}"
         return
     for broker in replicas:
-        if _may_keep_back(play, elected, broker):
+        if may_keep_back(play, elected, broker):
             continue
         if not gates.is_delivered(play, about, broker, state):
             yield f"broker {broker} has not heard of {name} with {state}"
-        elif broker != leader and leader in replicas and not _may_keep_back(play, broker, leader):
+        elif broker != leader and leader in replicas and not may_keep_back(play, broker, leader):
             yield from _of_follower(play, about, broker, leader, level)
 
 
@@ -131,7 +123,3 @@ def _of_follower(
         own, end = (gates.last_offset(play, one, about) + 1 for one in (broker, leader))
         if own != end:
             yield f"{name} ends at {own} on broker {broker}, and at {end} on {leader}"
-
-
-def _may_keep_back(play: Play, source: int, target: int | None) -> bool:
-    return play.cluster.links is not None and play.cluster.links.may_keep_back(source, target)

@@ -18,6 +18,7 @@ from harness.playing.client_steps import AwaitAnswer, Produce, Read
 from harness.playing.collect import take_snapshot
 from harness.playing.gates import GATE_S
 from harness.playing.play import Play
+from harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from harness.playing.quiet import await_quiet
 
 
@@ -121,27 +122,43 @@ class ReorderReplicas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inject:
-    """A fault, and the name under which it is healed; whatever still acts is healed at the end."""
+    """A fault, and the name under which it is healed; whatever still acts is healed at the end.
+
+    Attributes:
+        gated: Whether the gate is also that what the fault has set off is over.
+    """
 
     name: str
     fault: Fault
+    gated: bool = True
 
     def perform(self, play: Play) -> None:
         """Injects; returns when its effect was observed, and what it set off is over."""
         play.inject(self.name, self.fault)
-        await_quiet(play)
+        if self.gated:
+            await_quiet(play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heal:
-    """Lifts the fault of that name."""
+    """Lifts the fault of that name.
+
+    Attributes:
+        gated: Whether the gate is also that what the healing has set off is over.
+    """
 
     name: str
+    gated: bool = True
 
     def perform(self, play: Play) -> None:
-        """Heals; returns when the recovery was observed, and what it set off is over."""
+        """Heals; returns when the recovery was observed, and what it set off is over.
+
+        Raises:
+            NotPossible: No fault of that name acts.
+        """
         play.heal(self.name)
-        await_quiet(play)
+        if self.gated:
+            await_quiet(play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +297,10 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitFollowing,
         AwaitCutOff,
         AwaitHeld,
+        AwaitLeader,
+        AwaitInSync,
+        AwaitLevel,
+        IfPossible,
         TakeSnapshot,
     )
 }
