@@ -7,7 +7,8 @@ import click
 
 from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
 
-_MIXES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds")
+# Those of harness.player.candidates, which imports too much for `--help`.
+MIX_NAMES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds")
 _side_by_side = click.option(
     "--side-by-side",
     type=click.IntRange(1),
@@ -37,7 +38,7 @@ def add_player_commands(group: click.Group) -> None:
 )
 @click.option(
     "--mix",
-    type=click.Choice(_MIXES),
+    type=click.Choice(MIX_NAMES),
     default="mixed",
     show_default=True,
     help="What schedules are mostly made of.",

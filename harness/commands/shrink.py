@@ -16,7 +16,7 @@ from harness.player.children import Children, play_many
 from harness.player.drawing import view_of
 from harness.player.legal import illegal_steps
 from harness.player.lines import Line, signs_of
-from harness.player.shrinking import PlaysUsedUp, Steps
+from harness.player.shrinking import PlaysUsedUp, Shrunk, Steps
 from harness.player.shrinking import shrink as smallest
 from harness.playing.runner import RunOptions
 from harness.playing.scenario import Scenario, read_scenario
@@ -54,7 +54,6 @@ def shrink(
     if not signs:
         raise UsageError(f"{run} conforms and is safe: there is nothing that a part could show")
     say(f"{len(scenario.steps)} steps show {', '.join(sorted(signs))}")
-    file = output or directory.path.parent / f"{directory.name}-shrunk.json"
     work = new_work_directory("shrink")
     try:
         player = _Player(
@@ -64,32 +63,24 @@ def shrink(
             tries=tries,
             children=Children(options=options, work=work),
             side_by_side=side_by_side,
-            file=file,
+            file=output or directory.path.parent / f"{directory.name}-shrunk.json",
             say=say,
         )
         if not player.shows_again():
             say(f"played {player.played} times, it does not show that again: see --tries")
             return UNKNOWN
+        release = str(directory.read("run.json")["release"])
         found = smallest(
             scenario.steps,
             player.showing,
             at_once=max(1, side_by_side // tries),
-            is_legal=_legality(scenario, str(directory.read("run.json")["release"])),
+            is_legal=_legality(scenario, release),
         )
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    line = player.line
-    told = {
-        "scenario": str(file),
-        "steps": len(found.steps),
-        "of": len(scenario.steps),
-        "minimal": found.is_minimal,
-        "plays": player.played,
-        "signs": line["signs"],
-        "run": line["run"],
-    }
+    told = player.told(found)
     write(json.dumps(told) if as_json else _text(told))
-    return exit_code_for_lines([line])
+    return exit_code_for_lines([player.line])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,6 +135,18 @@ class _Player:
                 self._keep(rounds[index], lines[index])
                 return index // self.tries
         return None
+
+    def told(self, found: Shrunk) -> dict[str, object]:
+        """The object of `--json`."""
+        return {
+            "scenario": str(self.file),
+            "steps": len(found.steps),
+            "of": len(self.scenario.steps),
+            "minimal": found.is_minimal,
+            "plays": self.played,
+            "signs": self.line["signs"],
+            "run": self.line["run"],
+        }
 
     def _keep(self, steps: Steps, line: Line) -> None:
         """Writes the scenario file at once: what was found outlives Ctrl-C."""

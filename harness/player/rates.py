@@ -57,7 +57,7 @@ def _rate(group: Sequence[Line]) -> Rate:
         expected=sum(one["expected"] is True for one in group),
         not_possible=sum(int(one["not_possible"]) for one in group),
         steps=sum(int(one["steps"]) for one in group),
-        seconds=median(float(one["seconds"] or 0) for one in group),
+        seconds=median([float(one["seconds"]) for one in group if one["seconds"]] or [0.0]),
         waited_s=median(float(one["waited_s"]) for one in group),
         command=_commands(group),
     )
@@ -125,12 +125,12 @@ def page_of(lines: Sequence[Line], *, results: Path) -> str:
 
 
 def _told(line: Line) -> str:
-    kinds = ", ".join(sorted({str(one["kind"]) for one in line["findings"]})) or "no findings"
+    shows = ", ".join(line["signs"]) or "nothing"
     why = " ".join(str(line["unknown"] or line["reason"]).split())
     if len(why) > 240:
         why = why[:240] + "…"
     name = Path(str(line["run"])).name
-    return f"{line['release']} {line['case']} seed {line['seed']}: {why} ({kinds}; {name})"
+    return f"{line['release']} {line['case']} seed {line['seed']}: {why} (shows {shows}; {name})"
 
 
 def _commands(group: Sequence[Line]) -> str:

@@ -20,13 +20,17 @@ def may_keep_back(play: Play, source: int, target: int | None) -> bool:
     return play.cluster.links is not None and play.cluster.links.may_keep_back(source, target)
 
 
-def able_brokers(play: Play) -> set[int]:
-    """Those that are able, registered, and reach ZooKeeper."""
-    registered = {int(one) for one in play.cluster.zookeeper().get_children("/brokers/ids")}
+def registered_brokers(play: Play) -> set[int]:
+    """Those whose session lives."""
+    return {int(one) for one in play.cluster.zookeeper().get_children("/brokers/ids")}
+
+
+def able_brokers(play: Play, registered: Iterable[int]) -> set[int]:
+    """Those among the registered that are able, and that nothing keeps from ZooKeeper."""
     return {
-        broker.id
-        for broker in play.cluster.brokers.values()
-        if broker.id in registered and is_able(broker) and not may_keep_back(play, broker.id, None)
+        broker
+        for broker in registered
+        if is_able(play.cluster.brokers[broker]) and not may_keep_back(play, broker, None)
     }
 
 

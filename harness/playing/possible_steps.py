@@ -17,7 +17,12 @@ from faults.errors import FaultError
 from faults.observation import controller
 from harness.errors import NotPossible
 from harness.playing import gates
-from harness.playing.able import able_brokers, able_followers, may_keep_back
+from harness.playing.able import (
+    able_brokers,
+    able_followers,
+    may_keep_back,
+    registered_brokers,
+)
 from harness.playing.play import Play
 from harness.playing.settle import fetcher_failure
 
@@ -61,10 +66,11 @@ class IfPossible:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitLeader:
-    """Every partition has a registered leader that has heard of it, or cannot have one.
+    """Every partition has an able leader that has heard of it, or cannot have one.
 
-    It cannot have one while no broker is able to be elected: none of its ISR, or none of its
-    replicas at all where unclean elections are allowed.
+    It cannot have one while the session of a leader that is not able lives, while no broker of its
+    ISR is able (where unclean elections are allowed: none of its replicas), or while the
+    controller is not able and its session lives.
     """
 
     timeout_s: float = POSSIBLE_S
@@ -111,6 +117,7 @@ class _Scene:
     about: TopicPartition
     state: dict[str, Any]
     replicas: list[int]
+    registered: set[int]
     able: set[int]
     controller: int | None
 
@@ -155,7 +162,7 @@ def _leader(scene: _Scene) -> Iterator[str]:
     if scene.leader in scene.able:
         if not gates.is_delivered(scene.play, scene.about, scene.leader, scene.state):
             yield f"broker {scene.leader} has not heard that it leads {scene.name}"
-    elif scene.candidates:
+    elif scene.leader not in scene.registered and scene.candidates:
         yield f"{scene.name} has leader {scene.leader}, and could have one of {scene.candidates}"
 
 
@@ -196,8 +203,12 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
 
 
 def _scenes(play: Play) -> Iterator[_Scene]:
-    able = able_brokers(play)
+    registered = registered_brokers(play)
+    able = able_brokers(play, registered)
     elected = controller(play.cluster)
+    if elected is not None and elected not in able:
+        # Nobody decides anything until its session ends.
+        return
     for topic in sorted(play.cluster.zookeeper().get_children("/brokers/topics")):
         if topic.startswith("__"):
             continue
@@ -209,6 +220,7 @@ def _scenes(play: Play) -> Iterator[_Scene]:
                     about=TopicPartition(topic, partition),
                     state=state,
                     replicas=replicas,
+                    registered=registered,
                     able=able,
                     controller=elected,
                 )
