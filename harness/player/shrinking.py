@@ -1,7 +1,8 @@
 """Leaving out steps of a schedule while it still shows the same.
 
-Delta debugging: first halves, then smaller and smaller parts, until no single step can go. What
-makes no sense without a step that is left out goes with it.
+First all words, then all gates at once; after that delta debugging: halves, then smaller and
+smaller parts, until no single step can go. What makes no sense without a step that is left out
+goes with it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from faults import HoldRequests
 from harness.playing.client_steps import AwaitAnswer, Produce
 from harness.playing.possible_steps import IfPossible
-from harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step
+from harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
 
 Steps = tuple[Step, ...]
 Showing = Callable[[Sequence[Steps]], int | None]
@@ -97,6 +98,8 @@ class _Search:
     _asked: set[Steps] = field(default_factory=set)
 
     def run(self) -> None:
+        for goes in (_is_word, _is_gate):
+            self._try(tuple(step for step in self.steps if not goes(step)))
         part = max(1, len(self.steps) // 2)
         while True:
             while self._leave_out(part):
@@ -104,6 +107,10 @@ class _Search:
             if part == 1:
                 return
             part = max(1, part // 2)
+
+    def _try(self, steps: Steps) -> None:
+        if self._is_worth_a_play(steps) and self.showing([steps]) is not None:
+            self.steps = steps
 
     def _leave_out(self, part: int) -> bool:
         """Leaves out parts of that size wherever it can; whether it could anywhere."""
@@ -130,9 +137,7 @@ class _Search:
         """
         batch: list[tuple[int, Steps]] = []
         for start, steps in self._without(part, end):
-            is_new = steps not in self._asked and len(steps) < len(self.steps)
-            if steps and is_new and self.is_legal(steps):
-                self._asked.add(steps)
+            if self._is_worth_a_play(steps):
                 batch.append((start, steps))
             if len(batch) == self.at_once:
                 break
@@ -143,3 +148,20 @@ class _Search:
             start = max(0, end - part)
             yield start, coherent((*self.steps[:start], *self.steps[end:]))
             end = start
+
+    def _is_worth_a_play(self, steps: Steps) -> bool:
+        """Whether they are fewer, legal, and asked about for the first time."""
+        is_new = steps not in self._asked and 0 < len(steps) < len(self.steps)
+        if not is_new or not self.is_legal(steps):
+            return False
+        self._asked.add(steps)
+        return True
+
+
+def _is_word(step: Step) -> bool:
+    return isinstance(step, Tell)
+
+
+def _is_gate(step: Step) -> bool:
+    inner = step.do if isinstance(step, IfPossible) else step
+    return type(inner).__name__.startswith("Await") and not isinstance(inner, AwaitAnswer)

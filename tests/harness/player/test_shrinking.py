@@ -24,7 +24,9 @@ KILL = Inject(name="kill", fault=KillBroker(broker=2))
 LEVEL = IfPossible(do=AwaitLevel())
 HELD = HoldRequests(name="h", api="Fetch", topic="t", partition=0)
 HOLD = Inject(name="h", fault=HELD)
-TELLS = tuple(Tell(text=str(number)) for number in range(20))
+FILLERS = tuple(
+    Inject(name=f"kill-{number}", fault=KillBroker(broker=number)) for number in range(20)
+)
 
 
 def produce(operation: str, topic: str = "t") -> Produce:
@@ -51,11 +53,21 @@ class FakePlayer:
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
 def test_what_is_left_is_what_is_needed(at_once: int) -> None:
-    steps = (TOPIC, *TELLS[:9], CUT, *TELLS[9:], produce("p"), Heal(name="cut"))
+    steps = (TOPIC, *FILLERS[:9], CUT, *FILLERS[9:], produce("p"), Heal(name="cut"))
     player = FakePlayer(TOPIC, CUT, produce("p"))
     found = shrink(steps, player, at_once=at_once)
     assert found.steps == (TOPIC, CUT, produce("p"))
     assert found.is_minimal
+
+
+def test_words_go_first_and_then_all_gates_at_once() -> None:
+    steps = (TOPIC, Tell(text="x"), LEVEL, CUT, Tell(text="y"), LEVEL, produce("p"))
+    player = FakePlayer(TOPIC, CUT, produce("p"))
+    shrink(steps, player)
+    assert player.asked[:2] == [
+        (TOPIC, LEVEL, CUT, LEVEL, produce("p")),
+        (TOPIC, CUT, produce("p")),
+    ]
 
 
 def test_nothing_can_go_when_everything_is_needed() -> None:
@@ -65,16 +77,16 @@ def test_nothing_can_go_when_everything_is_needed() -> None:
 
 
 def test_no_schedule_is_played_twice_and_none_is_empty() -> None:
-    player = FakePlayer(TELLS[3], TELLS[11])
-    assert shrink(TELLS, player).steps == (TELLS[3], TELLS[11])
+    player = FakePlayer(FILLERS[3], FILLERS[11])
+    assert shrink(FILLERS, player).steps == (FILLERS[3], FILLERS[11])
     assert len(player.asked) == len(set(player.asked))
     assert all(player.asked)
 
 
 def test_what_was_found_is_kept_when_the_plays_are_used_up() -> None:
-    found = shrink(TELLS, FakePlayer(TELLS[3], TELLS[11], plays=3))
+    found = shrink(FILLERS, FakePlayer(FILLERS[3], FILLERS[11], plays=3))
     assert not found.is_minimal
-    assert {TELLS[3], TELLS[11]} <= {*found.steps} < {*TELLS}
+    assert {FILLERS[3], FILLERS[11]} <= {*found.steps} < {*FILLERS}
 
 
 def test_what_is_not_legal_is_not_played() -> None:
