@@ -24,6 +24,7 @@ from harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 _PRODUCE_S = 3.0
 _ELECTION_S = 10.0
+_TOPIC_S = 15.0
 
 # How often each kind is drawn where it is possible, relative to the others.
 _MIXED: dict[str, float] = {
@@ -215,7 +216,7 @@ def _control_holds(view: View, draw: Draw) -> Iterator[Step]:
 
 def _topics(view: View, draw: Draw) -> Iterator[Step]:
     name = "tuvw"[len(view.topics)]
-    yield CreateTopic(topic=name, assignment=draw.assignment)
+    yield CreateTopic(topic=name, assignment=draw.assignment, timeout_s=_TOPIC_S)
 
 
 def _snapshots(view: View, _draw: Draw) -> Iterator[Step]:

@@ -25,11 +25,11 @@ def registered_brokers(play: Play) -> set[int]:
     return {int(one) for one in play.cluster.zookeeper().get_children("/brokers/ids")}
 
 
-def able_brokers(play: Play, registered: Iterable[int]) -> set[int]:
-    """Those among the registered that are able, and that nothing keeps from ZooKeeper."""
+def able_brokers(play: Play, among: Iterable[int]) -> set[int]:
+    """Those that are able, and that nothing keeps from ZooKeeper."""
     return {
         broker
-        for broker in registered
+        for broker in among
         if is_able(play.cluster.brokers[broker]) and not may_keep_back(play, broker, None)
     }
 

@@ -82,7 +82,7 @@ class AwaitLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitInSync:
-    """Every replica that is able to follow a leader is in the partition's ISR.
+    """Every broker that can register has; every replica able to follow is in the partition's ISR.
 
     A replica whose fetcher has died, or that a cut or a hold may keep from the leader or the
     controller, is not able.
@@ -189,7 +189,8 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
     lacking: list[str] = []
 
     def holds() -> bool:
-        lacking[:] = [one for scene in _scenes(play) for one in lacks(scene)]
+        lacking[:] = _unregistered(play) if lacks is _in_sync else []
+        lacking.extend(one for scene in _scenes(play) for one in lacks(scene))
         return not lacking
 
     await_until(
@@ -200,6 +201,12 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
         remedy="see the fetchers' and the controller's lines in brokers/N/server.log",
         abort=gates.no_exit(play),
     )
+
+
+def _unregistered(play: Play) -> list[str]:
+    """Brokers that run and reach ZooKeeper, and whose session has not come back yet."""
+    missing = sorted(able_brokers(play, play.cluster.brokers) - registered_brokers(play))
+    return [f"{missing} run, and are not registered"] if missing else []
 
 
 def _scenes(play: Play) -> Iterator[_Scene]:

@@ -166,9 +166,19 @@ def test_a_leader_that_there_cannot_be_is_not_awaited(
 
 
 def test_where_unclean_elections_are_allowed_any_replica_can_lead(tmp_path: Path) -> None:
-    gone = {"registered": (1, 2), "running": (1, 2), "isr": [0], "unclean": True}
+    gone: dict[str, Any] = {"registered": (1, 2), "running": (1, 2), "isr": [0], "unclean": True}
     play = play_with(tmp_path, **gone)
     assert "could have one of [1]" in lacks(play, LEADER)
+
+
+def test_a_broker_that_is_about_to_register_is_awaited(tmp_path: Path) -> None:
+    play = play_with(tmp_path, registered=(0, 2), isr=[0])
+    assert lacks(play, IN_SYNC) == "[1] run, and are not registered"
+
+
+def test_a_broker_that_cannot_register_is_not_awaited(tmp_path: Path) -> None:
+    play = play_with(tmp_path, registered=(0, 2), isr=[0], kept_back=[(1, None)])
+    assert lacks(play, IN_SYNC) == ""
 
 
 def test_an_able_replica_outside_the_isr_is_awaited(tmp_path: Path) -> None:
