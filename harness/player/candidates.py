@@ -110,7 +110,8 @@ def duration(fault: Fault) -> tuple[int, int]:
 def _by_broker(kind: str, make: Callable[[int], Fault]) -> Callable[[View, Draw], Iterator[Step]]:
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         for broker in view.brokers:
-            yield Inject(name=f"{kind}-{draw.number}", fault=make(broker))
+            if broker in view.controllers or any(broker in one.replicas for one in view.partitions):
+                yield Inject(name=f"{kind}-{draw.number}", fault=make(broker))
 
     return candidates
 

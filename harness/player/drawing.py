@@ -26,6 +26,8 @@ _UNCLEAN = 0.25
 _TWO_IN_SYNC = 0.35
 _END_SESSION = 0.65
 _LONGER = (2, 6)
+_WRITES = ("produce", "produce-to-zombie")
+_EAGER = 2.5
 
 
 def draw(
@@ -103,6 +105,7 @@ class _Drawing:
     """One schedule while it is drawn.
 
     Attributes:
+        has_written: Whether the last act was a write.
         due: At which step each lasting fault is to be healed.
     """
 
@@ -110,6 +113,7 @@ class _Drawing:
     view: View
     weights: Mapping[str, float]
     number: int = 0
+    has_written: bool = False
     due: dict[str, int] = field(default_factory=dict)
 
     def first_topic(self) -> Step:
@@ -124,6 +128,7 @@ class _Drawing:
         drawn = self._draw()
         step = self._first_records(drawn) or self._what_is_due() or self._any(drawn)
         self.view = after(self.view, step)
+        self.has_written = isinstance(step, Produce)
         if isinstance(step, Inject):
             self._remember(step)
         return step
@@ -132,12 +137,15 @@ class _Drawing:
         """A run in which nothing was acknowledged could lose nothing: begin with acks=all."""
         if self.number > 1:
             return None
-        return options(self.view, replace(drawn, acks=-1))["produce"][0]
+        return options(self.view, replace(drawn, acks=-1, one_record_batches=False))["produce"][0]
 
     def _any(self, drawn: Draw) -> Step:
         possible = options(self.view, drawn)
         kinds = [kind for kind, steps in possible.items() if steps and self.weights[kind] > 0]
-        kind = self.random.choices(kinds, [self.weights[kind] for kind in kinds])[0]
+        # Records of each leader epoch are what replicas may come to differ in.
+        eager = {kind: _EAGER for kind in _WRITES} if not self.has_written else {}
+        weights = [self.weights[kind] * eager.get(kind, 1) for kind in kinds]
+        kind = self.random.choices(kinds, weights)[0]
         return self.random.choice(possible[kind])
 
     def _what_is_due(self) -> Step | None:
@@ -163,11 +171,14 @@ class _Drawing:
 
     def _draw(self) -> Draw:
         records = self.random.choice((1, 1, 2, 3, 5))
+        acks = self.random.choice((1, 1, -1))
+        # With acks=all each request of them may take its whole time.
+        one_by_one = self.random.random() < 0.3 and records > 1 and acks == 1
         return Draw(
             number=self.number,
             records=records,
-            acks=self.random.choice((1, 1, -1)),
-            one_record_batches=records > 1 and self.random.random() < 0.3,
+            acks=acks,
+            one_record_batches=one_by_one,
             assignment=tuple(self._replicas() for _ in range(self.random.choice((1, 1, 2)))),
         )
 

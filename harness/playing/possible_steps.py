@@ -68,9 +68,10 @@ class IfPossible:
 class AwaitLeader:
     """Every partition has an able leader that has heard of it, or cannot have one.
 
-    It cannot have one while the session of a leader that is not able lives, while no broker of its
-    ISR is able (where unclean elections are allowed: none of its replicas), or while the
-    controller is not able and its session lives.
+    A leader that a cut or a hold may keep from the controller need not have heard of it. There
+    cannot be one while the session of a leader that is not able lives, while no broker of its ISR
+    is able (where unclean elections are allowed: none of its replicas), or while the controller is
+    not able and its session lives.
     """
 
     timeout_s: float = POSSIBLE_S
@@ -141,16 +142,16 @@ class _Scene:
 
     def followers(self) -> list[int]:
         """Able followers of an able leader that heard of it and whose fetchers live."""
-        if self.leader not in self.able or self._is_kept_from_controller(self.leader):
+        if self.leader not in self.able or self.is_kept_from_controller(self.leader):
             return []
         return [
             broker
             for broker in able_followers(self.play, self.replicas, self.leader, self.able)
-            if not self._is_kept_from_controller(broker)
+            if not self.is_kept_from_controller(broker)
             and not fetcher_failure(self.play, broker, self.leader, self.about)
         ]
 
-    def _is_kept_from_controller(self, broker: int) -> bool:
+    def is_kept_from_controller(self, broker: int) -> bool:
         """Either way: what the controller decides, and what a leader asks of it."""
         other = self.controller
         return other is None or any(
@@ -160,6 +161,8 @@ class _Scene:
 
 def _leader(scene: _Scene) -> Iterator[str]:
     if scene.leader in scene.able:
+        if scene.is_kept_from_controller(scene.leader):
+            return
         if not gates.is_delivered(scene.play, scene.about, scene.leader, scene.state):
             yield f"broker {scene.leader} has not heard that it leads {scene.name}"
     elif scene.leader not in scene.registered and scene.candidates:

@@ -165,6 +165,15 @@ def test_a_leader_that_there_cannot_be_is_not_awaited(
     assert lacks(play_with(tmp_path, **cannot), LEADER) == ""
 
 
+def test_a_leader_that_nobody_can_tell_need_not_have_heard_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "is_delivered", lambda *_: False)
+    assert lacks(play_with(tmp_path), LEADER) == "broker 0 has not heard that it leads t-0"
+    (tmp_path / "cut").mkdir()
+    assert lacks(play_with(tmp_path / "cut", kept_back=[(CONTROLLER, 0)]), LEADER) == ""
+
+
 def test_where_unclean_elections_are_allowed_any_replica_can_lead(tmp_path: Path) -> None:
     gone: dict[str, Any] = {"registered": (1, 2), "running": (1, 2), "isr": [0], "unclean": True}
     play = play_with(tmp_path, **gone)
