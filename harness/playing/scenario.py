@@ -11,6 +11,7 @@ from clusters.errors import ReleaseError
 from clusters.spec import ClusterSpec
 from faults import FAULTS
 from harness.errors import ScenarioError
+from harness.playing.possible_steps import IfPossible
 from harness.playing.steps import STEPS, Inject, Step
 
 
@@ -92,6 +93,8 @@ def read_scenario(file: Path) -> Scenario:
 def step_to_json(step: Step) -> dict[str, Any]:
     """The step as plain JSON values."""
     fields = {f.name: getattr(step, f.name) for f in dataclasses.fields(step)}  # type: ignore[arg-type]
+    if isinstance(step, IfPossible):
+        fields["do"] = step_to_json(step.do)
     if isinstance(step, Inject):
         fault = step.fault
         fields["fault"] = {"fault": type(fault).__name__} | dataclasses.asdict(fault)  # type: ignore[call-overload]
@@ -108,6 +111,8 @@ def step_from_json(data: Mapping[str, Any]) -> Step:
     if "fault" in arguments:
         wanted = dict(data["fault"])
         arguments["fault"] = _made(FAULTS, wanted.pop("fault", None), wanted)
+    if "do" in arguments:
+        arguments["do"] = step_from_json(data["do"])
     step: Step = _made(STEPS, data.get("step"), arguments)
     return step
 
