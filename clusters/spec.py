@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from clusters.errors import ReleaseError
@@ -29,25 +29,16 @@ class BrokerSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the broker as a dict of JSON values."""
-        return {
-            "id": self.id,
-            "kafka": self.kafka,
-            "properties": dict(self.properties),
-            "judged_as": self.judged_as,
-        }
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BrokerSpec:
         """Return the broker that ``to_json`` wrote; raise ReleaseError on another shape."""
+        # Runs of before the renaming say "protocol".
+        older = {"protocol": "judged_as"}
         try:
-            return cls(
-                id=int(data["id"]),
-                kafka=str(data["kafka"]),
-                properties=dict(data.get("properties") or {}),
-                # Runs of before the renaming say "protocol".
-                judged_as=data.get("judged_as", data.get("protocol")),
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            return cls(**{older.get(name, name): value for name, value in data.items()})
+        except (AttributeError, TypeError) as error:
             raise ReleaseError(f"not a broker's description: {dict(data)!r} ({error!r})") from error
 
 
@@ -100,26 +91,14 @@ class ClusterSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the cluster as a dict of JSON values."""
-        return {
-            "brokers": [broker.to_json() for broker in self.brokers],
-            "zookeepers": self.zookeepers,
-            "tick_time_ms": self.tick_time_ms,
-            "properties": dict(self.properties),
-            "first_broker": self.first_broker,
-            "linked": self.linked,
-            "broker_heap_mib": self.broker_heap_mib,
-            "zookeeper_kafka": self.zookeeper_kafka,
-            "broker_memory_mib": self.broker_memory_mib,
-            "broker_cpus": self.broker_cpus,
-        }
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ClusterSpec:
         """Return the cluster that ``to_json`` wrote; raise ReleaseError on another shape."""
         try:
-            rest = {key: value for key, value in data.items() if key != "brokers"}
             brokers = tuple(BrokerSpec.from_json(broker) for broker in data["brokers"])
-            return cls(brokers=brokers, **rest)
+            return cls(**{**data, "brokers": brokers})
         except (KeyError, TypeError, ValueError) as error:
             raise ReleaseError(f"not a cluster's description: {error!r}") from error
 

@@ -212,8 +212,17 @@ def handle(
     request: ControlRequest,
     *,
     broker_epoch: int = -1,
+    is_last: bool = True,
 ) -> Errors:
     """Handle a control request on a broker; returns what it answers.
+
+    Args:
+        world: The transition.
+        broker_id: Who handles it.
+        controller_epoch: Of the controller that sent it.
+        request: What is handled, the whole request or a part of it.
+        broker_epoch: The generation that it is meant for; -1 if it does not say.
+        is_last: Whether no other part of the request is left.
 
     Read from ReplicaManager.becomeLeaderOrFollower, maybeUpdateMetadataCache and stopReplicas,
     0.10.2.2 to 3.9: an older controller than the broker knows is refused.
@@ -240,8 +249,9 @@ def handle(
         (TopicPartition(state.topic, state.partition), _become(world, broker_id, state))
         for state in request.states
     )
-    # Only now: a dead thread that got another partition meanwhile stays.
-    follower.end_idle_threads(world, broker_id)
+    if is_last:
+        # Only now: a dead thread that got another partition meanwhile stays.
+        follower.end_idle_threads(world, broker_id)
     return ((None, ""), *errors)
 
 

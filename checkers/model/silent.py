@@ -16,7 +16,14 @@ from checkers.model.matching import (
 )
 from checkers.model.observations import ClientAnswered, CopyBegun, Question, Reply
 from checkers.model.prediction import Copied, PredictedProduce
-from checkers.model.requests import Exchange, FetchAnswer, Received, Stage
+from checkers.model.requests import (
+    ControlRequest,
+    Exchange,
+    FetchAnswer,
+    LeaderAndIsr,
+    Received,
+    Stage,
+)
 from checkers.model.state import State
 from checkers.model.views import replicas_of
 from checkers.model.world import World
@@ -103,11 +110,26 @@ def _is_known(world: World, seen: Question) -> bool:
 
 
 def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
-    """A broker handles the oldest control request that it has."""
+    """A broker handles a part of a control request that it has.
+
+    Requests of one connection are handled in order, those of several by several threads. A broker
+    begins with the partitions that it is to lead (ReplicaManager.becomeLeaderOrFollower); in which
+    order it takes them otherwise is its own matter.
+    """
     received: tuple[Received, ...] = state(("control", broker_id)) or ()
-    for index, one in enumerate(received):
-        if one.errors is not None:
-            continue
+    waiting = [one for one in received if one.errors is None]
+    oldest = {one.number[0]: one.number for one in reversed(waiting)}
+    for number in oldest.values():
+        parts = [one for one in waiting if one.number == number]
+        leading = [one for one in parts if _is_to_lead(one.request, broker_id)]
+        yield from _handle(state, broker_id, leading or parts, len(parts) == 1, lookahead)
+
+
+def _handle(
+    state: State, broker_id: int, parts: list[Received], is_last: bool, lookahead: Lookahead
+) -> Iterator[World]:
+    received: tuple[Received, ...] = state(("control", broker_id)) or ()
+    for one in parts:
         world = World(state)
         errors = control.handle(
             world,
@@ -115,13 +137,18 @@ def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[Wor
             one.controller_epoch,
             one.request,
             broker_epoch=one.broker_epoch,
+            is_last=is_last,
         )
         seen = lookahead.control_answers.get(one.number)
         if seen is None or not errors_differ(errors, seen):
+            index = received.index(one)
             after = (*received[:index], replace(one, errors=errors), *received[index + 1 :])
             world.put(("control", broker_id), after)
             yield world
-        return
+
+
+def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
+    return isinstance(request, LeaderAndIsr) and request.states[0].leader == broker_id
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:

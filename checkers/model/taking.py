@@ -239,7 +239,8 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
             )
     requests: list[ControlRequest] = []
     if seen.api == "LeaderAndIsr":
-        requests.append(LeaderAndIsr(states=seen.states))
+        # A broker handles one partition after the other, and others may look in between.
+        requests += [LeaderAndIsr(states=(state,)) for state in seen.states]
     elif seen.api == "UpdateMetadata":
         live = frozenset(world.registered()) if seen.live is None else seen.live
         requests.append(UpdateMetadata(live=live, topics=seen.topics))

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, Literal
 
@@ -69,22 +69,8 @@ class LinkRecord:
     def to_json(self) -> dict[str, Any]:
         """The record as JSON-able data, the API key by number and by name."""
         name = self.api_key.name if isinstance(self.api_key, ApiKey) else None
-        return {
-            "sequence": self.sequence,
-            "monotonic_s": self.monotonic_s,
-            "wall_time_s": self.wall_time_s,
-            "connection": self.connection,
-            "source": self.source,
-            "target": self.target,
-            "api_key": int(self.api_key),
-            "api": name,
-            "api_version": self.api_version,
-            "correlation_id": self.correlation_id,
-            "client_id": self.client_id,
-            "direction": self.direction,
-            "fate": self.fate,
-            "detail": None if self.detail is None else dict(self.detail),
-        }
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {"api_key": int(self.api_key), "api": name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ the same from 0.10.2 to 3.9.
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -40,8 +40,7 @@ class ZooKeeperMetadata:
 
     def position(self) -> int:
         """Return the last zxid."""
-        with _answered():
-            self.client.exists("/")
+        self._ask(self.client.exists, "/")
         return int(self.client.last_zxid)
 
     def controller(self) -> int | None:
@@ -56,24 +55,28 @@ class ZooKeeperMetadata:
 
     def depose_controller(self) -> None:
         """Delete the controller's znode."""
-        self._delete(_CONTROLLER)
+        self._ask(self.client.delete, _CONTROLLER)
 
     def registration(self, broker: int, *, timeout_s: float | None = None) -> Registration | None:
         """Return the broker's znode."""
-        with _answered():
-            try:
-                data, stat = self.client.get_async(f"{_IDS}/{broker}").get(timeout=timeout_s)
-            except NoNodeError:
-                return None
+
+        def get(path: str) -> Any:
+            return self.client.get_async(path).get(timeout=timeout_s)
+
+        found = self._ask(get, f"{_IDS}/{broker}")
+        if found is None:
+            return None
+        data, stat = found
         return Registration(czxid=stat.czxid, session_id=stat.ephemeralOwner, text=data.decode())
 
     def registered(self) -> frozenset[int]:
         """Return the ids that have a znode."""
-        return frozenset(int(one) for one in self._children(_IDS))
+        return frozenset(int(one) for one in self._ask(self.client.get_children, _IDS) or ())
 
     def topics(self) -> Sequence[str]:
         """Return the topics that have a znode."""
-        return sorted(topic for topic in self._children(_TOPICS) if not topic.startswith("__"))
+        topics = self._ask(self.client.get_children, _TOPICS) or ()
+        return sorted(topic for topic in topics if not topic.startswith("__"))
 
     def assignment(self, topic: str) -> Mapping[int, Sequence[int]]:
         """Return what the topic's znode says; nothing if there is none."""
@@ -111,7 +114,7 @@ class ZooKeeperMetadata:
 
     def is_reassigning(self) -> bool:
         """Return whether that znode is there."""
-        return self._exists(_REASSIGNMENT)
+        return self._ask(self.client.exists, _REASSIGNMENT) is not None
 
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Write the znode that the controller watches and removes when it is done."""
@@ -120,48 +123,29 @@ class ZooKeeperMetadata:
 
     def is_electing(self) -> bool:
         """Return whether that znode is there."""
-        return self._exists(_PREFERRED_ELECTION)
+        return self._ask(self.client.exists, _PREFERRED_ELECTION) is not None
 
     def withdraw_election(self) -> None:
         """Delete that znode."""
-        self._delete(_PREFERRED_ELECTION)
+        self._ask(self.client.delete, _PREFERRED_ELECTION)
 
     def _read(self, path: str) -> Any:
         """Return the JSON value of a znode, None if there is none."""
-        with _answered():
-            try:
-                data, _ = self.client.get(path)
-            except NoNodeError:
-                return None
-        return json.loads(data)
-
-    def _children(self, path: str) -> list[str]:
-        with _answered():
-            children: list[str] = self.client.get_children(path)
-        return children
-
-    def _exists(self, path: str) -> bool:
-        with _answered():
-            return self.client.exists(path) is not None
+        found = self._ask(self.client.get, path)
+        return None if found is None else json.loads(found[0])
 
     def _create(self, path: str, value: Mapping[str, Any]) -> None:
-        with _answered():
-            try:
-                self.client.create(path, json.dumps(value).encode(), makepath=True)
-            except NodeExistsError:
-                raise MetadataRefused(f"ZooKeeper has {path} already") from None
+        self._ask(partial(self.client.create, makepath=True), path, json.dumps(value).encode())
 
-    def _delete(self, path: str) -> None:
-        with _answered(), contextlib.suppress(NoNodeError):
-            self.client.delete(path)
-
-
-@contextlib.contextmanager
-def _answered() -> Iterator[None]:
-    """Turn what the client says of a ZooKeeper that is away into the port's error."""
-    try:
-        yield
-    except (KazooException, KazooTimeoutError) as error:
-        raise MetadataUnavailable(
-            f"ZooKeeper gave no answer: {error!r}; see the logs of its members"
-        ) from error
+    def _ask(self, question: Callable[..., Any], path: str, *more: Any) -> Any:
+        """Return what the client answers, None where there is no such znode."""
+        try:
+            return question(path, *more)
+        except NoNodeError:
+            return None
+        except NodeExistsError:
+            raise MetadataRefused(f"ZooKeeper has {path} already") from None
+        except (KazooException, KazooTimeoutError) as error:
+            raise MetadataUnavailable(
+                f"ZooKeeper gave no answer: {error!r}; see the logs of its members"
+            ) from error

@@ -1,7 +1,7 @@
 """What a catalogue entry is made of."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from clusters.spec import ClusterSpec
@@ -27,20 +27,9 @@ class Expectation:
 
     def to_json(self) -> dict[str, Any]:
         """The expectation as the judge reads it."""
-        return {
-            "safe": self.safe,
-            "findings": [
-                {
-                    "kind": kind,
-                    "brokers": list(brokers),
-                    "first_offset": first,
-                    "last_offset": last,
-                }
-                for kind, brokers, first, last in self.findings
-            ],
-            "witness": [dict(witness) for witness in self.witness],
-            "source": self.source,
-        }
+        names = ("kind", "brokers", "first_offset", "last_offset")
+        findings = [dict(zip(names, finding, strict=True)) for finding in self.findings]
+        return asdict(self) | {"findings": findings}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,15 +41,9 @@ class Scenario:
 
     def to_json(self) -> dict[str, Any]:
         """The scenario as plain JSON values."""
-        return {
-            "entry": self.entry,
-            "title": self.title,
-            "case": self.case,
-            "release": self.release,
-            "seed": self.seed,
+        return _values(self) | {
             "cluster": self.cluster.to_json(),
             "steps": [step_to_json(step) for step in self.steps],
-            "expectation": dict(self.expectation) if self.expectation is not None else None,
         }
 
     @classmethod
@@ -60,16 +54,9 @@ class Scenario:
             ScenarioError: It has another shape; the message says where.
         """
         try:
-            return cls(
-                entry=data["entry"],
-                title=data.get("title", ""),
-                case=data["case"],
-                release=data["release"],
-                seed=data["seed"],
-                cluster=ClusterSpec.from_json(data["cluster"]),
-                steps=tuple(step_from_json(step) for step in data["steps"]),
-                expectation=data["expectation"],
-            )
+            cluster = ClusterSpec.from_json(data["cluster"])
+            steps = tuple(step_from_json(step) for step in data["steps"])
+            return cls(**{**data, "cluster": cluster, "steps": steps})
         except (KeyError, TypeError, ReleaseError) as error:
             raise ScenarioError(f"not a scenario: {error!r}") from error
 
@@ -92,13 +79,12 @@ def read_scenario(file: Path) -> Scenario:
 
 def step_to_json(step: Step) -> dict[str, Any]:
     """The step as plain JSON values."""
-    fields = {f.name: getattr(step, f.name) for f in dataclasses.fields(step)}  # type: ignore[arg-type]
+    values = {"step": type(step).__name__} | _values(step)
     if isinstance(step, IfPossible):
-        fields["do"] = step_to_json(step.do)
+        values["do"] = step_to_json(step.do)
     if isinstance(step, Inject):
-        fault = step.fault
-        fields["fault"] = {"fault": type(fault).__name__} | dataclasses.asdict(fault)  # type: ignore[call-overload]
-    return {"step": type(step).__name__} | fields
+        values["fault"] = {"fault": type(step.fault).__name__} | _values(step.fault)
+    return values
 
 
 def step_from_json(data: Mapping[str, Any]) -> Step:
@@ -124,6 +110,10 @@ def _made(table: Mapping[str, type[Any]], name: Any, arguments: Mapping[str, Any
         return table[name](**{key: _frozen(value) for key, value in arguments.items()})
     except TypeError as error:
         raise ScenarioError(f"{name} cannot be made of {dict(arguments)}: {error}") from error
+
+
+def _values(one: Any) -> dict[str, Any]:
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
 
 
 def _frozen(value: Any) -> Any:

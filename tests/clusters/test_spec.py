@@ -31,7 +31,14 @@ def test_a_broker_of_an_older_run_tells_under_another_name_what_it_is_judged_as(
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"brokers": [{}]}, {"brokers": [{"id": 0, "kafka": "1.1.1"}], "extra": 1}]
+    "data",
+    [
+        {},
+        {"brokers": [{}]},
+        {"brokers": [1]},
+        {"brokers": [{"id": 0, "kafka": "1.1.1", "extra": 1}]},
+        {"brokers": [{"id": 0, "kafka": "1.1.1"}], "extra": 1},
+    ],
 )
 def test_another_shape_is_refused(data: dict[str, object]) -> None:
     with pytest.raises(ReleaseError, match=r"not a (broker|cluster)'s description"):
