@@ -3,6 +3,7 @@
 HarnessError
 ├── UsageError      what was asked for does not exist or does not fit; exit code 64
 ├── ScenarioError   a scenario cannot be played as it is written
+│   └── NotPossible  not as things stand now; `IfPossible` goes on after it
 └── RunUnknown      a verdict was asked for, and nobody can say
 """
 
@@ -17,6 +18,10 @@ class UsageError(HarnessError):
 
 class ScenarioError(HarnessError):
     """A step refers to something that is not there."""
+
+
+class NotPossible(ScenarioError):
+    """A step has nothing to act on as things stand; nothing was done."""
 
 
 class RunUnknown(HarnessError):

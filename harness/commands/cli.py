@@ -3,15 +3,15 @@
 import json
 import signal
 import sys
-import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from harness.commands.cli_options import as_json, driver, offline, runs_directory
+from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
+from harness.commands.cli_player import add_player_commands
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -97,7 +97,7 @@ def reproduce(
     if judged_as is not None:
         release_of(judged_as)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
-    say = _sayer(quiet=as_json)
+    say = sayer(quiet=as_json)
     spark = spark and not as_json
     if spark:
         require_spark(offline=offline)
@@ -134,11 +134,14 @@ def reproduce(
 
 @cli.command()
 @click.argument("run", type=click.Path(path_type=Path))
+@click.option("--typed", hidden=True, help="What the user typed, when kchaos calls itself.")
 @as_json
 @runs_directory
 @driver
 @offline
-def replay(run: Path, as_json: bool, runs_dir: Path, driver: str, offline: bool) -> int:
+def replay(
+    run: Path, typed: str | None, as_json: bool, runs_dir: Path, driver: str, offline: bool
+) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
     from checkers.judge import results_line
     from harness.commands.exits import exit_code_for_lines
@@ -148,8 +151,9 @@ def replay(run: Path, as_json: bool, runs_dir: Path, driver: str, offline: bool)
     from harness.playing.scenario import read_scenario
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
-    options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
-    say = _sayer(quiet=as_json)
+    command = tuple(json.loads(typed)) if typed else ()
+    options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver, command=command)
+    say = sayer(quiet=as_json)
     one = judged(play(scenario, options=options, say=say), say)
     line = results_line(one.results)
     click.echo(json.dumps(line) if as_json else "\n".join(result_lines(one.results)))
@@ -185,7 +189,7 @@ def judge(
     from harness.commands.show import line_lines
 
     lines = judge_paths(
-        runs, spark=spark, master=master, output=output, offline=offline, say=_sayer(as_json)
+        runs, spark=spark, master=master, output=output, offline=offline, say=sayer(as_json)
     )
     for line in lines:
         click.echo(json.dumps(line) if as_json else "\n".join(line_lines(line)))
@@ -219,7 +223,7 @@ def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) ->
     from harness.commands.playground import playground
 
     spec = ClusterSpec(brokers=brokers_of(kafka, tuple(range(brokers))), zookeepers=zookeepers)
-    playground(spec, driver=driver, offline=offline, say=_sayer(quiet=False), write=click.echo)
+    playground(spec, driver=driver, offline=offline, say=sayer(quiet=False), write=click.echo)
 
 
 @cli.command()
@@ -229,7 +233,7 @@ def compose(kafka: str, offline: bool) -> None:
     """Prepare docker-compose.yml in this folder: fetch Kafka and Java, write .env."""
     from clusters.docker_driver.compose import write_environment
 
-    say = _sayer(quiet=False)
+    say = sayer(quiet=False)
     file = write_environment(kafka, Path.cwd(), offline=offline, say=say)
     click.echo(f"{file} written; now: docker-compose up -d")
 
@@ -314,8 +318,11 @@ def measure(
 
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     return measure_entries(
-        names, runs=runs, results=results, options=options, say=_sayer(quiet=False)
+        names, runs=runs, results=results, options=options, say=sayer(quiet=False)
     )
+
+
+add_player_commands(cli)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -367,17 +374,6 @@ def _failed(message: str, code: int) -> int:
 def _interrupt(_signal: int, _frame: Any) -> None:
     """SIGTERM heals and stops as Ctrl-C does."""
     raise KeyboardInterrupt
-
-
-def _sayer(quiet: bool) -> Callable[[str], None]:
-    """Progress goes to standard error, each line with the seconds since the start."""
-    started = time.monotonic()
-
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(f"{time.monotonic() - started:6.1f}  {text}", err=True)
-
-    return say
 
 
 def _print_table(played: list[Any]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from clusters.api import Cluster
 from faults.api import Fault, Injection, Journal
-from harness.errors import ScenarioError
+from harness.errors import NotPossible, ScenarioError
 
 
 @dataclass(slots=True)
@@ -45,10 +45,14 @@ class FaultStack:
         return injection
 
     def heal(self, name: str) -> None:
-        """Heals what was injected under that name."""
+        """Heals what was injected under that name.
+
+        Raises:
+            NotPossible: No fault of that name acts.
+        """
         stack = self.acting.pop(name, None)
         if stack is None:
-            raise ScenarioError(f"no fault named {name!r} acts; those that do: {[*self.acting]}")
+            raise NotPossible(f"no fault named {name!r} acts; those that do: {[*self.acting]}")
         stack.close()
         self.journal.observed("healed", name=name)
 

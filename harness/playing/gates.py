@@ -12,6 +12,7 @@ from clusters.links import ApiKey, LinkRecord
 from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from faults.api import links_of
+from harness.errors import NotPossible
 from harness.playing.play import Play
 
 GATE_S = 45.0
@@ -137,7 +138,13 @@ def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | 
 
 
 def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
-    """Returns once the hold of that name keeps back at least `count` messages."""
+    """Returns once the hold of that name keeps back at least `count` messages.
+
+    Raises:
+        NotPossible: There was no such hold.
+    """
+    if name not in play.faults.injections:
+        raise NotPossible(f"no hold named {name!r} was injected")
     hold = play.faults.injections[name].handle
     await_until(
         lambda: len(hold.held) >= count,

@@ -9,11 +9,11 @@ harness waits until a cluster has done so.
 from collections.abc import Iterator
 
 from checkers.model.events import TopicPartition
-from clusters.api import Broker, Disconnectable, Pausable
 from clusters.errors import AwaitTimeout
 from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from harness.playing import gates
+from harness.playing.able import is_able, may_keep_back
 from harness.playing.play import Play
 from harness.playing.settle import fetcher_failure
 
@@ -58,7 +58,7 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
 
 def _missing(play: Play, *, level: bool) -> Iterator[str]:
     metadata = play.cluster.metadata
-    able = {one.id for one in play.cluster.brokers.values() if _is_able(one)}
+    able = {one.id for one in play.cluster.brokers.values() if is_able(one)}
     able &= metadata.registered()
     elected = metadata.controller()
     if not able or (elected is not None and not _can_work(play, elected, able)):
@@ -78,15 +78,7 @@ def _missing(play: Play, *, level: bool) -> Iterator[str]:
 
 
 def _can_work(play: Play, elected: int, able: set[int]) -> bool:
-    return elected in able and not _may_keep_back(play, elected, None)
-
-
-def _is_able(broker: Broker) -> bool:
-    if not broker.is_running:
-        return False
-    if isinstance(broker, Pausable) and broker.is_paused:
-        return False
-    return not isinstance(broker, Disconnectable) or broker.is_connected
+    return elected in able and not may_keep_back(play, elected, None)
 
 
 def _of_partition(
@@ -114,11 +106,11 @@ def _of_partition(
         yield f"{gone} are gone, and {name} has leader {leader} and ISR {isr}"
         return
     for broker in replicas:
-        if _may_keep_back(play, elected, broker):
+        if may_keep_back(play, elected, broker):
             continue
         if not gates.is_delivered(play, about, broker, state):
             yield f"broker {broker} has not heard of {name} with {state}"
-        elif broker != leader and leader in replicas and not _may_keep_back(play, broker, leader):
+        elif broker != leader and leader in replicas and not may_keep_back(play, broker, leader):
             yield from _of_follower(play, about, broker, leader, level)
 
 
@@ -134,7 +126,3 @@ def _of_follower(
         own, end = (gates.last_offset(play, one, about) + 1 for one in (broker, leader))
         if own != end:
             yield f"{name} ends at {own} on broker {broker}, and at {end} on {leader}"
-
-
-def _may_keep_back(play: Play, source: int, target: int | None) -> bool:
-    return play.cluster.links is not None and play.cluster.links.may_keep_back(source, target)

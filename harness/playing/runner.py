@@ -28,6 +28,7 @@ from harness.playing.collect import collect_brokers, collect_logs, collect_zooke
 from harness.playing.fetching import fetch
 from harness.playing.gates import check_causes_of_death
 from harness.playing.play import Play
+from harness.playing.possible_steps import IfPossible
 from harness.playing.quiet import await_quiet_without_links
 from harness.playing.scenario import Scenario
 from harness.playing.settle import settle
@@ -147,7 +148,7 @@ def perform(now: Play, index: int, step: Step) -> None:
     """Performs one step; returns when its gate holds. A remembered Ctrl-C is raised before it."""
     check_interrupt()
     now.recorder.step = index
-    name = type(step).__name__
+    name = type(step.do if isinstance(step, IfPossible) else step).__name__
     now.observed("step", step=index, name=name)
     began = time.monotonic()
     try:

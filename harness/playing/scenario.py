@@ -11,6 +11,7 @@ from clusters.errors import ReleaseError
 from clusters.spec import ClusterSpec
 from faults import FAULTS
 from harness.errors import ScenarioError
+from harness.playing.possible_steps import IfPossible
 from harness.playing.steps import STEPS, Inject, Step
 
 
@@ -79,6 +80,8 @@ def read_scenario(file: Path) -> Scenario:
 def step_to_json(step: Step) -> dict[str, Any]:
     """The step as plain JSON values."""
     values = {"step": type(step).__name__} | _values(step)
+    if isinstance(step, IfPossible):
+        values["do"] = step_to_json(step.do)
     if isinstance(step, Inject):
         values["fault"] = {"fault": type(step.fault).__name__} | _values(step.fault)
     return values
@@ -94,6 +97,8 @@ def step_from_json(data: Mapping[str, Any]) -> Step:
     if "fault" in arguments:
         wanted = dict(data["fault"])
         arguments["fault"] = _made(FAULTS, wanted.pop("fault", None), wanted)
+    if "do" in arguments:
+        arguments["do"] = step_from_json(data["do"])
     step: Step = _made(STEPS, data.get("step"), arguments)
     return step
 

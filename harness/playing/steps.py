@@ -24,6 +24,7 @@ from harness.playing.observing_steps import (
     SetLogLevel,
 )
 from harness.playing.play import Play
+from harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from harness.playing.quiet import await_quiet, await_quiet_without_links
 
 
@@ -132,7 +133,11 @@ class Heal:
     name: str
 
     def perform(self, play: Play) -> None:
-        """Heals; returns when the recovery was observed."""
+        """Heals; returns when the recovery was observed.
+
+        Raises:
+            NotPossible: No fault of that name acts.
+        """
         play.faults.heal(self.name)
         await_quiet_without_links(play)
 
@@ -293,6 +298,10 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitMessage,
         AwaitHighWatermarkKept,
         SetLogLevel,
+        AwaitLeader,
+        AwaitInSync,
+        AwaitLevel,
+        IfPossible,
         TakeSnapshot,
         AwaitQuiet,
     )

@@ -203,12 +203,17 @@ def moments(
 
 def story_of(loaded: Loaded) -> tuple[str, ...]:
     """What the scenario tells while it is played, in order."""
-    steps = loaded.scenario.get("steps", ())
+    steps = _specs(loaded)
     return tuple(str(step["text"]) for step in steps if step.get("step") == "Tell")
 
 
+def _specs(loaded: Loaded) -> list[Mapping[str, Any]]:
+    """The scenario's steps; of a step that is only tried, the step inside."""
+    return [step.get("do") or step for step in loaded.scenario.get("steps", ())]
+
+
 def _steps(loaded: Loaded) -> Iterable[Moment]:
-    steps = loaded.scenario.get("steps", ())
+    steps = _specs(loaded)
     for line in loaded.observations:
         time, kind, index = float(line["time"]), line.get("kind"), int(line.get("step", -1))
         if kind == "step":
@@ -217,6 +222,9 @@ def _steps(loaded: Loaded) -> Iterable[Moment]:
                 yield Moment(time=time, kind="story", text=str(spec["text"]))
             else:
                 yield Moment(time=time, kind="step", text=f"step {index}: {_step_text(spec)}")
+        elif kind == "not-possible":
+            text = f"not possible: {line.get('reason')}"
+            yield Moment(time=time, kind="step", text=text)
         elif kind == "settled":
             yield Moment(time=time, kind="step", text=f"settle: {line.get('state')}")
         elif kind == "unknown":
@@ -252,7 +260,7 @@ def _plain(value: Any) -> str:
 
 def _fault_specs(loaded: Loaded) -> dict[str, str]:
     specs = {}
-    for step in loaded.scenario.get("steps", ()):
+    for step in _specs(loaded):
         fault = step.get("fault")
         if step.get("step") == "Inject" and isinstance(fault, Mapping):
             rest = {key: value for key, value in fault.items() if key not in ("fault", "timeout_s")}

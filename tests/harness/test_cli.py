@@ -30,6 +30,10 @@ KCHAOS = [sys.executable, "-m", "kchaos"]
         (["judge", "no-such-run", "--no-spark"], 64, "no-such-run"),
         (["report", "no-such-run"], 64, "no-such-run"),
         (["up", "--kafka", "0.7"], 64, "0.7"),
+        (["chaos", "--kafka", "0.7"], 64, "0.7"),
+        (["chaos"], 64, "--kafka"),
+        (["chaos", "--kafka", "1.1.1", "--mix", "all"], 64, "'zombies'"),
+        (["shrink", "no-such-run"], 64, "no-such-run"),
     ],
 )
 def test_bad_input_is_refused_with_the_remedy(
@@ -93,7 +97,10 @@ def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize(
     "command",
-    ["list", "reproduce", "replay", "judge", "report", "up", "versions", "doctor", "gc", "measure"],
+    [
+        *("list", "reproduce", "replay", "judge", "report", "up", "versions", "doctor", "gc"),
+        *("measure", "chaos", "shrink"),
+    ],
 )
 def test_every_command_has_help_that_fits_80_columns(
     command: str, capsys: pytest.CaptureFixture[str]

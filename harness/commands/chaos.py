@@ -1,0 +1,143 @@
+"""`kchaos chaos`: random schedules on real brokers, side by side, and what came of them."""
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusters.leftovers import new_work_directory
+from harness.commands.children import Children, play_many
+from harness.commands.exits import exit_code_for_lines
+from harness.commands.measure import append_line, read_lines
+from harness.player.drawing import draw
+from harness.player.lines import Line
+from harness.player.rates import page_of
+from harness.playing.fetching import fetch
+from harness.playing.runner import RunOptions
+from harness.playing.scenario import Scenario
+
+_SEEDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be drawn and played.
+
+    Attributes:
+        kafkas: Releases or paths; each gets every seed.
+        seed: Of the first run, the next has the next one; None to take any.
+        steps: Of a schedule, without its gates.
+    """
+
+    kafkas: tuple[str, ...]
+    runs: int
+    seed: int | None
+    steps: int
+    mix: str
+    gated: bool
+
+
+def default_side_by_side() -> int:
+    """How many clusters run at once unless told: one for every two cores, one at least."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)
+
+
+def chaos(
+    wanted: Wanted,
+    *,
+    side_by_side: int,
+    results: Path | None,
+    options: RunOptions,
+    say: Callable[[str], None],
+    done: Callable[[Line], None],
+) -> tuple[int, list[Line]]:
+    """Draws and plays; returns the exit code and the lines of the runs.
+
+    Args:
+        results: A file of JSON lines to go on with: what it has is not played again, each run
+            appends a line, and its table is written beside it. None: nothing is written.
+        done: Called with each run's line.
+    """
+    seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
+    scenarios = _drawn(wanted, seed, options, say)
+    known = [] if results is None else list(read_lines(results))
+    played = [line for line in known if _key(line) in {_key_of(wanted, one) for one in scenarios}]
+    missing = [one for one in scenarios if _key_of(wanted, one) not in set(map(_key, played))]
+    say(f"{len(missing)} of {len(scenarios)} schedules to play, seeds from {seed} on")
+    lines: list[Line] = []
+
+    def judged(scenario: Scenario, line: Line) -> None:
+        line = {**line, "kafka": scenario.release, "acts": wanted.steps}
+        lines.append(line)
+        if results is not None:
+            append_line(results, line)
+        say(f"{len(lines)} of {len(missing)}: {_told(line)}")
+        done(line)
+
+    _play(missing, side_by_side, options, say, judged)
+    if results is not None:
+        page = results.with_suffix(".md")
+        page.write_text(page_of([*known, *lines], results=results))
+        say(f"table written to {page}")
+    return exit_code_for_lines([*played, *lines]), [*played, *lines]
+
+
+def _drawn(
+    wanted: Wanted, seed: int, options: RunOptions, say: Callable[[str], None]
+) -> list[Scenario]:
+    scenarios = []
+    for kafka in wanted.kafkas:
+        # A broken or unknown Kafka is refused before the first cluster starts.
+        release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
+        scenarios += [
+            draw(
+                seed + number,
+                kafka=kafka,
+                release=release,
+                steps=wanted.steps,
+                mix=wanted.mix,
+                gated=wanted.gated,
+            )
+            for number in range(wanted.runs)
+        ]
+    return scenarios
+
+
+def _play(
+    scenarios: Sequence[Scenario],
+    side_by_side: int,
+    options: RunOptions,
+    say: Callable[[str], None],
+    judged: Callable[[Scenario, Line], None],
+) -> None:
+    work = new_work_directory("chaos")
+    try:
+        children = Children(options=options, work=work)
+
+        def play(scenario: Scenario) -> Line:
+            say(f"== {scenario.release}: {scenario.title}")
+            return children.play(scenario)
+
+        play_many(scenarios, play, side_by_side=side_by_side, done=judged, stop=children.stop)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _told(line: Line) -> str:
+    words = {True: "yes", False: "no", None: "unknown"}
+    seed = f"seed {line['seed']} on {line['release']}"
+    answers = f"conforms: {words[line['conforms']]}, safe: {words[line['safe']]}"
+    why = line["unknown"] or line["reason"]
+    more = f"; {json.dumps(why)}" if why else ""
+    return f"{seed}: {answers}, {line['seconds']} s, {line['run']}{more}"
+
+
+def _key(line: Line) -> tuple[str, str, int, int]:
+    return str(line["kafka"]), str(line["case"]), int(line["acts"]), int(line["seed"])
+
+
+def _key_of(wanted: Wanted, scenario: Scenario) -> tuple[str, str, int, int]:
+    return scenario.release, scenario.case, wanted.steps, scenario.seed

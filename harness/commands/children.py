@@ -1,0 +1,156 @@
+"""Playing scenarios in processes of their own, several at once.
+
+Each play is a `kchaos replay` in a child: links of several clusters share no interpreter, and a
+child that is asked to end heals and stops its cluster as Ctrl-C does. The kernel ends a child, and
+with it its brokers, when this process dies.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clusters.errors import AwaitTimeout, MachineError
+from clusters.processes import Child, spawn
+from harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
+from harness.errors import UsageError
+from harness.player.lines import Line, line_of_run
+from harness.playing.runner import RunOptions
+from harness.playing.scenario import Scenario
+
+Play = Callable[[Scenario], Line]
+"""Plays and judges a scenario once; returns the run's line."""
+
+_PLAY_S = 3600.0
+_STOP_S = 180.0
+_JUDGED = (AS_EXPECTED, FINDING, UNKNOWN)
+_HOME = Path(__file__).resolve().parents[2]
+
+
+def play_many(
+    scenarios: Iterable[Scenario],
+    play: Play,
+    *,
+    side_by_side: int,
+    done: Callable[[Scenario, Line], None],
+    stop: Callable[[], None],
+) -> None:
+    """Plays all, so many at a time; `done` is called here, with each once it is judged.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C. Here, as after any other error, `stop` is called and what is
+            under way is waited for.
+    """
+    with ThreadPoolExecutor(max_workers=side_by_side) as pool:
+        futures = {pool.submit(play, scenario): scenario for scenario in scenarios}
+        try:
+            for future in as_completed(futures):
+                done(futures[future], future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop()
+            raise
+
+
+@dataclass(slots=True)
+class Children:
+    """Plays scenarios in child processes.
+
+    Attributes:
+        options: How scenarios are played; `command` is written into each run.
+        work: A folder for what goes to and comes from the children.
+    """
+
+    options: RunOptions
+    work: Path
+    _running: dict[int, Child] = field(default_factory=dict)
+    _started: int = 0
+    _is_stopping: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def play(self, scenario: Scenario) -> Line:
+        """Plays and judges it once; returns the run's line.
+
+        Raises:
+            UsageError, MachineError: The child refused for that reason.
+            RuntimeError: The child failed otherwise.
+        """
+        number, child = self._start(scenario)
+        try:
+            code = child.await_exit(_PLAY_S)
+        finally:
+            with self._lock:
+                del self._running[number]
+            child.kill()
+        said = child.log_file.read_text(errors="replace").strip()
+        if code not in _JUDGED:
+            raise _failure(code, said)
+        return line_of_run(_last_object(said))
+
+    def stop(self) -> None:
+        """Asks every child to heal and end, and returns once all have; kills those that do not."""
+        with self._lock:
+            self._is_stopping = True
+            running = list(self._running.values())
+        for child in running:
+            with contextlib.suppress(AwaitTimeout):
+                child.stop(_STOP_S)
+            child.kill()
+
+    def _start(self, scenario: Scenario) -> tuple[int, Child]:
+        with self._lock:
+            if self._is_stopping:
+                raise RuntimeError("no play is started any more")
+            self._started += 1
+            number = self._started
+            file = self.work / f"{number}.json"
+            file.write_text(json.dumps(scenario.to_json()))
+            child = spawn(
+                self._command(file),
+                log_file=self.work / f"{number}.log",
+                env=_environment(),
+                name=f"play {number}",
+            )
+            self._running[number] = child
+            return number, child
+
+    def _command(self, file: Path) -> list[str]:
+        options = self.options
+        command = [sys.executable, "-m", "kchaos", "replay", str(file), "--json"]
+        command += ["--runs-dir", str(options.runs_directory), "--driver", options.driver]
+        command += ["--typed", json.dumps(list(options.command or sys.argv))]
+        return command + ["--offline"] * options.offline
+
+
+def _environment() -> dict[str, str]:
+    """Ours, in which a child finds the same kchaos first."""
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(_HOME), *([path] if path else [])])}
+
+
+def _failure(code: int, said: str) -> BaseException:
+    last = "\n".join(said.splitlines()[-20:])
+    match code:
+        case _ if code == USAGE:
+            return UsageError(last)
+        case _ if code == MACHINE:
+            return MachineError(last)
+        case _ if code == INTERRUPTED:
+            return KeyboardInterrupt()
+        case _:
+            return RuntimeError(f"a play ended with exit code {code}:\n{last}")
+
+
+def _last_object(said: str) -> Mapping[str, Any]:
+    """The JSON object that the child printed; warnings may stand around it."""
+    lines = [line for line in said.splitlines() if line.startswith("{")]
+    if not lines:
+        raise RuntimeError(f"a play gave no result:\n{said[-2000:]}")
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found

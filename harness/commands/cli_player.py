@@ -1,0 +1,152 @@
+"""The commands of the random player."""
+
+import json
+from pathlib import Path
+
+import click
+
+from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
+
+# Those of harness.player.candidates, which imports too much for `--help`.
+MIX_NAMES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds")
+_side_by_side = click.option(
+    "--side-by-side",
+    type=click.IntRange(1),
+    help="Clusters at once.  [default: one for every two cores]",
+)
+
+
+def add_player_commands(group: click.Group) -> None:
+    """Adds `chaos` and `shrink` to the command line."""
+    group.add_command(chaos)
+    group.add_command(shrink)
+
+
+@click.command()
+@click.option(
+    "--kafka",
+    "kafkas",
+    multiple=True,
+    required=True,
+    metavar="RELEASE|PATH",
+    help="Release, distribution folder or .tgz; may be repeated.",
+)
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
+@click.option("--seed", type=click.IntRange(0), help="Of the first run; the next has the next one.")
+@click.option(
+    "--steps", type=click.IntRange(1), default=25, show_default=True, help="Acts in a schedule."
+)
+@click.option(
+    "--mix",
+    type=click.Choice(MIX_NAMES),
+    default="mixed",
+    show_default=True,
+    help="What schedules are mostly made of.",
+)
+@click.option("--gates/--no-gates", default=True, help="Whether acts wait for each other's effect.")
+@_side_by_side
+@click.option(
+    "--results",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of JSON lines to go on with; its table is written beside it.",
+)
+@as_json
+@runs_directory
+@driver
+@offline
+def chaos(
+    kafkas: tuple[str, ...],
+    runs: int,
+    seed: int | None,
+    steps: int,
+    mix: str,
+    gates: bool,
+    side_by_side: int | None,
+    results: Path | None,
+    as_json: bool,
+    runs_dir: Path,
+    driver: str,
+    offline: bool,
+) -> int:
+    """Play random schedules on real brokers, and judge every run.
+
+    A schedule is drawn from its seed: legal steps and faults, healed at the end. What turns out to
+    be impossible while it is played is noted, and the schedule goes on.
+    """
+    from harness.commands.chaos import Wanted, default_side_by_side
+    from harness.commands.chaos import chaos as play_chaos
+    from harness.player.lines import Line
+    from harness.player.rates import table_text
+    from harness.playing.runner import RunOptions
+
+    def done(line: Line) -> None:
+        if as_json:
+            click.echo(json.dumps(line))
+
+    code, lines = play_chaos(
+        Wanted(kafkas=kafkas, runs=runs, seed=seed, steps=steps, mix=mix, gated=gates),
+        side_by_side=side_by_side or default_side_by_side(),
+        results=results,
+        options=RunOptions(runs_directory=runs_dir, offline=offline, driver=driver),
+        say=sayer(quiet=as_json),
+        done=done,
+    )
+    if not as_json:
+        click.echo(table_text(lines))
+    return code
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--plays", type=click.IntRange(1), default=40, show_default=True, help="At most so many plays."
+)
+@click.option(
+    "--tries",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Plays of a schedule until it counts as not showing it.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Scenario file to write.  [default: RUN-shrunk.json beside the run]",
+)
+@_side_by_side
+@as_json
+@runs_directory
+@driver
+@offline
+def shrink(
+    run: Path,
+    plays: int,
+    tries: int,
+    output: Path | None,
+    side_by_side: int | None,
+    as_json: bool,
+    runs_dir: Path,
+    driver: str,
+    offline: bool,
+) -> int:
+    """Leave out steps of a run's schedule while it still shows the same.
+
+    The same is: the same kinds of findings, of conformance first, or else of safety; or the same
+    reason why the run is unknown. Smaller schedules are played on real brokers until no step can be
+    left out, or --plays are used up.
+    """
+    from harness.commands.chaos import default_side_by_side
+    from harness.commands.shrink import shrink as shrink_run
+    from harness.playing.runner import RunOptions
+
+    return shrink_run(
+        run,
+        plays=plays,
+        tries=tries,
+        output=output,
+        side_by_side=side_by_side or default_side_by_side(),
+        options=RunOptions(runs_directory=runs_dir, offline=offline, driver=driver),
+        say=sayer(quiet=as_json),
+        write=click.echo,
+        as_json=as_json,
+    )

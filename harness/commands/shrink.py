@@ -1,0 +1,172 @@
+"""`kchaos shrink`: the smallest schedule that still shows what a run shows."""
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from checkers.judge import judge, results_to_json
+from checkers.run_directory import RunDirectory
+from clusters.leftovers import new_work_directory
+from harness.commands.children import Children, play_many
+from harness.commands.exits import UNKNOWN, exit_code_for_lines
+from harness.errors import UsageError
+from harness.player.drawing import view_of
+from harness.player.legal import illegal_steps
+from harness.player.lines import Line, signs_of
+from harness.player.shrinking import PlaysUsedUp, Shrunk, Steps
+from harness.player.shrinking import shrink as smallest
+from harness.playing.runner import RunOptions
+from harness.playing.scenario import Scenario, read_scenario
+
+
+def shrink(
+    run: Path,
+    *,
+    plays: int,
+    tries: int,
+    output: Path | None,
+    side_by_side: int,
+    options: RunOptions,
+    say: Callable[[str], None],
+    write: Callable[[str], None],
+    as_json: bool,
+) -> int:
+    """Shrinks a run's schedule; writes the scenario file, and says where it is.
+
+    Args:
+        plays: How many may be played in all.
+        tries: How often a schedule is played until it counts as not showing it.
+
+    Returns:
+        The exit code of the smallest schedule's run; `UNKNOWN` if the whole one shows it no more.
+
+    Raises:
+        UsageError: The run shows nothing that is wrong.
+    """
+    directory = RunDirectory.open(run.resolve())
+    scenario = read_scenario(directory.path / "scenario.json")
+    signs = frozenset(signs_of(results_to_json(judge(directory))))
+    if tries > plays:
+        raise UsageError(f"{tries} tries of each schedule are more than {plays} plays")
+    if not signs:
+        raise UsageError(f"{run} conforms and is safe: there is nothing that a part could show")
+    say(f"{len(scenario.steps)} steps show {', '.join(sorted(signs))}")
+    work = new_work_directory("shrink")
+    try:
+        player = _Player(
+            scenario=scenario,
+            signs=signs,
+            plays=plays,
+            tries=tries,
+            children=Children(options=options, work=work),
+            side_by_side=side_by_side,
+            file=output or directory.path.parent / f"{directory.name}-shrunk.json",
+            say=say,
+        )
+        if not player.shows_again():
+            say(f"played {player.played} times, it does not show that again: see --tries")
+            return UNKNOWN
+        release = str(directory.read("run.json")["release"])
+        found = smallest(
+            scenario.steps,
+            player.showing,
+            at_once=max(1, side_by_side // tries),
+            is_legal=_legality(scenario, release),
+        )
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    told = player.told(found)
+    write(json.dumps(told) if as_json else _text(told))
+    return exit_code_for_lines([player.line])
+
+
+@dataclass(slots=True, kw_only=True)
+class _Player:
+    """Plays candidates; keeps the smallest one that shows the same, also on disk."""
+
+    scenario: Scenario
+    signs: frozenset[str]
+    plays: int
+    tries: int
+    children: Children
+    side_by_side: int
+    file: Path
+    say: Callable[[str], None]
+    played: int = 0
+    line: Line = field(default_factory=dict)
+
+    def shows_again(self) -> bool:
+        """Whether the whole schedule shows it once more."""
+        return self.showing([self.scenario.steps]) is not None
+
+    def showing(self, candidates: Sequence[Steps]) -> int | None:
+        """See `harness.player.shrinking.Showing`.
+
+        Raises:
+            PlaysUsedUp: There are not enough plays left.
+        """
+        rounds = [steps for steps in candidates for _ in range(self.tries)]
+        if self.played + len(rounds) > self.plays:
+            raise PlaysUsedUp
+        lines: dict[int, Line] = {}
+        scenarios = [replace(self.scenario, steps=steps) for steps in rounds]
+        index_of = {id(scenario): index for index, scenario in enumerate(scenarios)}
+
+        def done(scenario: Scenario, line: Line) -> None:
+            lines[index_of[id(scenario)]] = line
+            self.played += 1
+            shown = ", ".join(line["signs"]) or "nothing"
+            self.say(
+                f"play {self.played} of {self.plays}: {len(scenario.steps)} steps show {shown}"
+            )
+
+        play_many(
+            scenarios,
+            self.children.play,
+            side_by_side=self.side_by_side,
+            done=done,
+            stop=self.children.stop,
+        )
+        for index in range(len(rounds)):
+            if self.signs & frozenset(lines[index]["signs"]):
+                self._keep(rounds[index], lines[index])
+                return index // self.tries
+        return None
+
+    def told(self, found: Shrunk) -> dict[str, object]:
+        """The object of `--json`."""
+        return {
+            "scenario": str(self.file),
+            "steps": len(found.steps),
+            "of": len(self.scenario.steps),
+            "minimal": found.is_minimal,
+            "plays": self.played,
+            "signs": self.line["signs"],
+            "run": self.line["run"],
+        }
+
+    def _keep(self, steps: Steps, line: Line) -> None:
+        """Writes the scenario file at once: what was found outlives Ctrl-C."""
+        self.line = line
+        whole = self.scenario
+        title = f"{len(steps)} of {len(whole.steps)} steps: {whole.title}".removesuffix(": ")
+        smaller = replace(whole, steps=steps, title=title).to_json()
+        self.file.write_text(json.dumps(smaller, indent=1) + "\n")
+
+
+def _legality(scenario: Scenario, release: str) -> Callable[[Steps], bool]:
+    """Whether a schedule keeps the rules of drawing, if the whole one does; else all may be."""
+    view = view_of(scenario, release)
+    if illegal_steps(view, scenario.steps):
+        return lambda _: True
+    return lambda steps: not illegal_steps(view, steps)
+
+
+def _text(told: dict[str, object]) -> str:
+    how = "no step can be left out" if told["minimal"] else "the plays were used up"
+    return (
+        f"{told['steps']} of {told['of']} steps after {told['plays']} plays: {how}\n"
+        f"{told['scenario']}: kchaos replay plays it\nrun: {told['run']}"
+    )

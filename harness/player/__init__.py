@@ -1,0 +1,1 @@
+"""The random player: schedules drawn from a seed, played many times, and shrunk."""

@@ -1,0 +1,248 @@
+"""What a random schedule may do next: kinds of steps, how often each is drawn, how long it acts."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+from faults import (
+    CutLink,
+    CutZooKeeper,
+    ExpireSession,
+    FastBounce,
+    HoldRequests,
+    KillBroker,
+    MoveController,
+    PauseBroker,
+    PreferredElection,
+    StopBroker,
+)
+from faults.api import Fault
+from harness.player.legal import refusal
+from harness.player.view import View
+from harness.playing.client_steps import Produce
+from harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+
+_PRODUCE_S = 3.0
+_ELECTION_S = 10.0
+_TOPIC_S = 15.0
+
+# How often each kind is drawn where it is possible, relative to the others.
+_MIXED: dict[str, float] = {
+    "produce": 10,
+    "produce-to-zombie": 8,
+    "heal": 4,
+    "kill": 1.5,
+    "stop": 1,
+    "bounce": 1.5,
+    "pause": 1,
+    "cut": 2,
+    "cut-one-way": 1,
+    "cut-zookeeper": 1.5,
+    "expire": 1,
+    "expire-and-await": 1,
+    "elect": 3,
+    "move-controller": 1,
+    "hold-fetch": 1,
+    "hold-fetch-answers": 1,
+    "hold-epochs": 1,
+    "hold-leader-and-isr": 0.7,
+    "create-topic": 0.5,
+    "snapshot": 0.6,
+}
+MIXES: Mapping[str, Mapping[str, float]] = {
+    "mixed": _MIXED,
+    "cuts": _MIXED | {"cut": 7, "cut-one-way": 4, "cut-zookeeper": 3, "elect": 5},
+    "restarts": _MIXED | {"kill": 5, "stop": 4, "bounce": 5, "heal": 6},
+    "zombies": _MIXED | {"cut-zookeeper": 7, "pause": 2, "cut": 4, "elect": 5},
+    "elections": _MIXED | {"elect": 10, "expire": 4, "expire-and-await": 4, "move-controller": 3},
+    "holds": _MIXED
+    | {"hold-fetch": 4, "hold-fetch-answers": 4, "hold-epochs": 4, "hold-leader-and-isr": 2},
+}
+"""By name, what a schedule is mostly made of."""
+
+KINDS: tuple[str, ...] = tuple(_MIXED)
+"""Every kind of step that is drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """What is drawn beside the kind of the next step.
+
+    Attributes:
+        number: Of the step; makes names new.
+        records: How many are written, if something is.
+        acks: With which acks.
+        one_record_batches: Whether in as many requests.
+        assignment: Of the topic, if one is made.
+    """
+
+    number: int
+    records: int
+    acks: int
+    one_record_batches: bool
+    assignment: tuple[tuple[int, ...], ...]
+
+
+def options(view: View, draw: Draw) -> dict[str, list[Step]]:
+    """Every legal step by kind, always in the same order; a kind without any is an empty list."""
+    return {
+        kind: [step for step in _CANDIDATES[kind](view, draw) if not refusal(view, step)]
+        for kind in KINDS
+    }
+
+
+def duration(fault: Fault) -> tuple[int, int]:
+    """For how many steps a lasting fault acts until it is healed: at least and at most.
+
+    A session without a sign of life ends by itself; before that it is ended, or healed.
+    """
+    match fault:
+        case CutZooKeeper() | PauseBroker():
+            return 1, 2
+        case ExpireSession() | HoldRequests(api="LeaderAndIsr"):
+            return 1, 2
+        case CutLink():
+            return 2, 7
+        case _:
+            return 1, 5
+
+
+def _by_broker(kind: str, make: Callable[[int], Fault]) -> Callable[[View, Draw], Iterator[Step]]:
+    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+        for broker in view.brokers:
+            if broker in view.controllers or any(broker in one.replicas for one in view.partitions):
+                yield Inject(name=f"{kind}-{draw.number}", fault=make(broker))
+
+    return candidates
+
+
+def _produces(view: View, draw: Draw) -> Iterator[Step]:
+    for one in view.partitions:
+        yield _produce(one.topic, one.partition, None, draw)
+
+
+def _zombie_produces(view: View, draw: Draw) -> Iterator[Step]:
+    for one in view.partitions:
+        for zombie in sorted(one.zombies):
+            yield _produce(one.topic, one.partition, zombie, draw)
+
+
+def _produce(topic: str, partition: int, broker: int | None, draw: Draw) -> Produce:
+    return Produce(
+        operation=f"p{draw.number}",
+        topic=topic,
+        partition=partition,
+        records=draw.records,
+        acks=draw.acks,
+        broker=broker,
+        accept_error=True,
+        one_record_batches=draw.one_record_batches,
+        timeout_s=_PRODUCE_S,
+    )
+
+
+def _heals(view: View, _draw: Draw) -> Iterator[Step]:
+    for name, fault in view.acting:
+        # The end of a session whose return nobody awaits leaves nothing to heal.
+        if not isinstance(fault, ExpireSession) or fault.await_return:
+            yield Heal(name=name)
+
+
+def _concerned(view: View, a: int, b: int) -> bool:
+    """Whether the two have anything to say to each other."""
+    replicas = any({a, b} <= {*one.replicas} for one in view.partitions)
+    return replicas or a in view.controllers or b in view.controllers
+
+
+def _cuts(view: View, draw: Draw) -> Iterator[Step]:
+    for a, b in combinations(view.brokers, 2):
+        if not _concerned(view, a, b):
+            continue
+        yield Inject(name=f"cut-{draw.number}", fault=CutLink(source=a, target=b))
+
+
+def _cuts_one_way(view: View, draw: Draw) -> Iterator[Step]:
+    for a, b in permutations(view.brokers, 2):
+        if not _concerned(view, a, b):
+            continue
+        fault = CutLink(source=a, target=b, one_way=True)
+        yield Inject(name=f"cut-one-way-{draw.number}", fault=fault)
+
+
+def _elections(view: View, draw: Draw) -> Iterator[Step]:
+    for one in view.partitions:
+        fault = PreferredElection(topic=one.topic, partition=one.partition, timeout_s=_ELECTION_S)
+        yield Inject(name=f"elect-{draw.number}", fault=fault)
+
+
+def _moves(_view: View, draw: Draw) -> Iterator[Step]:
+    yield Inject(name=f"move-controller-{draw.number}", fault=MoveController())
+
+
+def _fetch_holds(direction: str, kind: str) -> Callable[[View, Draw], Iterator[Step]]:
+    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+        for one in view.partitions:
+            for follower in one.replicas:
+                if one.leader in (follower, -1):
+                    continue
+                name = f"{kind}-{draw.number}"
+                fault = HoldRequests(
+                    name=name,
+                    api="Fetch",
+                    source=follower,
+                    target=one.leader,
+                    direction="response" if direction == "response" else "request",
+                    topic=one.topic,
+                    partition=one.partition,
+                )
+                yield Inject(name=name, fault=fault)
+
+    return candidates
+
+
+def _epoch_holds(view: View, draw: Draw) -> Iterator[Step]:
+    name = f"hold-epochs-{draw.number}"
+    for a, b in permutations(view.brokers, 2):
+        if any({a, b} <= {*one.replicas} for one in view.partitions):
+            fault = HoldRequests(name=name, api="OffsetForLeaderEpoch", source=a, target=b)
+            yield Inject(name=name, fault=fault)
+
+
+def _control_holds(view: View, draw: Draw) -> Iterator[Step]:
+    name = f"hold-leader-and-isr-{draw.number}"
+    for broker in view.brokers:
+        fault = HoldRequests(name=name, api="LeaderAndIsr", target=broker)
+        yield Inject(name=name, fault=fault)
+
+
+def _topics(view: View, draw: Draw) -> Iterator[Step]:
+    name = "tuvw"[len(view.topics)]
+    yield CreateTopic(topic=name, assignment=draw.assignment, timeout_s=_TOPIC_S)
+
+
+def _snapshots(view: View, _draw: Draw) -> Iterator[Step]:
+    yield TakeSnapshot(label=f"snapshot-{view.snapshots + 1}")
+
+
+_CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
+    "produce": _produces,
+    "produce-to-zombie": _zombie_produces,
+    "heal": _heals,
+    "kill": _by_broker("kill", lambda broker: KillBroker(broker=broker)),
+    "stop": _by_broker("stop", lambda broker: StopBroker(broker=broker)),
+    "bounce": _by_broker("bounce", lambda broker: FastBounce(broker=broker)),
+    "pause": _by_broker("pause", lambda broker: PauseBroker(broker=broker)),
+    "cut": _cuts,
+    "cut-one-way": _cuts_one_way,
+    "cut-zookeeper": _by_broker("cut-zookeeper", lambda broker: CutZooKeeper(broker=broker)),
+    "expire": _by_broker("expire", lambda broker: ExpireSession(broker=broker, await_return=False)),
+    "expire-and-await": _by_broker("expire", lambda broker: ExpireSession(broker=broker)),
+    "elect": _elections,
+    "move-controller": _moves,
+    "hold-fetch": _fetch_holds("request", "hold-fetch"),
+    "hold-fetch-answers": _fetch_holds("response", "hold-fetch-answers"),
+    "hold-epochs": _epoch_holds,
+    "hold-leader-and-isr": _control_holds,
+    "create-topic": _topics,
+    "snapshot": _snapshots,
+}

@@ -1,0 +1,186 @@
+"""Drawing a schedule from a seed: a list of legal steps, and the cluster that they are for."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from clusters.releases import release_of
+from clusters.spec import ClusterSpec, brokers_of
+from faults import CutZooKeeper, ExpireSession, PauseBroker
+from harness.catalogue.settings import QUICK
+from harness.errors import UsageError
+from harness.player.candidates import MIXES, Draw, duration, options
+from harness.player.legal import after, refusal
+from harness.player.view import View, new_view
+from harness.playing.client_steps import Produce
+from harness.playing.possible_steps import AwaitInSync, AwaitLevel, IfPossible
+from harness.playing.scenario import Scenario
+from harness.playing.steps import AwaitQuiet, CreateTopic, Heal, Inject, Step
+
+ENTRY = "chaos"
+NO_GATES = "no-gates"
+# A broker that is cut off or paused keeps its session until a step ends it: with less time it
+# would end by itself while a gate waits, and the schedule would be about another cluster.
+_SESSION = {"zookeeper.session.timeout.ms": "18000"}
+_UNCLEAN = 0.25
+_TWO_IN_SYNC = 0.35
+_END_SESSION = 0.65
+_LONGER = (2, 6)
+_WRITES = ("produce", "produce-to-zombie")
+_EAGER = 2.5
+
+
+def draw(
+    seed: int, *, kafka: str, steps: int, mix: str = "mixed", gated: bool = True, release: str = ""
+) -> Scenario:
+    """The schedule of a seed; the same seed, Kafka and version of kchaos give the same one.
+
+    Args:
+        kafka: A release, or a path to a distribution.
+        steps: How many acts; the first topic and the gates do not count.
+        mix: One of `MIXES`.
+        gated: Whether each act is followed by gates; else the next one follows at once.
+        release: The release of the distribution at the path; "" if `kafka` is a release.
+
+    Raises:
+        UsageError: There is no such mix.
+        ReleaseError: There is no such release.
+    """
+    if mix not in MIXES:
+        raise UsageError(f"no mix named {mix!r}; known: {', '.join(MIXES)}")
+    has_epochs = release_of(release or kafka).number >= (0, 11)
+    random = Random(seed)
+    brokers = tuple(range(random.choice((3, 4))))
+    unclean = random.random() < _UNCLEAN
+    min_in_sync = 2 if random.random() < _TWO_IN_SYNC else 1
+    first_broker = random.choice(brokers)
+    view = new_view(brokers, first_broker=first_broker, has_epochs=has_epochs, unclean=unclean)
+    drawing = _Drawing(random=random, view=view, weights=MIXES[mix])
+    acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
+    properties = {
+        "unclean.leader.election.enable": str(unclean).lower(),
+        "min.insync.replicas": str(min_in_sync),
+    }
+    return Scenario(
+        entry=ENTRY,
+        case=mix if gated else f"{mix}-{NO_GATES}",
+        title=f"{steps} random steps ({mix}{'' if gated else ', without gates'}), seed {seed}",
+        release=kafka,
+        cluster=ClusterSpec(
+            brokers=brokers_of(kafka, brokers),
+            first_broker=first_broker,
+            properties={**QUICK, **_SESSION, **properties},
+        ),
+        steps=(acts[0], *(one for act in acts[1:] for one in _played(act, gated))),
+        seed=seed,
+    )
+
+
+def view_of(scenario: Scenario, release: str = "") -> View:
+    """The view at the start of a schedule."""
+    spec = scenario.cluster
+    brokers = tuple(broker.id for broker in spec.brokers)
+    first = spec.first_broker
+    return new_view(
+        brokers,
+        first_broker=brokers[0] if first is None else first,
+        has_epochs=release_of(release or scenario.release).number >= (0, 11),
+        unclean=spec.properties.get("unclean.leader.election.enable") == "true",
+    )
+
+
+def _played(act: Step, gated: bool) -> Iterator[Step]:
+    """The act as it is played: it may turn out to be impossible, and its gates may not hold."""
+    yield IfPossible(do=act)
+    if gated and isinstance(act, Produce):
+        yield IfPossible(do=AwaitLevel())
+    elif gated and isinstance(act, Inject | Heal):
+        yield AwaitQuiet()
+        yield IfPossible(do=AwaitInSync())
+
+
+@dataclass(slots=True)
+class _Drawing:
+    """One schedule while it is drawn.
+
+    Attributes:
+        has_written: Whether the last act was a write.
+        due: At which step each lasting fault is to be healed.
+    """
+
+    random: Random
+    view: View
+    weights: Mapping[str, float]
+    number: int = 0
+    has_written: bool = False
+    due: dict[str, int] = field(default_factory=dict)
+
+    def first_topic(self) -> Step:
+        """Makes the first topic."""
+        step = CreateTopic(topic="t", assignment=self._draw().assignment)
+        self.view = after(self.view, step)
+        return step
+
+    def next_step(self) -> Step:
+        """Draws the next act."""
+        self.number += 1
+        drawn = self._draw()
+        step = self._first_records(drawn) or self._what_is_due() or self._any(drawn)
+        self.view = after(self.view, step)
+        self.has_written = isinstance(step, Produce)
+        if isinstance(step, Inject):
+            self._remember(step)
+        return step
+
+    def _first_records(self, drawn: Draw) -> Step | None:
+        """A run in which nothing was acknowledged could lose nothing: begin with acks=all."""
+        if self.number > 1:
+            return None
+        return options(self.view, replace(drawn, acks=-1, one_record_batches=False))["produce"][0]
+
+    def _any(self, drawn: Draw) -> Step:
+        possible = options(self.view, drawn)
+        kinds = [kind for kind, steps in possible.items() if steps and self.weights[kind] > 0]
+        # Records of each leader epoch are what replicas may come to differ in.
+        eager = {kind: _EAGER for kind in _WRITES} if not self.has_written else {}
+        weights = [self.weights[kind] * eager.get(kind, 1) for kind in kinds]
+        kind = self.random.choices(kinds, weights)[0]
+        return self.random.choice(possible[kind])
+
+    def _what_is_due(self) -> Step | None:
+        """Healing what has acted long enough, or ending a session without a sign of life."""
+        acting = dict(self.view.acting)
+        overdue = [name for name, at in self.due.items() if at <= self.number and name in acting]
+        if not overdue:
+            return None
+        name, fault = overdue[0], acting[overdue[0]]
+        if isinstance(fault, CutZooKeeper | PauseBroker):
+            session = ExpireSession(broker=fault.broker, await_return=False)
+            end = Inject(name=f"expire-{self.number}", fault=session)
+            if not refusal(self.view, end) and self.random.random() < _END_SESSION:
+                self.due[name] = self.number + self.random.randint(*_LONGER)
+                return end
+        return Heal(name=name)
+
+    def _remember(self, step: Inject) -> None:
+        fault = step.fault
+        if not fault.lasting or (isinstance(fault, ExpireSession) and not fault.await_return):
+            return
+        self.due[step.name] = self.number + self.random.randint(*duration(fault))
+
+    def _draw(self) -> Draw:
+        records = self.random.choice((1, 1, 2, 3, 5))
+        acks = self.random.choice((1, 1, -1))
+        # With acks=all each request of them may take its whole time.
+        one_by_one = self.random.random() < 0.3 and records > 1 and acks == 1
+        return Draw(
+            number=self.number,
+            records=records,
+            acks=acks,
+            one_record_batches=one_by_one,
+            assignment=tuple(self._replicas() for _ in range(self.random.choice((1, 1, 2)))),
+        )
+
+    def _replicas(self) -> tuple[int, ...]:
+        number = self.random.choice((2, 3, 3))
+        return tuple(self.random.sample(self.view.brokers, number))

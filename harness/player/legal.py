@@ -1,0 +1,283 @@
+"""Which steps are legal in a view, and what each of them makes of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from faults import (
+    CutLink,
+    CutZooKeeper,
+    ExpireSession,
+    FastBounce,
+    HoldRequests,
+    KillBroker,
+    MoveController,
+    PauseBroker,
+    PreferredElection,
+    StopBroker,
+)
+from faults.api import Fault
+from harness.player.view import NOBODY, PartitionView, View, back, gone, is_linked, settled
+from harness.playing.client_steps import Produce
+from harness.playing.possible_steps import IfPossible
+from harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+
+MOST_SNAPSHOTS = 3
+MOST_TOPICS = 2
+
+
+def refusal(view: View, step: Step) -> str:
+    """Why the step is not legal in this view, or "" if it is. Gates are always legal."""
+    match step:
+        case IfPossible(do=inner):
+            return refusal(view, inner)
+        case Inject(name=name, fault=fault):
+            if name in view.names:
+                return f"{name} was used already"
+            return _FAULTS[type(fault)](view, fault)
+        case Heal(name=name):
+            return _heal(view, name)
+        case CreateTopic():
+            return _create(view, step)
+        case Produce():
+            return _produce(view, step)
+        case TakeSnapshot():
+            return "enough snapshots" if view.snapshots >= MOST_SNAPSHOTS else ""
+        case _:
+            return ""
+
+
+def after(view: View, step: Step) -> View:
+    """The view once a legal step was done, and controller and followers have reacted."""
+    match step:
+        case IfPossible(do=inner):
+            return after(view, inner)
+        case Inject(name=name, fault=fault):
+            view = replace(view, names=view.names | {name})
+            if fault.lasting:
+                view = replace(view, acting=(*view.acting, (name, fault)))
+            return settled(_injected(view, fault))
+        case Heal(name=name):
+            return settled(_healed(view, name))
+        case CreateTopic():
+            return _created(view, step)
+        case Produce(operation=operation):
+            return replace(view, names=view.names | {operation})
+        case TakeSnapshot():
+            return replace(view, snapshots=view.snapshots + 1)
+        case _:
+            return view
+
+
+def illegal_steps(view: View, steps: Sequence[Step]) -> list[tuple[int, str]]:
+    """Index and reason of each step that is not legal where it stands."""
+    found = []
+    for index, step in enumerate(steps):
+        why = refusal(view, step)
+        if why:
+            found.append((index, why))
+        else:
+            view = after(view, step)
+    return found
+
+
+# -- faults -----------------------------------------------------------------------------------
+
+
+def _end_process(view: View, fault: Any) -> str:
+    return _not_whole(view, fault.broker) or _last_one(view, fault.broker)
+
+
+def _cut_off(view: View, fault: Any) -> str:
+    """A pause, or a cut from ZooKeeper: not while its return is awaited, or it could not come."""
+    if any(one.broker == fault.broker for one in _sessions(view)):
+        return f"the session of broker {fault.broker} is about to return"
+    return _end_process(view, fault)
+
+
+def _expire(view: View, fault: ExpireSession) -> str:
+    broker = fault.broker
+    if broker not in view.registered or broker not in view.running:
+        return f"broker {broker} has no session that a live process owns"
+    if any(one.broker == broker for one in _sessions(view)):
+        return f"the session of broker {broker} is about to return"
+    if fault.await_return and broker not in view.whole:
+        return f"broker {broker} cannot register again while it is cut off or paused"
+    return _last_one(view, broker)
+
+
+def _cut(view: View, fault: CutLink) -> str:
+    ends = (fault.source, fault.target)
+    if fault.source == fault.target:
+        return "a broker cannot be cut from itself"
+    if not is_linked(view, *ends):
+        return f"brokers {ends} are cut from each other already"
+    return "" if set(ends) <= view.running else f"one of brokers {ends} does not run"
+
+
+def _hold(view: View, fault: HoldRequests) -> str:
+    if fault.api == "OffsetForLeaderEpoch" and not view.has_epochs:
+        return "before 0.11 nobody asks for leader epochs"
+    same = [
+        one
+        for one in view.faults(HoldRequests)
+        if isinstance(one, HoldRequests)
+        and (one.api, one.source, one.target) == (fault.api, fault.source, fault.target)
+    ]
+    if same:
+        return "such a hold acts already"
+    ends = {one for one in (fault.source, fault.target) if one is not None}
+    return "" if ends <= view.running else f"one of brokers {sorted(ends)} does not run"
+
+
+def _elect(view: View, fault: PreferredElection) -> str:
+    one = view.partition(fault.topic, fault.partition)
+    if one is None:
+        return "there is no such partition"
+    preferred = one.replicas[0]
+    if one.leader in (preferred, NOBODY):
+        return f"broker {preferred} leads already, or nobody does"
+    if preferred not in one.isr:
+        return f"broker {preferred} is not in the ISR"
+    return _not_whole(view, preferred) or _controller_cannot(view, one.replicas)
+
+
+def _move(view: View, _fault: MoveController) -> str:
+    return "" if view.whole else "nobody can be elected"
+
+
+_FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
+    KillBroker: _end_process,
+    StopBroker: _end_process,
+    FastBounce: _end_process,
+    PauseBroker: _cut_off,
+    CutZooKeeper: _cut_off,
+    ExpireSession: _expire,
+    CutLink: _cut,
+    HoldRequests: _hold,
+    PreferredElection: _elect,
+    MoveController: _move,
+}
+
+
+def _injected(view: View, fault: Fault) -> View:
+    match fault:
+        case KillBroker(broker=broker) | StopBroker(broker=broker):
+            return gone(replace(view, running=view.running - {broker}), broker)
+        case FastBounce(broker=broker):
+            return back(gone(view, broker), broker)
+        case PauseBroker(broker=broker):
+            return replace(view, paused=view.paused | {broker})
+        case CutZooKeeper(broker=broker):
+            return replace(view, cut_off=view.cut_off | {broker})
+        case ExpireSession(broker=broker):
+            returns = broker in view.whole
+            view = gone(view, broker)
+            return back(view, broker) if returns else view
+        case PreferredElection(topic=topic, partition=partition):
+            led = tuple(
+                replace(one, leader=one.replicas[0])
+                if (one.topic, one.partition) == (topic, partition)
+                else one
+                for one in view.partitions
+            )
+            return replace(view, partitions=led)
+        case MoveController():
+            return replace(view, controllers=view.whole)
+        case _:
+            return view
+
+
+# -- healing ----------------------------------------------------------------------------------
+
+
+def _heal(view: View, name: str) -> str:
+    return "" if name in dict(view.acting) else f"no fault named {name!r} acts"
+
+
+def _healed(view: View, name: str) -> View:
+    fault = dict(view.acting)[name]
+    view = replace(view, acting=tuple(one for one in view.acting if one[0] != name))
+    match fault:
+        case KillBroker(broker=broker) | StopBroker(broker=broker):
+            return back(replace(view, running=view.running | {broker}), broker)
+        case PauseBroker(broker=broker):
+            return back(replace(view, paused=view.paused - {broker}), broker)
+        case CutZooKeeper(broker=broker):
+            return back(replace(view, cut_off=view.cut_off - {broker}), broker)
+        case _:
+            return view
+
+
+# -- topics and clients -----------------------------------------------------------------------
+
+
+def _create(view: View, step: CreateTopic) -> str:
+    if step.topic in view.topics or len(view.topics) >= MOST_TOPICS:
+        return f"{step.topic} exists, or there are enough topics"
+    replicas = {broker for assigned in step.assignment for broker in assigned}
+    for broker in sorted(replicas):
+        why = _not_whole(view, broker)
+        if why:
+            return why
+    return _controller_cannot(view, tuple(sorted(replicas)))
+
+
+def _created(view: View, step: CreateTopic) -> View:
+    made = tuple(
+        PartitionView(
+            topic=step.topic,
+            partition=index,
+            replicas=replicas,
+            leader=replicas[0],
+            isr=frozenset(replicas),
+        )
+        for index, replicas in enumerate(step.assignment)
+    )
+    return replace(view, partitions=(*view.partitions, *made))
+
+
+def _produce(view: View, step: Produce) -> str:
+    if step.operation in view.names:
+        return f"{step.operation} was used already"
+    one = view.partition(step.topic, step.partition)
+    if one is None:
+        return "there is no such partition"
+    broker = one.leader if step.broker is None else step.broker
+    if broker not in view.running or broker in view.paused:
+        return f"broker {broker} does not run, or stands still"
+    if step.broker is not None and broker != one.leader and broker not in one.zombies:
+        return f"broker {broker} does not believe that it leads"
+    return ""
+
+
+# -- what several rules ask -------------------------------------------------------------------
+
+
+def _not_whole(view: View, broker: int) -> str:
+    if broker in view.whole:
+        return ""
+    return f"broker {broker} is dead, paused, cut off from ZooKeeper or without a session"
+
+
+def _last_one(view: View, broker: int) -> str:
+    return "" if view.whole - {broker} else f"broker {broker} is the last whole one"
+
+
+def _sessions(view: View) -> list[ExpireSession]:
+    """Expiries whose healing awaits the broker's return."""
+    return [
+        one
+        for one in view.faults(ExpireSession)
+        if isinstance(one, ExpireSession) and one.await_return
+    ]
+
+
+def _controller_cannot(view: View, brokers: tuple[int, ...]) -> str:
+    """Why the controller, whoever it is, could not decide about these brokers at once."""
+    if not view.controllers or not view.controllers <= view.whole:
+        return "the controller may be dead or cut off"
+    concerned = {*brokers, *view.controllers}
+    if any(not is_linked(view, a, b) for a in concerned for b in concerned if a != b):
+        return "a cut lies between the controller and replicas"
+    return "requests are held" if view.faults(HoldRequests) else ""

@@ -1,0 +1,59 @@
+"""What is kept of one played schedule: its result, why it is unknown, and how long it waited."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from checkers.findings import KINDS, Question
+from checkers.run_directory import RunDirectory
+
+Line = Mapping[str, Any]
+_REASON = 100
+
+
+def line_of_run(line: Line) -> dict[str, Any]:
+    """The object of `--json` for a run, with what its directory tells beside it.
+
+    Added are `steps` (of the schedule, gates included), `unknown`, `reason` and `signs` of the
+    newest judgement, `waited_s` and `not_possible`.
+
+    Raises:
+        RunDirectoryError: The run cannot be read, or was not judged.
+    """
+    run = RunDirectory.open(Path(str(line["run"])))
+    judged = run.read(f"judgements/{run.judgements()[-1]}/results.json")
+    steps = run.read("scenario.json")["steps"]
+    seen = tuple(run.read_lines("observations.jsonl"))
+    return {
+        **line,
+        "steps": len(steps),
+        "unknown": judged["unknown"],
+        "reason": judged["reason"],
+        "signs": signs_of(judged),
+        "waited_s": run.read("outcome.json").get("waited_s", 0.0),
+        "not_possible": sum(one["kind"] == "not-possible" for one in seen),
+    }
+
+
+def signs_of(judged: Mapping[str, Any]) -> list[str]:
+    """What a run shows that is wrong, without the numbers in which two runs may differ.
+
+    The kinds of its findings: those about conformance if it does not conform, else those about
+    safety if it is not safe. Of an unknown run the reason. A run that conforms and is safe shows
+    nothing.
+
+    Args:
+        judged: The content of results.json.
+    """
+    if None in (judged["conforms"], judged["safe"]):
+        return [f"unknown: {re.sub('[0-9]+', 'N', str(judged['unknown']))[:_REASON]}"]
+    question = Question.SAFETY if judged["conforms"] else Question.CONFORMANCE
+    return sorted(
+        {
+            "/".join([one["kind"], *([what] if what else [])])
+            for one in judged["findings"]
+            if KINDS[one["kind"]].question is question
+            for what in [(one.get("evidence") or {}).get("what")]
+        }
+    )

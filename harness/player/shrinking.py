@@ -1,0 +1,167 @@
+"""Leaving out steps of a schedule while it still shows the same.
+
+First all words, then all gates at once; after that delta debugging: halves, then smaller and
+smaller parts, until no single step can go. What makes no sense without a step that is left out
+goes with it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from faults import HoldRequests
+from harness.playing.client_steps import AwaitAnswer, Produce
+from harness.playing.possible_steps import IfPossible
+from harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
+
+Steps = tuple[Step, ...]
+Showing = Callable[[Sequence[Steps]], int | None]
+"""Plays schedules at once; the index of the first that shows the same, or None."""
+
+
+class PlaysUsedUp(Exception):
+    """No further schedule may be played."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrunk:
+    """The smallest schedule that was found.
+
+    Attributes:
+        is_minimal: Whether no step of it can be left out; else the plays were used up.
+    """
+
+    steps: Steps
+    is_minimal: bool
+
+
+def shrink(
+    steps: Steps,
+    showing: Showing,
+    *,
+    at_once: int = 1,
+    is_legal: Callable[[Steps], bool] = lambda _: True,
+) -> Shrunk:
+    """Leaves out steps until none can be left out, or `showing` raises PlaysUsedUp.
+
+    Args:
+        steps: They show it.
+        showing: See `Showing`; one that does not show it now is never asked about again.
+        at_once: How many schedules `showing` gets.
+        is_legal: What is not is not played.
+    """
+    search = _Search(steps=steps, showing=showing, at_once=at_once, is_legal=is_legal)
+    try:
+        search.run()
+    except PlaysUsedUp:
+        return Shrunk(steps=search.steps, is_minimal=False)
+    return Shrunk(steps=search.steps, is_minimal=True)
+
+
+def coherent(steps: Sequence[Step]) -> Steps:
+    """The steps without those that refer to a topic, a fault or a produce that none of them makes.
+
+    Gates about a hold need it to be the hold of that name.
+    """
+    kept: list[Step] = []
+    topics, faults, holds, operations = set(), set(), set(), set()
+    for step in steps:
+        inner = step.do if isinstance(step, IfPossible) else step
+        fault = inner.fault if isinstance(inner, Inject) else None
+        about = getattr(fault or inner, "topic", None)
+        match inner:
+            case CreateTopic(topic=topic):
+                topics.add(topic)
+            case _ if about is not None and about not in topics:
+                continue
+            case Inject(name=name):
+                faults.add(name)
+                if isinstance(fault, HoldRequests):
+                    holds.add(name)
+            case Produce(operation=operation):
+                operations.add(operation)
+            case Heal(name=name) if name not in faults:
+                continue
+            case AwaitHeld(name=name) if name not in holds:
+                continue
+            case AwaitAnswer(operation=operation) if operation not in operations:
+                continue
+        kept.append(step)
+    return tuple(kept)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    steps: Steps
+    showing: Showing
+    at_once: int
+    is_legal: Callable[[Steps], bool]
+    _asked: set[Steps] = field(default_factory=set)
+
+    def run(self) -> None:
+        for goes in (_is_word, _is_gate):
+            self._try(tuple(step for step in self.steps if not goes(step)))
+        part = max(1, len(self.steps) // 2)
+        while True:
+            while self._leave_out(part):
+                part = min(part, max(1, len(self.steps) // 2))
+            if part == 1:
+                return
+            part = max(1, part // 2)
+
+    def _try(self, steps: Steps) -> None:
+        if self._is_worth_a_play(steps) and self.showing([steps]) is not None:
+            self.steps = steps
+
+    def _leave_out(self, part: int) -> bool:
+        """Leaves out parts of that size wherever it can; whether it could anywhere."""
+        found = False
+        end = len(self.steps)
+        while end > 0:
+            batch = self._next(part, end)
+            if not batch:
+                return found
+            index = self.showing([steps for _, steps in batch])
+            if index is None:
+                end = batch[-1][0]
+            else:
+                found = True
+                start, self.steps = batch[index]
+                end = min(start, len(self.steps))
+        return found
+
+    def _next(self, part: int, end: int) -> list[tuple[int, Steps]]:
+        """The next candidates that were not asked about, from the end of the schedule on.
+
+        Returns:
+            Where each one's part began, and what is left.
+        """
+        batch: list[tuple[int, Steps]] = []
+        for start, steps in self._without(part, end):
+            if self._is_worth_a_play(steps):
+                batch.append((start, steps))
+            if len(batch) == self.at_once:
+                break
+        return batch
+
+    def _without(self, part: int, end: int) -> Iterator[tuple[int, Steps]]:
+        while end > 0:
+            start = max(0, end - part)
+            yield start, coherent((*self.steps[:start], *self.steps[end:]))
+            end = start
+
+    def _is_worth_a_play(self, steps: Steps) -> bool:
+        """Whether they are fewer, legal, and asked about for the first time."""
+        is_new = steps not in self._asked and 0 < len(steps) < len(self.steps)
+        if not is_new or not self.is_legal(steps):
+            return False
+        self._asked.add(steps)
+        return True
+
+
+def _is_word(step: Step) -> bool:
+    return isinstance(step, Tell)
+
+
+def _is_gate(step: Step) -> bool:
+    inner = step.do if isinstance(step, IfPossible) else step
+    return type(inner).__name__.startswith("Await") and not isinstance(inner, AwaitAnswer)

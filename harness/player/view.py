@@ -1,0 +1,178 @@
+"""What a writer of random schedules knows of the cluster: a small simulation of what acts.
+
+A `View` is a value. `refusal` says why a step is not legal now, and `after` gives the view when it
+was done. The simulation is told nothing by a real cluster: where a race decides it may be wrong,
+and then a legal step turns out to be impossible, which the player takes for an observation. It
+exists to keep schedules meaningful, and to know which broker is a zombie.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from faults import CutLink
+from faults.api import Fault
+
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """One partition as its controller sees it, and who still believes to lead it.
+
+    Attributes:
+        replicas: Preferred replica first.
+        leader: A broker, or -1.
+        isr: In-sync replicas; the last one stays in it when it dies.
+        zombies: Brokers that led it, were replaced, and cannot have heard of it.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    leader: int
+    isr: frozenset[int]
+    zombies: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The cluster as a schedule's writer imagines it.
+
+    Attributes:
+        brokers: All there are.
+        running: Those with a process.
+        registered: Those whose session lives.
+        paused: Those that stand still.
+        cut_off: Those that cannot reach ZooKeeper.
+        acting: Lasting faults by name, oldest first.
+        partitions: What was created.
+        controllers: Whoever may be the controller now; more than one after a race.
+        has_epochs: Whether followers ask for leader epochs (0.11 on).
+        unclean: Whether unclean elections are allowed.
+        snapshots: How many were taken.
+        names: Names of faults and operations that were used.
+    """
+
+    brokers: tuple[int, ...]
+    running: frozenset[int]
+    registered: frozenset[int]
+    controllers: frozenset[int]
+    paused: frozenset[int] = frozenset()
+    cut_off: frozenset[int] = frozenset()
+    acting: tuple[tuple[str, Fault], ...] = ()
+    partitions: tuple[PartitionView, ...] = ()
+    has_epochs: bool = True
+    unclean: bool = False
+    snapshots: int = 0
+    names: frozenset[str] = frozenset()
+
+    @property
+    def whole(self) -> frozenset[int]:
+        """Brokers that run, go on, and have a session and a way to ZooKeeper."""
+        return (self.running & self.registered) - self.paused - self.cut_off
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Names of what was created, in order."""
+        return tuple(dict.fromkeys(one.topic for one in self.partitions))
+
+    def faults(self, *kinds: type) -> list[Fault]:
+        """The lasting faults of these kinds that act."""
+        return [fault for _, fault in self.acting if isinstance(fault, kinds)]
+
+    def partition(self, topic: str, partition: int) -> PartitionView | None:
+        """The partition of that name."""
+        for one in self.partitions:
+            if (one.topic, one.partition) == (topic, partition):
+                return one
+        return None
+
+
+def new_view(
+    brokers: tuple[int, ...], *, first_broker: int, has_epochs: bool, unclean: bool
+) -> View:
+    """A cluster that has just started; its first broker is the controller."""
+    return View(
+        brokers=brokers,
+        running=frozenset(brokers),
+        registered=frozenset(brokers),
+        controllers=frozenset({first_broker}),
+        has_epochs=has_epochs,
+        unclean=unclean,
+    )
+
+
+def gone(view: View, broker: int) -> View:
+    """The view after the end of a broker's session: what it led is led by others."""
+    registered = view.registered - {broker}
+    believes = broker in view.cut_off or broker in view.paused
+    partitions = tuple(
+        _without(one, broker, registered, view.unclean, believes) for one in view.partitions
+    )
+    controllers = view.controllers
+    if broker in controllers:
+        controllers = (controllers - {broker}) | registered
+    return replace(view, registered=registered, partitions=partitions, controllers=controllers)
+
+
+def back(view: View, broker: int) -> View:
+    """The view after a broker's registration: it is no zombie any more."""
+    registered = view.registered | {broker}
+    partitions = tuple(replace(p, zombies=p.zombies - {broker}) for p in view.partitions)
+    controllers = view.controllers or registered
+    return replace(view, registered=registered, partitions=partitions, controllers=controllers)
+
+
+def settled(view: View) -> View:
+    """The view once controller and followers have done what nothing keeps them from."""
+    return replace(view, partitions=tuple(_settled(view, one) for one in view.partitions))
+
+
+def is_linked(view: View, a: int, b: int) -> bool:
+    """Whether no cut lies between two brokers in either direction."""
+    return not any(
+        isinstance(cut, CutLink) and {cut.source, cut.target} == {a, b}
+        for cut in view.faults(CutLink)
+    )
+
+
+def _without(
+    one: PartitionView, broker: int, registered: Iterable[int], unclean: bool, believes: bool
+) -> PartitionView:
+    if broker not in one.replicas:
+        return one
+    live = frozenset(registered)
+    isr = one.isr - {broker} or one.isr
+    if one.leader != broker:
+        return replace(one, isr=isr)
+    zombies = one.zombies | {broker} if believes else one.zombies
+    leader, isr = _elected(one, isr, live, unclean)
+    return replace(one, leader=leader, isr=isr, zombies=zombies)
+
+
+def _elected(
+    one: PartitionView, isr: frozenset[int], live: frozenset[int], unclean: bool
+) -> tuple[int, frozenset[int]]:
+    """Who leads after the leader is gone, and the ISR then; the first replica that may."""
+    for broker in one.replicas:
+        if broker in isr and broker in live:
+            return broker, isr & live
+    if unclean:
+        for broker in one.replicas:
+            if broker in live:
+                return broker, frozenset({broker})
+    return NOBODY, isr
+
+
+def _settled(view: View, one: PartitionView) -> PartitionView:
+    if one.leader == NOBODY:
+        leader, isr = _elected(one, one.isr, view.registered, view.unclean)
+        one = replace(one, leader=leader, isr=isr)
+    if one.leader not in view.whole:
+        return one
+    joined = {
+        broker
+        for broker in one.replicas
+        if broker in view.whole and is_linked(view, broker, one.leader)
+    }
+    return replace(one, isr=one.isr | joined)

@@ -1,0 +1,128 @@
+"""The command that draws and plays: seeds, what is played again, exit codes, what it writes."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.commands import chaos as command
+from harness.commands.chaos import Wanted, chaos, default_side_by_side
+from harness.playing.runner import RunOptions
+from harness.playing.scenario import Scenario
+
+GOOD = {"conforms": True, "safe": True, "expected": True}
+FOUND = {"conforms": False, "safe": True, "expected": False}
+UNKNOWN = {"conforms": None, "safe": None, "expected": False}
+
+
+class FakeChildren:
+    """Plays nothing; what comes of a seed is in `answers`, else all is well."""
+
+    answers: dict[int, dict[str, Any]]
+    played: list[tuple[str, int]]
+
+    def __init__(self, **_options: Any) -> None: ...
+
+    def play(self, scenario: Scenario) -> dict[str, Any]:
+        self.played.append((scenario.release, scenario.seed))
+        line = {"entry": "chaos", "case": scenario.case, "release": scenario.release}
+        more = {"unknown": None, "reason": "", "signs": [], "findings": [], "not_possible": 0}
+        numbers = {"seed": scenario.seed, "seconds": 1.0, "waited_s": 0.5, "steps": 9}
+        answer = self.answers.get(scenario.seed, GOOD)
+        return {**line, **more, **numbers, **answer, "run": f"/x/run-{scenario.seed}"}
+
+    def stop(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChildren]:
+    FakeChildren.answers, FakeChildren.played = {}, []
+    monkeypatch.setattr(command, "Children", FakeChildren)
+    monkeypatch.setattr(command, "fetch", lambda kafka, **_: SimpleNamespace(release=kafka))
+    return FakeChildren
+
+
+def played(results: Path | None = None, **more: Any) -> tuple[int, list[int]]:
+    """The exit code, and the seeds of the lines that were told."""
+    told: list[int] = []
+    defaults = {
+        "kafkas": ("2.8.2",),
+        "runs": 3,
+        "seed": 5,
+        "steps": 4,
+        "mix": "cuts",
+        "gated": True,
+    }
+    code, lines = chaos(
+        Wanted(**(defaults | more)),
+        side_by_side=1,
+        results=results,
+        options=RunOptions(),
+        say=lambda _: None,
+        done=lambda line: told.append(line["seed"]),
+    )
+    assert len(lines) >= len(told)
+    return code, told
+
+
+def test_each_release_gets_the_same_seeds_from_the_first_on(fake: type[FakeChildren]) -> None:
+    assert played(kafkas=("1.1.1", "2.8.2"), runs=2) == (0, [5, 6, 5, 6])
+    assert fake.played == [("1.1.1", 5), ("1.1.1", 6), ("2.8.2", 5), ("2.8.2", 6)]
+
+
+def test_without_a_seed_one_is_taken_and_the_next_runs_follow(fake: type[FakeChildren]) -> None:
+    _, first = played(seed=None)
+    _, second = played(seed=None)
+    assert first == [first[0], first[0] + 1, first[0] + 2]
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [({}, 0), ({6: FOUND}, 1), ({6: UNKNOWN}, 2), ({5: UNKNOWN, 6: FOUND}, 1)],
+)
+def test_the_exit_code_is_that_of_the_worst_run(
+    answers: dict[int, dict[str, Any]], code: int, fake: type[FakeChildren]
+) -> None:
+    fake.answers = answers
+    assert played() == (code, [5, 6, 7])
+
+
+def test_what_the_results_file_has_is_not_played_again_and_still_counts(
+    fake: type[FakeChildren], tmp_path: Path
+) -> None:
+    results = tmp_path / "chaos.jsonl"
+    fake.answers = {5: FOUND}
+    assert played(results, runs=2) == (1, [5, 6])
+    fake.answers = {}
+    assert played(results, runs=3) == (1, [7])
+    assert played(results, runs=3) == (1, [])
+    assert played(results, runs=1, seed=6) == (0, [])
+    assert len(results.read_text().splitlines()) == 3
+    page = results.with_suffix(".md").read_text()
+    assert "| 2.8.2 | cuts | 2 of 3 | 3 of 3 | 0 |" in page
+    assert "--mix cuts --seed 5 --runs 3 --steps 4`" in page
+
+
+@pytest.mark.parametrize("other", [{"steps": 5}, {"mix": "mixed"}, {"gated": False}])
+def test_another_schedule_of_the_same_seed_is_another_run(
+    other: dict[str, Any], tmp_path: Path
+) -> None:
+    results = tmp_path / "chaos.jsonl"
+    played(results, runs=1)
+    assert played(results, runs=1, **other) == (0, [5])
+
+
+def test_nothing_is_written_where_nobody_asked_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert played()[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_at_least_one_cluster_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, clusters in ((1, 1), (4, 2), (9, 4)):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, n=cores: set(range(n)))
+        assert default_side_by_side() == clusters

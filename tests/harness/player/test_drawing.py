@@ -1,0 +1,257 @@
+"""Drawing: schedules are legal, the same for the same seed, and every kind of step occurs."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from harness.errors import UsageError
+from harness.player.candidates import KINDS, MIXES
+from harness.player.drawing import draw
+from harness.playing.scenario import Scenario
+
+SEEDS = 2_000
+END_OF_PROCESS = ("KillBroker", "StopBroker", "FastBounce")
+
+
+class Checker:
+    """What may not be done when, written down once more and without the player's own rules.
+
+    It reads a schedule in its JSON form. Elections are the cluster's, so that of producing it
+    knows only whether somebody could be there to answer.
+    """
+
+    def __init__(self, scenario: dict[str, Any]) -> None:
+        self.brokers = {broker["id"] for broker in scenario["cluster"]["brokers"]}
+        self.dead: set[int] = set()
+        self.paused: set[int] = set()
+        self.cut_off: set[int] = set()
+        self.ended: set[int] = set()  # sessions that ended and cannot come back yet
+        self.acting: dict[str, dict[str, Any]] = {}
+        self.used: set[str] = set()
+        self.partitions: dict[str, list[list[int]]] = {}
+        self.silent_for: Counter[int] = Counter()
+
+    def check(self, steps: list[dict[str, Any]]) -> None:
+        for step in steps:
+            inner = step.get("do", step)
+            getattr(self, f"on_{inner['step']}", lambda _: None)(inner)
+            if inner["step"] in ("Inject", "Heal", "Produce", "CreateTopic", "TakeSnapshot"):
+                self.every_session_is_decided_soon()
+            assert self.whole(), "nobody is left who could be the controller"
+
+    def whole(self) -> set[int]:
+        return self.brokers - self.dead - self.paused - self.cut_off - self.ended
+
+    def every_session_is_decided_soon(self) -> None:
+        for broker in self.brokers:
+            silent = broker in self.paused | self.cut_off and broker not in self.ended
+            self.silent_for[broker] = self.silent_for[broker] + 1 if silent else 0
+            assert self.silent_for[broker] <= 7, f"broker {broker} outlives its session"
+
+    def on_CreateTopic(self, step: dict[str, Any]) -> None:
+        assert step["topic"] not in self.partitions
+        for replicas in step["assignment"]:
+            assert 2 <= len(replicas) == len(set(replicas)) <= 3
+            assert set(replicas) <= self.whole()
+        assert 1 <= len(step["assignment"]) <= 2
+        self.partitions[step["topic"]] = step["assignment"]
+
+    def on_Produce(self, step: dict[str, Any]) -> None:
+        assert step["operation"] not in self.used
+        self.used.add(step["operation"])
+        replicas = set(self.partitions[step["topic"]][step["partition"]])
+        assert step["acks"] in (1, -1)
+        assert step["accept_error"]
+        if step["broker"] is not None:
+            assert step["broker"] in replicas & self.cut_off & self.ended, "no zombie"
+        else:
+            assert replicas - self.dead - self.paused, "nobody could answer"
+
+    def on_Inject(self, step: dict[str, Any]) -> None:
+        fault, name = step["fault"], step["name"]
+        kind, broker = fault["fault"], fault.get("broker")
+        assert name not in self.used
+        self.used.add(name)
+        if kind in (*END_OF_PROCESS, "PauseBroker", "CutZooKeeper"):
+            assert broker in self.whole()
+        if kind == "ExpireSession":
+            assert broker not in self.dead | self.ended
+            assert not fault["await_return"] or broker in self.whole()
+            self.ended |= {broker} & (self.paused | self.cut_off)
+        if kind in ("KillBroker", "StopBroker"):
+            self.dead.add(broker)
+        if kind == "PauseBroker":
+            self.paused.add(broker)
+        if kind == "CutZooKeeper":
+            self.cut_off.add(broker)
+        if kind == "CutLink":
+            self.on_cut(fault)
+        if kind == "PreferredElection":
+            replicas = self.partitions[fault["topic"]][fault["partition"]]
+            assert replicas[0] in self.whole()
+        if kind not in ("FastBounce", "PreferredElection", "MoveController"):
+            self.acting[name] = fault
+
+    def on_cut(self, fault: dict[str, Any]) -> None:
+        ends = {fault["source"], fault["target"]}
+        assert len(ends) == 2
+        assert not ends & self.dead
+        for other in self.acting.values():
+            assert other["fault"] != "CutLink" or {other["source"], other["target"]} != ends
+
+    def on_Heal(self, step: dict[str, Any]) -> None:
+        fault = self.acting.pop(step["name"])
+        if fault["fault"] in ("KillBroker", "StopBroker"):
+            assert fault["broker"] in self.dead
+        if fault["fault"] in ("KillBroker", "StopBroker", "PauseBroker", "CutZooKeeper"):
+            for broken in (self.dead, self.paused, self.cut_off, self.ended):
+                broken.discard(fault["broker"])
+
+
+def plain(scenario: Scenario) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(json.dumps(scenario.to_json()))
+    return data
+
+
+def drawn(seed: int, **more: Any) -> Scenario:
+    return draw(seed, **{"kafka": "2.8.2", "steps": 25, **more})
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_no_schedule_has_an_illegal_step(mix: str) -> None:
+    for seed in range(SEEDS // len(MIXES) + 1):
+        scenario = plain(drawn(seed, mix=mix))
+        Checker(scenario).check(scenario["steps"])
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"step": "Inject", "name": "x", "fault": {"fault": "KillBroker", "broker": 0}},
+        {"step": "Inject", "name": "x", "fault": {"fault": "PauseBroker", "broker": 0}},
+        {"step": "Inject", "name": "x", "fault": {"fault": "CutLink", "source": 0, "target": 1}},
+        {"step": "Heal", "name": "nobody-injected-this"},
+        {
+            "step": "Produce",
+            "operation": "x",
+            "topic": "t",
+            "partition": 0,
+            "acks": 1,
+            "broker": 0,
+            "accept_error": True,
+        },
+    ],
+)
+def test_the_checker_finds_a_planted_illegal_step(planted: dict[str, Any]) -> None:
+    scenario = plain(drawn(1, steps=1))
+    down = {"step": "Inject", "name": "down", "fault": {"fault": "KillBroker", "broker": 0}}
+    Checker(scenario).check([*scenario["steps"], down])
+    with pytest.raises((AssertionError, KeyError)):
+        Checker(scenario).check([*scenario["steps"], down, planted])
+
+
+def test_every_kind_of_step_occurs_in_every_mix() -> None:
+    for mix in MIXES:
+        acts = [
+            step["do"]
+            for seed in range(150)
+            for step in plain(drawn(seed, mix=mix, gated=False))["steps"][1:]
+        ]
+        assert set(KINDS) - {kind_of(act) for act in acts} == set()
+
+
+def kind_of(act: dict[str, Any]) -> str:
+    fault = act.get("fault", {})
+    match act["step"]:
+        case "Inject" if fault["fault"] == "ExpireSession" and fault["await_return"]:
+            return "expire-and-await"
+        case "Inject":
+            return str(act["name"]).rstrip("0123456789").rstrip("-")
+        case "Produce" if act["broker"] is not None:
+            return "produce-to-zombie"
+        case name:
+            known = {"CreateTopic": "create-topic", "TakeSnapshot": "snapshot"}
+            return known.get(name, name.lower())
+
+
+def test_clusters_and_topics_differ_as_they_are_meant_to() -> None:
+    brokers, in_sync, unclean, first, partitions, replicas = (set() for _ in range(6))
+    for seed in range(60):
+        scenario = drawn(seed)
+        spec = scenario.cluster
+        brokers.add(len(spec.brokers))
+        in_sync.add(spec.properties["min.insync.replicas"])
+        unclean.add(spec.properties["unclean.leader.election.enable"])
+        first.add(spec.first_broker)
+        partitions.add(len(scenario.steps[0].assignment))
+        replicas |= {len(one) for one in scenario.steps[0].assignment}
+    assert (brokers, in_sync, unclean) == ({3, 4}, {"1", "2"}, {"true", "false"})
+    assert (first, partitions, replicas) == ({0, 1, 2, 3}, {1, 2}, {2, 3})
+
+
+def test_the_same_seed_draws_the_same_schedule_in_another_process() -> None:
+    code = (
+        "import json; from harness.player.drawing import draw\n"
+        "print(json.dumps([draw(seed, kafka='2.8.2', steps=25).to_json() for seed in (1, 2)]))"
+    )
+    drawn_there = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    here = [plain(drawn(seed)) for seed in (1, 2)]
+    assert [json.loads(text) for text in drawn_there] == [here, here]
+    assert here[0]["steps"] != here[1]["steps"]
+
+
+def test_a_seed_is_recorded_where_it_was_drawn_and_the_scenario_survives_its_json_form() -> None:
+    scenario = drawn(4711)
+    assert scenario.seed == 4711
+    assert Scenario.from_json(plain(scenario)) == scenario
+
+
+def test_nobody_is_asked_for_leader_epochs_before_0_11() -> None:
+    texts = [json.dumps(plain(drawn(s, kafka="0.10.2.2", mix="holds"))) for s in range(100)]
+    assert not any("OffsetForLeaderEpoch" in text for text in texts)
+    texts = [json.dumps(plain(drawn(s, kafka="0.11.0.3", mix="holds"))) for s in range(100)]
+    assert any("OffsetForLeaderEpoch" in text for text in texts)
+
+
+def test_without_gates_the_same_acts_follow_each_other_at_once() -> None:
+    gated, at_once = plain(drawn(7)), plain(drawn(7, gated=False))
+    steps = at_once["steps"]
+    assert not any(
+        step["step"].startswith("Await") for one in steps for step in (one, *inside(one))
+    )
+    acts = [
+        one
+        for one in gated["steps"]
+        if not any("Await" in each["step"] for each in (one, *inside(one)))
+    ]
+    assert len(acts) < len(gated["steps"])
+    assert acts == steps
+
+
+def test_the_first_act_is_a_produce_with_acks_all() -> None:
+    for seed in range(50):
+        act = plain(drawn(seed))["steps"][1]["do"]
+        assert (act["step"], act["acks"], act["broker"]) == ("Produce", -1, None)
+
+
+def test_an_unknown_mix_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="mixed, cuts"):
+        drawn(1, mix="everything")
+
+
+def inside(step: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step["do"]] if "do" in step else []

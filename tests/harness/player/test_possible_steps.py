@@ -1,0 +1,204 @@
+"""Steps that are only tried, and gates that ask for what the cluster can still do."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from checkers.run_directory import RunDirectory
+from clusters.client import NotSent
+from clusters.errors import AwaitTimeout, BrokerExited
+from clusters.metadata.api import LeaderAndIsr
+from faults import CutLink, PreferredElection
+from faults.errors import NoEffect
+from harness.errors import NotPossible, ScenarioError
+from harness.playing import gates, possible_steps
+from harness.playing.play import Play
+from harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
+from harness.playing.scenario import step_from_json, step_to_json
+from harness.playing.steps import AwaitHeld, Heal, Inject
+
+CONTROLLER = 2
+TIMEOUT = AwaitTimeout(waited_for="x", last_seen="y", remedy="", timeout_s=1)
+EXITED = BrokerExited(name="broker 1", exit_code=1, last_lines=(), log="server.log")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fails:
+    error: Exception
+
+    def perform(self, _play: Play) -> None:
+        raise self.error
+
+
+def metadata_with(registered: Sequence[int], state: LeaderAndIsr) -> SimpleNamespace:
+    return SimpleNamespace(
+        controller=lambda: CONTROLLER,
+        registered=lambda: frozenset(registered),
+        topics=lambda: ["t"],
+        assignment=lambda _: {0: (0, 1)},
+        state=lambda *_: state,
+    )
+
+
+def play_with(
+    tmp_path: Path,
+    *,
+    registered: Sequence[int] = (0, 1, 2),
+    running: Sequence[int] = (0, 1, 2),
+    kept_back: Sequence[tuple[int, int | None]] = (),
+    unclean: bool = False,
+    **state: Any,
+) -> Play:
+    properties = {"unclean.leader.election.enable": str(unclean).lower()}
+    brokers = {
+        one: SimpleNamespace(
+            id=one,
+            is_running=one in running,
+            properties=properties,
+            server_log=tmp_path / "none.log",
+            check_running=lambda: None,
+        )
+        for one in (0, 1, 2)
+    }
+    links = SimpleNamespace(may_keep_back=lambda *ends: ends in kept_back)
+    known = LeaderAndIsr(**{"leader": 0, "leader_epoch": 3, "isr": (0, 1), **state})
+    metadata = metadata_with(registered, known)
+    cluster = SimpleNamespace(brokers=brokers, links=links, metadata=metadata)
+    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    return Play(cluster=cast(Any, cluster), run=run, say=print)
+
+
+@pytest.fixture(autouse=True)
+def disks(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
+    """Last offset on each disk; every state counts as delivered."""
+    ends = {0: 9, 1: 9}
+    monkeypatch.setattr(gates, "is_delivered", lambda *_: True)
+    monkeypatch.setattr(possible_steps.gates, "last_offset", lambda _, broker, __: ends[broker])
+    return ends
+
+
+def lacks(play: Play, gate: Any) -> str:
+    """What the gate still lacked, "" if it held."""
+    try:
+        gate.perform(play)
+    except AwaitTimeout as error:
+        return error.last_seen
+    return ""
+
+
+LEADER, IN_SYNC, LEVEL = (gate(timeout_s=0.0) for gate in (AwaitLeader, AwaitInSync, AwaitLevel))
+
+
+@pytest.mark.parametrize(
+    "error", [TIMEOUT, NoEffect("no"), NotPossible("no"), NotSent("no")], ids=repr
+)
+def test_what_cannot_be_done_now_is_an_observation(tmp_path: Path, error: Exception) -> None:
+    play = play_with(tmp_path)
+    IfPossible(do=Fails(error=error)).perform(play)
+    (seen,) = play.run.read_lines("observations.jsonl")
+    assert (seen["kind"], seen["name"], seen["reason"]) == ("not-possible", "Fails", str(error))
+    assert seen["seconds"] >= 0
+
+
+@pytest.mark.parametrize("error", [EXITED, ScenarioError("which epoch?"), KeyError("x")], ids=repr)
+def test_what_makes_a_run_unknown_still_does(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(type(error)):
+        IfPossible(do=Fails(error=error)).perform(play_with(tmp_path))
+
+
+@pytest.mark.parametrize("step", [Heal(name="x"), AwaitHeld(name="x")])
+def test_a_fault_that_was_never_injected_cannot_be_healed_or_awaited(
+    tmp_path: Path, step: Any
+) -> None:
+    play = play_with(tmp_path)
+    with pytest.raises(NotPossible, match="'x'"):
+        step.perform(play)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        IfPossible(do=Inject(name="a", fault=CutLink(source=0, target=1))),
+        IfPossible(do=Inject(name="b", fault=PreferredElection(topic="t", partition=0))),
+        IfPossible(do=AwaitInSync(timeout_s=3.0)),
+        IfPossible(do=IfPossible(do=Heal(name="a"))),
+    ],
+)
+def test_a_step_in_a_step_survives_its_json_form(step: Any) -> None:
+    assert step_from_json(json.loads(json.dumps(step_to_json(step)))) == step
+
+
+def test_all_is_there(tmp_path: Path) -> None:
+    play = play_with(tmp_path)
+    assert [lacks(play, gate) for gate in (LEADER, IN_SYNC, LEVEL)] == ["", "", ""]
+
+
+def test_a_leader_that_could_be_elected_is_awaited(tmp_path: Path) -> None:
+    play = play_with(tmp_path, registered=(1, 2), running=(1, 2))
+    assert lacks(play, LEADER) == "t-0 has leader 0, and could have one of [1]"
+
+
+@pytest.mark.parametrize(
+    "cannot",
+    [
+        {"registered": (1, 2), "running": (1, 2), "isr": (0,)},
+        {"registered": (2,), "running": (2,), "leader": -1},
+        {"kept_back": [(0, None)]},
+        {"registered": (1, 2), "kept_back": [(CONTROLLER, None)]},
+    ],
+    ids=["not in the ISR", "nobody lives", "its session lives", "no controller"],
+)
+def test_a_leader_that_there_cannot_be_is_not_awaited(
+    tmp_path: Path, cannot: dict[str, Any]
+) -> None:
+    assert lacks(play_with(tmp_path, **cannot), LEADER) == ""
+
+
+def test_a_leader_that_nobody_can_tell_need_not_have_heard_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "is_delivered", lambda *_: False)
+    assert lacks(play_with(tmp_path), LEADER) == "broker 0 has not heard that it leads t-0"
+    (tmp_path / "cut").mkdir()
+    assert lacks(play_with(tmp_path / "cut", kept_back=[(CONTROLLER, 0)]), LEADER) == ""
+
+
+def test_where_unclean_elections_are_allowed_any_replica_can_lead(tmp_path: Path) -> None:
+    gone: dict[str, Any] = {"registered": (1, 2), "running": (1, 2), "isr": (0,), "unclean": True}
+    play = play_with(tmp_path, **gone)
+    assert "could have one of [1]" in lacks(play, LEADER)
+
+
+def test_a_broker_that_is_about_to_register_is_awaited(tmp_path: Path) -> None:
+    play = play_with(tmp_path, registered=(0, 2), isr=(0,))
+    assert lacks(play, IN_SYNC) == "[1] run, and are not registered"
+
+
+def test_a_broker_that_cannot_register_is_not_awaited(tmp_path: Path) -> None:
+    play = play_with(tmp_path, registered=(0, 2), isr=(0,), kept_back=[(1, None)])
+    assert lacks(play, IN_SYNC) == ""
+
+
+def test_an_able_replica_outside_the_isr_is_awaited(tmp_path: Path) -> None:
+    assert "[1] are not in the ISR of t-0" in lacks(play_with(tmp_path, isr=(0,)), IN_SYNC)
+
+
+@pytest.mark.parametrize(
+    "kept_back", [[(1, 0)], [(CONTROLLER, 1)], [(1, CONTROLLER)], [(1, None)], [(0, CONTROLLER)]]
+)
+def test_a_replica_that_a_cut_keeps_away_is_not_awaited(
+    tmp_path: Path, kept_back: list[tuple[int, int | None]], disks: dict[int, int]
+) -> None:
+    disks[1] = 5
+    play = play_with(tmp_path, isr=(0,), kept_back=kept_back)
+    assert [lacks(play, gate) for gate in (IN_SYNC, LEVEL)] == ["", ""]
+
+
+def test_a_follower_that_ends_earlier_is_awaited(tmp_path: Path, disks: dict[int, int]) -> None:
+    disks[1] = 5
+    assert lacks(play_with(tmp_path), LEVEL) == "t-0 ends at 6 on broker 1, at 10 on the leader"

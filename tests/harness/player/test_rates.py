@@ -1,0 +1,106 @@
+"""What is kept of a run, and the tables that are made of many."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.commands.cli_player import MIX_NAMES
+from harness.player.candidates import MIXES
+from harness.player.rates import page_of, rates_of, table_text
+
+GOOD: dict[str, Any] = {
+    "entry": "chaos",
+    "case": "mixed",
+    "release": "2.8.2",
+    "kafka": "2.8.2",
+    "seed": 7,
+    "acts": 25,
+    "conforms": True,
+    "safe": True,
+    "expected": True,
+    "findings": [],
+    "signs": [],
+    "seconds": 30.0,
+    "steps": 50,
+    "unknown": None,
+    "reason": "",
+    "waited_s": 10.0,
+    "not_possible": 1,
+    "run": "/somewhere/kchaos-runs/one",
+}
+OTHER = GOOD | {
+    "seed": 8,
+    "conforms": False,
+    "expected": False,
+    "reason": "the run is not as predicted",
+    "signs": ["not-as-predicted/round"],
+    "seconds": 40.0,
+    "waited_s": 20.0,
+    "run": "/somewhere/kchaos-runs/two",
+}
+UNKNOWN = GOOD | {
+    "seed": 9,
+    "conforms": None,
+    "safe": None,
+    "expected": False,
+    "unknown": "step 3: a broker\nended",
+    "signs": ["unknown: step N"],
+    "seconds": None,
+    "not_possible": 0,
+}
+OLD = GOOD | {"release": "0.10.2.2", "kafka": "0.10.2.2", "case": "cuts-no-gates", "seed": 4}
+
+
+def test_rates_count_each_answer_and_hide_nothing() -> None:
+    (old, new) = rates_of([GOOD, OTHER, UNKNOWN, OLD])
+    assert (old.release, old.mix, old.runs) == ("0.10.2.2", "cuts-no-gates", 1)
+    assert (new.runs, new.conforming, new.safe, new.unknown, new.expected) == (3, 1, 2, 1, 1)
+    assert (new.seconds, new.waited_s, new.not_possible, new.steps) == (35.0, 10.0, 2, 150)
+
+
+@pytest.mark.parametrize(
+    ("lines", "command"),
+    [
+        ([GOOD], "`kchaos chaos --kafka 2.8.2 --mix mixed --seed 7 --runs 1 --steps 25`"),
+        (
+            [UNKNOWN, GOOD, OTHER],
+            "`kchaos chaos --kafka 2.8.2 --mix mixed --seed 7 --runs 3 --steps 25`",
+        ),
+        (
+            [GOOD, UNKNOWN],
+            "`kchaos chaos --kafka 2.8.2 --mix mixed --seed 7 --runs 1 --steps 25`<br>"
+            "`kchaos chaos --kafka 2.8.2 --mix mixed --seed 9 --runs 1 --steps 25`",
+        ),
+        (
+            [OLD],
+            "`kchaos chaos --kafka 0.10.2.2 --mix cuts --seed 4 --runs 1 --steps 25 --no-gates`",
+        ),
+    ],
+)
+def test_a_rate_has_the_commands_that_play_its_schedules_again(
+    lines: list[dict[str, Any]], command: str
+) -> None:
+    assert [rate.command for rate in rates_of(lines)] == [command]
+
+
+def test_the_table_ends_with_every_run_that_is_not_as_predicted() -> None:
+    assert table_text([GOOD, OTHER, UNKNOWN]).splitlines() == [
+        "release mix   runs conform safe unknown    s waiting  skipped",
+        "2.8.2   mixed    3       1    2       1 35.0    10.0 2 of 150",
+        "1 of 3 as the model predicts",
+        "2.8.2 mixed seed 8: the run is not as predicted (shows not-as-predicted/round; two)",
+        "2.8.2 mixed seed 9: step 3: a broker ended (shows unknown: step N; one)",
+    ]
+
+
+def test_the_page_has_the_rates_and_names_its_file() -> None:
+    page = page_of([GOOD, OTHER], results=Path("docs/chaos.jsonl"))
+    assert "| 2.8.2 | mixed | 1 of 2 | 2 of 2 | 0 | 35.0 | 15.0 | 2 of 100 | `kchaos chaos" in page
+    assert "chaos.jsonl" in page
+    assert "- 2.8.2 mixed seed 8: the run is not as predicted" in page
+    assert "None." in page_of([GOOD], results=Path("x.jsonl"))
+
+
+def test_the_command_line_knows_every_mix() -> None:
+    assert set(MIX_NAMES) == set(MIXES)

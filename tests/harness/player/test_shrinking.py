@@ -1,0 +1,263 @@
+"""Shrinking: what is left is the smallest schedule that still shows the same."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults import CutLink, ExpireSession, HoldRequests, KillBroker
+from harness.commands import shrink as command
+from harness.errors import UsageError
+from harness.player.drawing import draw, view_of
+from harness.player.legal import illegal_steps
+from harness.player.lines import signs_of
+from harness.player.shrinking import PlaysUsedUp, Steps, coherent, shrink
+from harness.playing.client_steps import AwaitAnswer, Produce
+from harness.playing.possible_steps import AwaitInSync, AwaitLevel, IfPossible
+from harness.playing.scenario import read_scenario
+from harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
+
+TOPIC = CreateTopic(topic="t", assignment=((0, 1, 2),))
+CUT = Inject(name="cut", fault=CutLink(source=0, target=1))
+KILL = Inject(name="kill", fault=KillBroker(broker=2))
+LEVEL = IfPossible(do=AwaitLevel())
+HELD = HoldRequests(name="h", api="Fetch", topic="t", partition=0)
+HOLD = Inject(name="h", fault=HELD)
+FILLERS = tuple(
+    Inject(name=f"kill-{number}", fault=KillBroker(broker=number)) for number in range(20)
+)
+
+
+def produce(operation: str, topic: str = "t") -> Produce:
+    return Produce(operation=operation, topic=topic, partition=0, records=1, acks=1)
+
+
+class FakePlayer:
+    """Says that a schedule shows it if all needed steps are there, in this order."""
+
+    def __init__(self, *needed: Step, plays: int = 1_000) -> None:
+        self.needed = needed
+        self.plays = plays
+        self.asked: list[Steps] = []
+
+    def __call__(self, candidates: Sequence[Steps]) -> int | None:
+        for index, steps in enumerate(candidates):
+            if len(self.asked) == self.plays:
+                raise PlaysUsedUp
+            self.asked.append(steps)
+            if [one for one in steps if one in self.needed] == [*self.needed]:
+                return index
+        return None
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+def test_what_is_left_is_what_is_needed(at_once: int) -> None:
+    steps = (TOPIC, *FILLERS[:9], CUT, *FILLERS[9:], produce("p"), Heal(name="cut"))
+    player = FakePlayer(TOPIC, CUT, produce("p"))
+    found = shrink(steps, player, at_once=at_once)
+    assert found.steps == (TOPIC, CUT, produce("p"))
+    assert found.is_minimal
+
+
+def test_words_go_first_and_then_all_gates_at_once() -> None:
+    steps = (TOPIC, Tell(text="x"), LEVEL, CUT, Tell(text="y"), LEVEL, produce("p"))
+    player = FakePlayer(TOPIC, CUT, produce("p"))
+    shrink(steps, player)
+    assert player.asked[:2] == [
+        (TOPIC, LEVEL, CUT, LEVEL, produce("p")),
+        (TOPIC, CUT, produce("p")),
+    ]
+
+
+def test_nothing_can_go_when_everything_is_needed() -> None:
+    steps = (TOPIC, CUT, produce("p"), KILL)
+    found = shrink(steps, FakePlayer(*steps))
+    assert (found.steps, found.is_minimal) == (steps, True)
+
+
+def test_no_schedule_is_played_twice_and_none_is_empty() -> None:
+    player = FakePlayer(FILLERS[3], FILLERS[11])
+    assert shrink(FILLERS, player).steps == (FILLERS[3], FILLERS[11])
+    assert len(player.asked) == len(set(player.asked))
+    assert all(player.asked)
+
+
+def test_what_was_found_is_kept_when_the_plays_are_used_up() -> None:
+    found = shrink(FILLERS, FakePlayer(FILLERS[3], FILLERS[11], plays=3))
+    assert not found.is_minimal
+    assert {FILLERS[3], FILLERS[11]} <= {*found.steps} < {*FILLERS}
+
+
+def test_what_is_not_legal_is_not_played() -> None:
+    player = FakePlayer(CUT)
+    found = shrink((TOPIC, CUT, KILL), player, is_legal=lambda steps: TOPIC in steps)
+    assert found.steps == (TOPIC, CUT)
+    assert all(TOPIC in steps for steps in player.asked)
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept"),
+    [
+        ((CUT, Heal(name="cut")), (CUT, Heal(name="cut"))),
+        ((Heal(name="cut"), CUT), (CUT,)),
+        ((IfPossible(do=Heal(name="cut")), LEVEL), (LEVEL,)),
+        ((CUT, AwaitHeld(name="cut")), (CUT,)),
+        ((AwaitAnswer(operation="p"), TOPIC, produce("p")), (TOPIC, produce("p"))),
+        ((TOPIC, produce("p"), produce("q", topic="u")), (TOPIC, produce("p"))),
+        ((HOLD,), ()),
+        ((TOPIC, HOLD, AwaitHeld(name="h")), (TOPIC, HOLD, AwaitHeld(name="h"))),
+    ],
+)
+def test_what_makes_no_sense_alone_goes_with_what_it_refers_to(steps: Steps, kept: Steps) -> None:
+    assert coherent(steps) == kept
+
+
+def test_a_part_of_a_drawn_schedule_is_legal_only_if_it_keeps_the_rules() -> None:
+    scenario = draw(7, kafka="2.8.2", steps=25)
+    view = view_of(scenario)
+    assert illegal_steps(view, scenario.steps) == []
+    twice = (TOPIC, KILL, IfPossible(do=Inject(name="again", fault=KillBroker(broker=2))))
+    ((index, why),) = illegal_steps(view, twice)
+    assert (index, "broker 2" in why) == (2, True)
+
+
+# -- the command, with a player that plays nothing ---------------------------------------------
+
+
+PERMITTED = {"kind": "permitted-loss"}
+NOT_AS_PREDICTED = {"kind": "not-as-predicted", "evidence": {"what": "batches"}}
+STEPS = (
+    TOPIC,
+    IfPossible(do=Inject(name="end", fault=ExpireSession(broker=0))),
+    IfPossible(do=AwaitInSync()),
+    IfPossible(do=CUT),
+    IfPossible(do=produce("p")),
+    IfPossible(do=Heal(name="cut")),
+)
+
+
+class FakeChildren:
+    """Stands in for child processes: what shows it is decided by a function."""
+
+    shows: Callable[[Steps], bool]
+
+    def __init__(self, **_options: Any) -> None:
+        self.played = 0
+
+    def play(self, scenario: Any) -> dict[str, Any]:
+        self.played += 1
+        shows = type(self).shows(scenario.steps)
+        signs = ["not-as-predicted/batches"] if shows else []
+        answers = {"conforms": not shows, "safe": True, "expected": not shows}
+        return {"run": f"run-{len(scenario.steps)}", "signs": signs, "findings": [], **answers}
+
+    def stop(self) -> None: ...
+
+
+@pytest.fixture
+def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, list[str]]]:
+    """Runs the command on a run that does not conform; returns exit code and what it wrote."""
+    from checkers.run_directory import RunDirectory
+    from clusters.spec import ClusterSpec, brokers_of
+    from harness.playing.runner import RunOptions
+    from harness.playing.scenario import Scenario
+
+    scenario = Scenario(
+        entry="chaos",
+        case="mixed",
+        release="2.8.2",
+        cluster=ClusterSpec(brokers=brokers_of("2.8.2"), first_broker=2),
+        steps=STEPS,
+        seed=3,
+        title="six steps",
+    )
+    about = {"entry": "chaos", "case": "mixed", "release": "2.8.2", "driver": "local", "seed": 3}
+    RunDirectory.create(tmp_path / "run", run=about, scenario=scenario.to_json())
+    monkeypatch.setattr(command, "Children", FakeChildren)
+    judged = {"conforms": False, "safe": True, "findings": [NOT_AS_PREDICTED], "unknown": None}
+    monkeypatch.setattr(command, "results_to_json", lambda _: judged)
+
+    def run(shows: Callable[[Steps], bool], **more: Any) -> tuple[int, list[str]]:
+        monkeypatch.setattr(FakeChildren, "shows", staticmethod(shows), raising=False)
+        written: list[str] = []
+        defaults: dict[str, Any] = {"plays": 40, "tries": 1, "side_by_side": 2, "as_json": False}
+        code = command.shrink(
+            tmp_path / "run",
+            output=tmp_path / "small.json",
+            options=RunOptions(),
+            say=written.append,
+            write=written.append,
+            **(defaults | more),
+        )
+        return code, written
+
+    return run
+
+
+def test_the_command_writes_the_smallest_scenario_and_shows_its_progress(
+    shrunk: Callable[..., tuple[int, list[str]]], tmp_path: Path
+) -> None:
+    code, written = shrunk(lambda steps: STEPS[3] in steps and STEPS[4] in steps)
+    found = read_scenario(tmp_path / "small.json")
+    assert found.steps == (TOPIC, STEPS[3], STEPS[4])
+    assert (code, found.seed, found.title) == (1, 3, "3 of 6 steps: six steps")
+    assert written[0] == "6 steps show not-as-predicted/batches"
+    assert written[1] == "play 1 of 40: 6 steps show not-as-predicted/batches"
+    assert "no step can be left out" in written[-1]
+
+
+def test_a_run_that_does_not_show_it_again_is_unknown(
+    shrunk: Callable[..., tuple[int, list[str]]], tmp_path: Path
+) -> None:
+    code, written = shrunk(lambda _: False, tries=3)
+    assert code == 2
+    assert "played 3 times, it does not show that again" in written[-1]
+    assert not (tmp_path / "small.json").exists()
+
+
+def test_used_up_plays_are_said(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
+    code, written = shrunk(lambda steps: STEPS[3] in steps, plays=2)
+    assert code == 1
+    assert "the plays were used up" in written[-1]
+
+
+def test_more_tries_than_plays_are_refused(
+    shrunk: Callable[..., tuple[int, list[str]]],
+) -> None:
+    with pytest.raises(UsageError, match="3 tries"):
+        shrunk(lambda _: True, plays=2, tries=3)
+
+
+def test_another_finding_than_that_of_the_run_does_not_count(
+    shrunk: Callable[..., tuple[int, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = {"conforms": True, "safe": False, "findings": [{"kind": "divergence"}], "unknown": None}
+    monkeypatch.setattr(command, "results_to_json", lambda _: other)
+    code, written = shrunk(lambda _: True)
+    assert (code, "does not show that again" in written[-1]) == (2, True)
+
+
+# -- what a run shows --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("judged", "signs"),
+    [
+        ({"conforms": True, "safe": True, "findings": []}, []),
+        (
+            {"conforms": False, "safe": False, "findings": [NOT_AS_PREDICTED, {"kind": "hole"}]},
+            ["not-as-predicted/batches"],
+        ),
+        (
+            {"conforms": True, "safe": False, "findings": [{"kind": "hole"}, PERMITTED]},
+            ["hole"],
+        ),
+        (
+            {"conforms": None, "safe": True, "findings": [], "unknown": "step 12: broker 3 died"},
+            ["unknown: step N: broker N died"],
+        ),
+    ],
+)
+def test_a_run_shows_its_findings_on_one_question(judged: dict[str, Any], signs: list[str]) -> None:
+    assert signs_of(judged) == signs

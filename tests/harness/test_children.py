@@ -1,0 +1,227 @@
+"""Playing many: side by side, in order of their ends, and clean after an error or Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.run_directory import RunDirectory
+from clusters.errors import MachineError
+from harness.commands import children
+from harness.commands.children import Children, play_many
+from harness.errors import UsageError
+from harness.player.drawing import draw
+from harness.playing.runner import RunOptions
+from harness.playing.scenario import Scenario
+
+SCENARIOS = [draw(seed, kafka="2.8.2", steps=2) for seed in range(6)]
+KCHAOS = [sys.executable, "-m", "kchaos"]
+
+
+def test_so_many_are_played_at_once_and_each_is_told() -> None:
+    both_play = threading.Barrier(2, timeout=30)
+    told: list[tuple[int, Any]] = []
+
+    def play(scenario: Scenario) -> dict[str, Any]:
+        both_play.wait()
+        return {"seed": scenario.seed}
+
+    def done(scenario: Scenario, line: Any) -> None:
+        told.append((scenario.seed, line["seed"]))
+
+    play_many(SCENARIOS, play, side_by_side=2, done=done, stop=lambda: None)
+    assert sorted(told) == [(seed, seed) for seed in range(6)]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, UsageError("no")])
+def test_after_an_error_what_plays_is_stopped_and_nothing_else_starts(error: Any) -> None:
+    started: list[int] = []
+    stopped = threading.Event()
+
+    def play(scenario: Scenario) -> dict[str, Any]:
+        started.append(scenario.seed)
+        if scenario.seed:
+            assert stopped.wait(30)
+        return {}
+
+    def done(_scenario: Scenario, _line: Any) -> None:
+        raise error
+
+    with pytest.raises(type(error) if isinstance(error, Exception) else error):
+        play_many(SCENARIOS, play, side_by_side=2, done=done, stop=stopped.set)
+    assert stopped.is_set()
+    assert len(started) <= 3
+
+
+def child_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> Children:
+    player = Children(options=RunOptions(runs_directory=tmp_path), work=tmp_path)
+    monkeypatch.setattr(Children, "_command", lambda *_: [sys.executable, "-c", code])
+    return player
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        ("print('kchaos: no such release'); raise SystemExit(64)", UsageError, "no such release"),
+        ("print('kchaos: no memory'); raise SystemExit(69)", MachineError, "no memory"),
+        ("raise SystemExit(130)", KeyboardInterrupt, None),
+        ("print('Traceback'); raise SystemExit(70)", RuntimeError, "exit code 70"),
+        ("print('no object')", RuntimeError, "gave no result"),
+    ],
+)
+def test_a_child_that_fails_says_why(
+    code: str,
+    error: type[BaseException],
+    said: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(error, match=said):
+        child_that_runs(monkeypatch, tmp_path, code).play(SCENARIOS[0])
+
+
+def test_a_childs_line_is_found_among_warnings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(children, "line_of_run", lambda line: {**line, "more": 1})
+    code = "print('a warning'); print('{\"run\": \"x\"}'); print('another'); raise SystemExit(1)"
+    assert child_that_runs(monkeypatch, tmp_path, code).play(SCENARIOS[0]) == {
+        "run": "x",
+        "more": 1,
+    }
+
+
+def test_children_that_play_are_asked_to_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = (
+        "import pathlib, signal\n"
+        "def end(*_): raise SystemExit(130)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        f"pathlib.Path({str(tmp_path / 'ready')!r}).touch()\n"
+        "signal.pause()\n"
+    )
+    player = child_that_runs(monkeypatch, tmp_path, code)
+    ended: list[BaseException] = []
+
+    def play() -> None:
+        try:
+            player.play(SCENARIOS[0])
+        except KeyboardInterrupt as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "ready").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    player.stop()
+    thread.join(30)
+    assert [type(error) for error in ended] == [KeyboardInterrupt]
+    with pytest.raises(RuntimeError, match="no play is started"):
+        player.play(SCENARIOS[1])
+
+
+# -- real clusters -----------------------------------------------------------------------------
+
+
+def chaos(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    """Runs the command; returns its exit code and the lines that it printed."""
+    command = [*KCHAOS, "chaos", "--runs-dir", str(tmp_path / "runs"), "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.cluster
+def test_two_schedules_are_played_side_by_side_with_gates(tmp_path: Path) -> None:
+    results = tmp_path / "chaos.jsonl"
+    arguments = ["--kafka", "2.8.2", "--runs", "2", "--seed", "100", "--steps", "8"]
+    arguments += ["--side-by-side", "2", "--results", str(results)]
+    code, lines = chaos(tmp_path, *arguments)
+    assert code in (0, 1), lines
+    assert sorted(line["seed"] for line in lines) == [100, 101]
+    for line in lines:
+        assert (line["unknown"], line["safe"]) == (None, True), line
+        run = RunDirectory.open(Path(line["run"]))
+        assert run.verify() == ()
+        assert run.read("run.json")["seed"] == line["seed"]
+        assert "chaos" in run.read("run.json")["command"]
+        scenario = Scenario.from_json(run.read("scenario.json"))
+        assert scenario.steps == draw(line["seed"], kafka="2.8.2", steps=8).steps
+    assert len(results.read_text().splitlines()) == 2
+    assert "| 2.8.2 | mixed |" in results.with_suffix(".md").read_text()
+    # What the file has is not played again.
+    again, printed = chaos(tmp_path, *arguments)
+    assert (again, printed) == (code, [])
+    assert len(list((tmp_path / "runs").glob("chaos-*"))) == 2
+
+
+@pytest.mark.cluster
+def test_without_gates_a_schedule_is_played_and_judged(tmp_path: Path) -> None:
+    arguments = ["--kafka", "2.8.2", "--seed", "100", "--steps", "8", "--no-gates"]
+    code, (line,) = chaos(tmp_path, *arguments)
+    assert code in (0, 1, 2)
+    run = RunDirectory.open(Path(line["run"]))
+    assert run.verify() == ()
+    assert (run.read("outcome.json")["finished"], line["case"]) == (True, "mixed-no-gates")
+    kinds = [one["kind"] for one in run.read_lines("observations.jsonl")]
+    assert kinds.count("step") == len(run.read("scenario.json")["steps"])
+
+
+@pytest.mark.cluster
+def test_a_real_finding_is_shrunk_to_what_shows_it(tmp_path: Path) -> None:
+    runs = ["--runs-dir", str(tmp_path)]
+    red = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1", "--no-spark"]
+    subprocess.run([*KCHAOS, *red, *runs], capture_output=True, check=True, timeout=300)
+    latest = tmp_path / "latest"
+    steps = len(RunDirectory.open(latest).read("scenario.json")["steps"])
+    command = [*KCHAOS, "shrink", str(latest), "--plays", "8", "--json", *runs]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    told = json.loads(done.stdout)
+    assert (told["of"], told["signs"]) == (steps, ["divergence"])
+    assert told["steps"] < steps
+    smaller = json.loads(Path(told["scenario"]).read_text())
+    assert len(smaller["steps"]) == told["steps"]
+
+
+@pytest.mark.cluster
+def test_ctrl_c_stops_every_cluster(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    command = [*KCHAOS, "chaos", "--kafka", "2.8.2", "--runs", "2", "--seed", "100"]
+    environment = {**os.environ, "KCHAOS_TEST_MARK": str(tmp_path)}
+    child = subprocess.Popen(
+        [*command, "--side-by-side", "2", "--runs-dir", str(runs)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while len(list(runs.glob("chaos-*/actions.jsonl"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=200)
+    assert child.returncode == 130, said
+    assert "interrupted" in said
+    assert [RunDirectory.open(run).is_sealed for run in runs.glob("chaos-*")] == [False, False]
+    assert marked(str(tmp_path)) == []
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that inherited the mark in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if f"KCHAOS_TEST_MARK={mark}".encode() in environment.split(b"\0"):
+            found.append(int(entry.name))
+    return found
