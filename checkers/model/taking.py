@@ -47,6 +47,13 @@ from checkers.model.silent import ask, copy_differs
 from checkers.model.world import World
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"
+_NOT_LEADING = (
+    "NOT_LEADER_FOR_PARTITION",
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+)
+"""What a broker answers that does not lead, or has not heard so: nothing was appended."""
 
 
 class Excluded(Exception):
@@ -300,6 +307,15 @@ def _client_answered(world: World, seen: ClientAnswered) -> None:
                 f"produce {seen.operation} acknowledged at {seen.base_offset}, possible was "
                 f"{_told(outcome)}"
             )
+    elif seen.error in _NOT_LEADING:
+        left = tuple(one for one in world.get(("sent",)) or () if one.operation != seen.operation)
+        world.put(("sent",), left or None)
+        if outcome.base_offset >= 0:
+            raise Excluded(
+                f"produce {seen.operation} was refused with {seen.error}, possible was "
+                f"{_told(outcome)}"
+            )
+        world.answer(replace(outcome, acknowledged=False, error=seen.error))
     elif seen.error and seen.error != _TIMED_OUT and outcome.error != seen.error:
         raise Excluded(
             f"produce {seen.operation} ended with {seen.error}, possible was {_told(outcome)}"
