@@ -72,6 +72,8 @@ class Exchange:
         answers: From `Stage.ANSWERED` on.
         is_awaited: Whether the thread still waits: not after its time-out, restart or end.
         holds: Names of the holds that keep it.
+        was_paused: Whether its sender stood still while it waited: when it goes on the time may be
+            over, and it asks anew although the answer is there.
         number: Which request at the links it is, as (connection, correlation id), where a run is
             followed.
     """
@@ -82,6 +84,7 @@ class Exchange:
     answers: tuple[tuple[TopicPartition, Answer], ...] = ()
     is_awaited: bool = True
     holds: tuple[str, ...] = ()
+    was_paused: bool = False
     number: tuple[int, int] | None = None
 
     @property
