@@ -4,9 +4,10 @@ from checkers.model.generation import Rule
 from checkers.model.rules import (
     documents,
     epoch_checkpoint,
-    high_watermark,
+    first_release,
     high_watermark_in_log,
     isr_membership,
+    kafka_3978,
     kafka_7128,
     kafka_7164,
     kafka_7414,
@@ -29,8 +30,8 @@ from checkers.model.rules import (
 )
 
 RULES: tuple[Rule, ...] = (
-    high_watermark.HIGH_WATERMARK,
-    high_watermark.KAFKA_3978,
+    first_release.HIGH_WATERMARK,
+    kafka_3978.KAFKA_3978,
     kip_101.KIP_101,
     kip_101.KAFKA_6857,
     kip_101.EPOCH_REQUEST_0,
