@@ -109,6 +109,8 @@ class Generation:
         answer_diverging: (end of the last fetched epoch, what is asked, replica) to the answer in
             place of records, None where the logs agree.
         counts_fetch: (answer) to whether the fetch tells the follower's log end offset.
+        advances_after_fetch: (that log end offset before, now) to whether the fetch may move the
+            high watermark.
 
     A leader, its ISR and its high watermark:
 
@@ -184,6 +186,7 @@ class Generation:
     tells_epoch: Callable[[int], bool]
     answer_diverging: Callable[[EpochEnd, Asked, Replica], FetchAnswer | None]
     counts_fetch: Callable[[FetchAnswer], bool]
+    advances_after_fetch: Callable[[int, int], bool]
 
     high_watermark_beyond_log: Callable[[Log], int]
     may_advance: Callable[[tuple[int, ...], int], bool]

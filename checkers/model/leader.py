@@ -210,7 +210,9 @@ def update_view(
     world.put_replica(
         broker_id, partition, replace(replica, views=replica.views_with(follower, after))
     )
-    moved = increment_high_watermark(world, broker_id, partition)
+    moved = False
+    if broker.generation.advances_after_fetch(view.log_end_offset, offset):
+        moved = increment_high_watermark(world, broker_id, partition)
     replica = world.known_replica(broker_id, partition)
     if offset >= broker.generation.needed_for_isr(replica):
         after = replace(after, may_join_isr=True, asks_to_join=True)

@@ -96,6 +96,11 @@ def count_unless_refused(answer: FetchAnswer) -> bool:
     return not answer.error
 
 
+def advance_after_every_fetch(before: int, now: int) -> bool:
+    """Try to move the high watermark, also where the follower is where it was before."""
+    return True
+
+
 def forget_beyond_log(log: Log) -> int:
     """Return -1: a new leader does not know a high watermark that lay beyond its log.
 
@@ -231,6 +236,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         tells_epoch=tell_no_epoch,
         answer_diverging=answer_without_divergence,
         counts_fetch=count_unless_refused,
+        advances_after_fetch=advance_after_every_fetch,
         high_watermark_beyond_log=forget_beyond_log,
         may_advance=always_advance,
         waits_outside_isr=whether_alive_or_not,
