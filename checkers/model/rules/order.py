@@ -62,6 +62,7 @@ RULES: tuple[Rule, ...] = (
     truncation_on_fetch.KAFKA_10554,
     truncation_on_fetch.KAFKA_14704,
     truncation_on_fetch.DIVERGING_EPOCH,
+    truncation_on_fetch.KAFKA_12996,
     truncation_on_fetch.KAFKA_13141,
     kip_497.KIP_497,
     kip_497.KAFKA_13091,

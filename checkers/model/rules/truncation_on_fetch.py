@@ -9,6 +9,9 @@ protocol 2.7-IV1.
 KAFKA-13141: a leader no longer takes the offset of a fetch that it answers so for the follower's
 log end offset (kafka.server.ReplicaManager.updateFollowerFetchState, 2.8.0 and 2.8.1).
 
+KAFKA-12996: a fetch below the leader's log start is out of range also where the logs diverge
+(kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1).
+
 KAFKA-14704 (3.5.0): such a response no longer moves the follower's high watermark first.
 """
 
@@ -34,11 +37,20 @@ def high_watermark_of_leader(replica: Replica, answer: FetchAnswer) -> int:
 
 def answer_diverging(end: EpochEnd, asked: Asked, replica: Replica) -> FetchAnswer | None:
     """Answer where the last fetched epoch ends, if the follower has more of it or a later one."""
-    if end.end_offset == UNDEFINED_OFFSET or asked.fetch_offset < replica.log.log_start_offset:
+    if end.end_offset == UNDEFINED_OFFSET:
         return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
     if end.epoch < asked.requested_epoch or end.end_offset < asked.fetch_offset:
         return FetchAnswer(diverging=end, high_watermark=replica.high_watermark)
     return None
+
+
+def answer_diverging_within_log(
+    end: EpochEnd, asked: Asked, replica: Replica
+) -> FetchAnswer | None:
+    """Answer so only where the fetch is not below the leader's log start (KAFKA-12996)."""
+    if asked.fetch_offset < replica.log.log_start_offset:
+        return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+    return answer_diverging(end, asked, replica)
 
 
 def count_what_agrees(answer: FetchAnswer) -> bool:
@@ -78,6 +90,12 @@ DIVERGING_EPOCH = Rule(
     source="kafka.cluster.Partition",
     protocol=(2, 7, 0, 1),
     change=lambda known: replace(known, answer_diverging=answer_diverging),
+)
+
+KAFKA_12996 = Rule(
+    name="KAFKA-12996",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, answer_diverging=answer_diverging_within_log),
 )
 
 KAFKA_13141 = Rule(

@@ -46,7 +46,7 @@ NEW_RULES = {
     "2.4.1": ["high watermark in the log", "KAFKA-8841"],
     "2.5.1": ["KAFKA-9338", "KAFKA-9654"],
     "2.6.3": ["KAFKA-10432", "KAFKA-10706"],
-    "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-13141", "KIP-497"],
+    "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-12996", "KAFKA-13141", "KIP-497"],
     "2.8.2": ["KAFKA-10554"],
     "3.0.2": [],
     "3.3.2": ["KAFKA-13091", "KIP-841"],
