@@ -14,7 +14,8 @@ class Asked:
 
     Attributes:
         leader_epoch: Under which the follower asks; it knows that whatever the request carries.
-        carries_leader_epoch: Whether the leader gets to see it.
+        carries_leader_epoch: Whether the request has it.
+        is_incremental: Whether it is a Fetch within a fetch session.
         requested_epoch: The follower's last epoch, -1 for none or where the request has no such
             field.
     """
@@ -23,6 +24,7 @@ class Asked:
     carries_leader_epoch: bool
     fetch_offset: int
     requested_epoch: int
+    is_incremental: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
