@@ -17,7 +17,13 @@ from checkers.model.events import PartitionState, TopicPartition
 from checkers.model.generation import FollowerLog, Stopped
 from checkers.model.log import UnexpectedAppendOffset
 from checkers.model.prediction import Truncation
-from checkers.model.replica import FetcherState, FetcherThread, FetchState, Role
+from checkers.model.replica import (
+    FetcherState,
+    FetcherThread,
+    FetchState,
+    LastFetchedEpoch,
+    Role,
+)
 from checkers.model.requests import Asked, EpochAnswer, FetchAnswer
 from checkers.model.state import Broker
 from checkers.model.world import World
@@ -226,11 +232,12 @@ def _append(
         )
     if after != replica:
         world.put_replica(broker_id, partition, after)
-    if fetch.fetch_offset != log.log_end_offset:
+    stands = broker.generation.fetch_after_append(fetch, len(answer.batches))
+    stands = replace(stands, fetch_offset=log.log_end_offset)
+    if stands != fetch:
         thread = _thread(world, broker_id, leader)
-        stands = replace(fetch, fetch_offset=log.log_end_offset)
         world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
-    return after != replica
+    return (fetch, replica) != (stands, after)
 
 
 def _fail(world: World, broker_id: int, leader: int, partition: TopicPartition) -> None:
@@ -282,7 +289,7 @@ def _reset_offset(
         log = replica.log.truncate_fully_and_start_at(leader_log.log_start_offset)
         world.put_replica(broker_id, partition, replace(replica, log=log, entries=()))
     thread = _thread(world, broker_id, leader)
-    stands = replace(fetch, fetch_offset=fetch_offset)
+    stands = replace(fetch, fetch_offset=fetch_offset, last_fetched_epoch=LastFetchedEpoch.KNOWN)
     world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
     return fetch_offset != fetch.fetch_offset or leader_log.log_end_offset < own_end
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from checkers.model import control, exchange, leader
+from checkers.model import follower as following
 from checkers.model.events import Produce, TopicPartition
 from checkers.model.exchange import FETCH
 from checkers.model.lookahead import Lookahead
@@ -285,6 +286,10 @@ def _idle_round(
             return
         offset = asked.fetch_offset
         changed = leader.update_view(world, leader_id, partition, broker_id, offset) or changed
+        changed = (
+            following.handle_fetch_answer(world, broker_id, leader_id, partition, asked, answer)
+            or changed
+        )
     if changed:
         yield world
 
