@@ -117,11 +117,15 @@ def _first_sign(links: list[Seen], broker: int, since: float) -> float:
     when they are ready.
     """
     asked: dict[tuple[int, int], float] = {}
+    before: set[tuple[int, int]] = set()
     for item in links:
         what = item.what
         if item.time < since:
+            if isinstance(what, Question):
+                before.add(what.number)
             continue
-        if isinstance(what, Question) and what.follower == broker:
+        # What a hold keeps may arrive when its sender has long been dead.
+        if isinstance(what, Question) and what.follower == broker and what.number not in before:
             return item.time
         if isinstance(what, Question | ControlSent):
             asked.setdefault(what.number, item.time)

@@ -240,6 +240,26 @@ def _append(
     return (fetch, replica) != (stands, after)
 
 
+def note_epochs(
+    world: World, broker_id: int, leader: int, partition: TopicPartition, answer: FetchAnswer
+) -> bool:
+    """Note the epochs of fetched batches, which a follower does before it writes them.
+
+    The cache is on disk then, and a process that is killed in between leaves it so
+    (kafka.log.Log.append, 1.1.1 and 2.8.2). Returns whether there was anything to note.
+    """
+    broker = _broker(world, broker_id)
+    fetch = _thread(world, broker_id, leader).fetch(partition)
+    replica = world.known_replica(broker_id, partition)
+    if fetch is None or fetch.state is not FetcherState.FETCHING:
+        return False
+    if fetch.fetch_offset != replica.log.log_end_offset:
+        return False
+    noted = leading.assign_epochs_of(broker, replica, answer.batches)
+    world.put_replica(broker_id, partition, noted)
+    return noted != replica
+
+
 def _fail(world: World, broker_id: int, leader: int, partition: TopicPartition) -> None:
     """Let what an append that failed stops be stopped."""
     broker, thread = _broker(world, broker_id), _thread(world, broker_id, leader)
