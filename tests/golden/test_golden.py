@@ -46,7 +46,7 @@ def test_every_release_that_was_compared_and_played_has_a_golden_run() -> None:
 def test_a_golden_run_is_followed_question_by_question(release: str) -> None:
     expected = expected_of(release)
     assert expected["conforms"] is True
-    assert expected["questions"] >= 10
+    assert expected["questions"] >= 5
     assert bool(expected["rounds"]) is (release != "0.10.2.2")
     assert expected["truncations"]
 
