@@ -1,7 +1,7 @@
 """Judging: one small run in plain Python, and many runs in plain Python beside Spark.
 
-Run `.venv/bin/python -m benchmarks.judge` for one run: the golden runs of `tests.golden`, as long as
-those of the catalogue but without the brokers' logs, are judged in turn for some rounds. Printed
+Run `.venv/bin/python -m benchmarks.judge` for one run: the golden runs of `tests.golden`, as long
+as those of the catalogue but without the brokers' logs, are judged in turn for some rounds. Printed
 are milliseconds a run, the median over all, and the share that the model takes to follow a run.
 
 Run `.venv/bin/python -m benchmarks.judge RUN... --copies 10,100` for many, with run directories, or
