@@ -322,7 +322,7 @@ def _control_sent(record: _Detail) -> ControlSent:
         broker_epoch=detail.get("broker_epoch", -1),
         states=states,
         live=None if live is None else frozenset(map(_broker_id, live)),
-        topics=frozenset(about.topic for about, _ in _entries(detail)),
+        told=frozenset(about for about, _ in _entries(detail)),
         stopped=stopped,
     )
 

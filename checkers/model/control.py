@@ -239,8 +239,8 @@ def handle(
     if isinstance(request, UpdateMetadata):
         now = world.broker(broker_id)
         assert now is not None
-        topics = None if now.topics is None else now.topics | request.topics
-        world.put_broker(broker_id, replace(now, live=request.live, topics=topics))
+        told = None if now.told is None else now.told | request.told
+        world.put_broker(broker_id, replace(now, live=request.live, told=told))
         return ((None, ""),)
     if isinstance(request, StopReplica):
         _stop_replica(world, broker_id, request)

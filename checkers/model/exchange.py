@@ -20,6 +20,7 @@ from checkers.model.world import World
 
 FETCH = "Fetch"
 OFFSET_FOR_LEADER_EPOCH = "OffsetForLeaderEpoch"
+_NOT_TOLD = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def awaited(world: World, broker_id: int, leader: int) -> Exchange | None:
@@ -97,16 +98,31 @@ def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Excha
     updateFollowerLogReadResults), and others may come in between.
     """
     answers: list[tuple[TopicPartition, Answer]] = []
+    refused = exchange.refused | not_told(world, leader, exchange)
     for partition, asked in exchange.asked:
-        if exchange.api == FETCH:
+        if partition in refused:
+            answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
+        elif exchange.api == FETCH:
             answers.append((partition, leading.read(world, leader, partition, asked)))
         else:
             tells = _tells_epoch(world, broker_id, leader)
             answer = leading.answer_epoch(world, leader, partition, asked, tells_epoch=tells)
             answers.append((partition, answer))
-    after = replace(exchange, stage=Stage.READ, answers=tuple(answers))
+    after = replace(exchange, stage=Stage.READ, answers=tuple(answers), refused=refused)
     change(world, broker_id, leader, exchange, after)
     return after
+
+
+def not_told(world: World, leader: int, exchange: Exchange) -> frozenset[TopicPartition]:
+    """Return the partitions of a Fetch that the leader's metadata cache does not have.
+
+    They are refused when the request arrives, one by one, and the others are read
+    (kafka.server.KafkaApis.handleFetchRequest).
+    """
+    broker = world.broker(leader)
+    if broker is None or broker.told is None or exchange.api != FETCH:
+        return frozenset()
+    return frozenset(partition for partition, _ in exchange.asked) - broker.told
 
 
 def count(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
@@ -126,7 +142,9 @@ def count(world: World, broker_id: int, leader: int, exchange: Exchange) -> tupl
         if isinstance(found, FetchAnswer) and answering.generation.counts_fetch(found):
             offset = asked[partition].fetch_offset
             changed = leading.update_view(world, leader, partition, broker_id, offset) or changed
-    waits = all(_says_nothing(answer) for _, answer in exchange.answers)
+    read = [answer for partition, answer in exchange.answers if partition not in exchange.refused]
+    # Without anything to read there is nothing to wait for, but for a fetch that names nothing.
+    waits = all(map(_says_nothing, read)) and (bool(read) or not exchange.refused)
     stage = Stage.WAITING if waits else Stage.ANSWERED
     after = replace(exchange, stage=stage, answers=() if waits else exchange.answers)
     change(world, broker_id, leader, exchange, after)
@@ -137,8 +155,10 @@ def answer_waiting(world: World, broker_id: int, leader: int, exchange: Exchange
     """Let the leader end the wait of a Fetch: it reads again (DelayedFetch.onComplete)."""
     answers = []
     for partition, asked in exchange.asked:
-        found = leading.read(world, leader, partition, asked)
-        answers.append((partition, found))
+        if partition in exchange.refused:
+            answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
+        else:
+            answers.append((partition, leading.read(world, leader, partition, asked)))
     after = replace(exchange, stage=Stage.ANSWERED, answers=tuple(answers))
     change(world, broker_id, leader, exchange, after)
     return after

@@ -117,6 +117,7 @@ class Generation:
     Attributes:
         high_watermark_beyond_log: (log) to where a new leader's high watermark begins that lay
             beyond its log.
+        answers_nothing_at_once: Whether a Fetch that finds nothing may be answered at once.
         may_advance: (ISR, `min.insync.replicas`) to whether the high watermark may move.
         waits_outside_isr: (follower, brokers in the leader's metadata cache) to whether the high
             watermark waits for a follower that has caught up and is not in the ISR.
@@ -192,6 +193,7 @@ class Generation:
 
     high_watermark_beyond_log: Callable[[Log], int]
     may_advance: Callable[[tuple[int, ...], int], bool]
+    answers_nothing_at_once: bool
     waits_outside_isr: Callable[[int, frozenset[int]], bool]
     needed_for_isr: Callable[[Replica], int]
     may_join_isr: Callable[[int, frozenset[int]], bool]

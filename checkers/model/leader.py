@@ -169,9 +169,6 @@ def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) 
     replica = world.replica(broker_id, partition)
     assert broker is not None
     error = _refusal(broker, replica, asked)
-    if broker.topics is not None and partition.topic not in broker.topics:
-        # KafkaApis.handleFetchRequest asks the metadata cache first.
-        error = "UNKNOWN_TOPIC_OR_PARTITION"
     if error or replica is None:
         return FetchAnswer(error=error)
     if asked.requested_epoch >= 0:

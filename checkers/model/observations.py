@@ -114,7 +114,7 @@ class ControlSent:
         broker_epoch: The generation of the broker that it is meant for; -1 if it does not say.
         states: Of a LeaderAndIsr.
         live: Of an UpdateMetadata, as far as it was read.
-        topics: Of an UpdateMetadata, those that it tells of.
+        told: Of an UpdateMetadata, the partitions that it tells of.
         stopped: Of a StopReplica, (partition, whether to delete it).
     """
 
@@ -126,7 +126,7 @@ class ControlSent:
     broker_epoch: int = -1
     states: tuple[PartitionState, ...] = ()
     live: frozenset[int] | None = None
-    topics: frozenset[str] = frozenset()
+    told: frozenset[TopicPartition] = frozenset()
     stopped: tuple[tuple[TopicPartition, bool], ...] = ()
 
 

@@ -76,6 +76,8 @@ class Exchange:
         answers: In `Stage.READ`, and from `Stage.ANSWERED` on.
         is_awaited: Whether the thread still waits: not after its time-out, restart or end.
         holds: Names of the holds that keep it.
+        refused: Partitions of a Fetch that the leader's metadata cache did not have; the rest of it
+            goes on.
         was_paused: Whether its sender stood still while it waited: when it goes on the time may be
             over, and it asks anew although the answer is there.
         number: Which request at the links it is, as (connection, correlation id), where a run is
@@ -88,6 +90,7 @@ class Exchange:
     answers: tuple[tuple[TopicPartition, Answer], ...] = ()
     is_awaited: bool = True
     holds: tuple[str, ...] = ()
+    refused: frozenset[TopicPartition] = frozenset()
     was_paused: bool = False
     number: tuple[int, int] | None = None
 
@@ -111,10 +114,10 @@ class LeaderAndIsr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetadata:
-    """The controller tells a broker who is alive, and which topics there are."""
+    """The controller tells a broker who is alive, and which partitions there are."""
 
     live: frozenset[int]
-    topics: frozenset[str] = frozenset()
+    told: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

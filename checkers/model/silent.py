@@ -205,6 +205,8 @@ def _at_leader(
     if seen is not None and _failed(seen):
         yield from _failing(state, follower, leader_id, one)
         return
+    if one.stage is Stage.ARRIVED and not one.refused:
+        yield from _refused_first(state, follower, leader_id, one, seen)
     if one.stage is Stage.ARRIVED:
         after, _ = exchange.read(world, follower, leader_id, one)
     elif one.stage is Stage.READ:
@@ -214,11 +216,46 @@ def _at_leader(
     if not _may_be_answered(world, follower, leader_id, one, after, seen):
         return
     yield world
+    if after.stage is Stage.WAITING and seen is not None:
+        yield from _at_once(state, follower, leader_id, one, seen)
     if one.stage is Stage.ARRIVED and one.api == FETCH:
         # What others do may come between its look at the log and counting the follower's offset.
         looked = World(state)
         exchange.look(looked, follower, leader_id, one)
         yield looked
+
+
+def _refused_first(
+    state: State, follower: int, leader_id: int, one: Exchange, seen: Reply | None
+) -> Iterator[World]:
+    """A leader refuses a partition that it has not been told of, and hears of it right then."""
+    world = World(state)
+    unknown = exchange.not_told(world, leader_id, one)
+    said = {} if seen is None else seen.partitions
+    refused = frozenset(about for about in unknown if about in said and said[about].error_code)
+    if refused:
+        exchange.change(world, follower, leader_id, one, replace(one, refused=refused))
+        yield world
+
+
+def _at_once(
+    state: State, follower: int, leader_id: int, one: Exchange, seen: Reply
+) -> Iterator[World]:
+    """A Fetch that finds nothing is answered with the high watermark of that moment."""
+    world = World(state)
+    broker = world.broker(leader_id)
+    if broker is None or not broker.generation.answers_nothing_at_once:
+        return
+    looked = one
+    if one.stage is Stage.ARRIVED:
+        looked = exchange.look(world, follower, leader_id, one)
+    waiting, _ = exchange.count(world, follower, leader_id, looked)
+    answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
+    answers, differs = answers_as_seen(answered, seen)
+    if not differs:
+        told = replace(answered, answers=answers)
+        exchange.change(world, follower, leader_id, waiting, told)
+        yield world
 
 
 def _may_be_answered(
@@ -290,7 +327,8 @@ def _at_follower(
         if waiting.stage is Stage.DELIVERED:
             exchange.handle(world, broker_id, leader_id, waiting)
             yield world
-            if lookahead.is_killed_before_asking(broker_id, leader_id, index):
+            is_killed = lookahead.is_killed_before_asking(broker_id, leader_id, index)
+            if is_killed or _is_copied(state, broker_id):
                 yield from _half_handled(state, broker_id, leader_id, waiting)
         return
     if exchange.truncate_without_asking(world, broker_id, leader_id):
@@ -313,15 +351,19 @@ def _at_follower(
 def _half_handled(
     state: State, broker_id: int, leader_id: int, waiting: Exchange
 ) -> Iterator[World]:
-    """A follower has noted the epochs of what it fetched, and is killed before it writes it."""
+    """A follower has noted the epochs of what it fetched, and has not written it yet."""
     world = World(state)
     noted = False
     for partition, answer in waiting.answers:
         if isinstance(answer, FetchAnswer) and answer.batches:
             noted = following.note_epochs(world, broker_id, leader_id, partition, answer) or noted
     if noted:
-        exchange.end(world, broker_id, leader_id, waiting)
         yield world
+
+
+def _is_copied(state: State, broker_id: int) -> bool:
+    labels = state(("copying",)) or ()
+    return any(state(("copying", label, broker_id)) is not None for label in labels)
 
 
 def _idle_round(
@@ -333,6 +375,8 @@ def _idle_round(
         return
     changed = False
     for partition, asked in question.asked:
+        if exchange.not_told(world, leader_id, question):
+            return
         answer = leader.read(world, leader_id, partition, asked)
         replica = world.known_replica(broker_id, partition)
         if answer.error or answer.batches or answer.diverging is not None:

@@ -69,7 +69,7 @@ class Broker:
     Attributes:
         has_exited: The process ended itself (KAFKA-7414).
         live: The brokers in its metadata cache, from the last UpdateMetadata.
-        topics: The topics in its metadata cache, which a Fetch may ask for; None where that is
+        told: The partitions in its metadata cache, which a Fetch may ask for; None where that is
             taken for granted.
         controller_epoch: The highest that it has heard of; an older controller is refused.
         failed: Partitions that fetch no more (KIP-461).
@@ -82,7 +82,7 @@ class Broker:
     was_stopped_cleanly: bool = True
     has_exited: bool = False
     live: frozenset[int] = frozenset()
-    topics: frozenset[str] | None = None
+    told: frozenset[TopicPartition] | None = None
     controller_epoch: int = 0
     failed: frozenset[TopicPartition] = frozenset()
 

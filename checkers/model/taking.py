@@ -148,7 +148,7 @@ def _act(world: World, action: Action, generations: Mapping[int, Generation]) ->
             started = world.broker(action.broker)
             assert started is not None
             # Here it is seen when a broker first hears of a topic.
-            world.put_broker(action.broker, replace(started, topics=frozenset()))
+            world.put_broker(action.broker, replace(started, told=frozenset()))
     except ModelError as error:
         raise Excluded(str(error)) from error
     for note in world.notes:
@@ -263,7 +263,7 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
         requests += [LeaderAndIsr(states=(state,)) for state in seen.states]
     elif seen.api == "UpdateMetadata":
         live = frozenset(world.registered()) if seen.live is None else seen.live
-        requests.append(UpdateMetadata(live=live, topics=seen.topics))
+        requests.append(UpdateMetadata(live=live, told=seen.told))
     requests += [StopReplica(partition=one, deletes=deletes) for one, deletes in seen.stopped]
     received = world.get(("control", seen.broker)) or ()
     added = tuple(

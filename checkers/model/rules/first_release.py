@@ -244,6 +244,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         advances_after_fetch=advance_after_every_fetch,
         high_watermark_beyond_log=forget_beyond_log,
         may_advance=always_advance,
+        answers_nothing_at_once=False,
         waits_outside_isr=whether_alive_or_not,
         needed_for_isr=high_watermark_is_enough,
         may_join_isr=whether_alive_or_not,

@@ -43,7 +43,7 @@ NEW_RULES = {
     "2.2.0": ["KIP-380", "broker epochs"],
     "2.2.2": ["KAFKA-7601"],
     "2.3.1": ["KIP-461"],
-    "2.4.1": ["high watermark in the log", "KAFKA-8841"],
+    "2.4.1": ["high watermark in the log", "KAFKA-8841", "high watermark wakes fetches"],
     "2.5.1": ["KAFKA-9338", "KAFKA-9654"],
     "2.6.3": ["KAFKA-10432", "KAFKA-10706"],
     "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-12996", "KAFKA-13141", "KIP-497"],
@@ -56,7 +56,7 @@ NEW_RULES = {
 ENDED_RULES = {
     "0.11.0.3": ["truncation to the high watermark"],
     "2.4.1": ["KAFKA-3978"],
-    "2.6.3": ["recovery without epoch 0"],
+    "2.6.3": ["high watermark wakes fetches", "recovery without epoch 0"],
     "3.9.1": ["last fetched epoch lost"],
 }
 

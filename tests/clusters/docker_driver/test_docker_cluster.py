@@ -283,8 +283,16 @@ def test_what_takes_a_gateway_or_control_groups_is_refused_with_the_reason(
 def test_when_nothing_reaches_the_links_a_firewall_is_suspected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # An address that leads nowhere, as links do behind a firewall that drops.
-    monkeypatch.setattr(Links, "add_zookeeper", lambda *_, **__: ("192.0.2.1", 2181))
+    add_zookeeper = Links.add_zookeeper
+
+    def behind_a_firewall(
+        links: Links, broker_id: int, member_index: int, target: tuple[str, int]
+    ) -> tuple[str, int]:
+        """The link is there; its address leads nowhere, as behind a firewall that drops."""
+        add_zookeeper(links, broker_id, member_index, target)
+        return ("192.0.2.1", 2181)
+
+    monkeypatch.setattr(Links, "add_zookeeper", behind_a_firewall)
     spec = ClusterSpec(
         brokers=brokers_of(RELEASE, (0,)),
         properties={"zookeeper.connection.timeout.ms": "2000"},
