@@ -82,9 +82,9 @@ class Clients:
     def _produced(self, action: events.Produce, timeout_s: float) -> Produced | Exception:
         """The broker's answer; a refusal that appended nothing is asked again until the time is up.
 
-        A broker that leads answers so until it has handled UpdateMetadata. If the partition's state
-        changes meanwhile, nobody can say before which decision the records were appended, and the
-        answer is a ScenarioError.
+        A broker that leads answers so until it has handled UpdateMetadata. Once the partition's
+        leader or leader epoch changes it is asked no more: where there are links the model finds
+        out when it refused, else nobody can say so, and the answer is a ScenarioError.
         """
         broker = self.cluster.brokers[action.broker]
         metadata = self.cluster.metadata
@@ -110,6 +110,8 @@ class Clients:
             time.sleep(_PAUSE_S)
             now = metadata.state(action.topic, action.partition)
             if before is None or now is None or now.term != before.term:
+                if self.cluster.links is not None:
+                    return answer
                 return ScenarioError(
                     f"{action.topic}-{action.partition} went from {before} to {now} while broker "
                     f"{action.broker} refused produce {action.operation}"
