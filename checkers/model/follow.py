@@ -38,6 +38,7 @@ CLOCKS_AGREE_S = 0.015
 
 ZooKeeper's are cut to milliseconds, and a link writes a message down before it sends it on.
 """
+_MOST_REASONS = 200
 MOST_STATES = 60_000
 """How many states may be looked at for one run until the answer is unknown."""
 
@@ -84,7 +85,7 @@ def follow(
         if search.looked_at >= most_states:
             limit = f"{most_states} states were looked at and none explains the whole run"
         else:
-            emptied = search.emptied_by(last)
+            emptied = search.emptied_by()
     steps: list[_Step] = []
     at: _Step | None = last
     while at is not None:
@@ -122,7 +123,7 @@ class _Search:
         self.is_complete = False
         self.looked_at = 0
         self._most_states = most_states
-        self._deepest: list[_Step] = []
+        self._deepest: list[_Node] = []
 
     def run(self) -> _Step:
         """Return the step that explains the whole record, or one that explains most of it."""
@@ -142,6 +143,9 @@ class _Search:
             self.looked_at += 1
             if _depth(following.node) > _depth(deepest.node):
                 deepest = following
+                self._deepest = []
+            if _depth(following.node) == _depth(deepest.node):
+                self._deepest.append(following.node)
             if self._is_end(following.node):
                 self.is_complete = True
                 return following
@@ -151,15 +155,20 @@ class _Search:
         self.is_complete = self._is_end(deepest.node)
         return deepest
 
-    def emptied_by(self, step: _Step) -> EmptiedBy:
-        """Return what nothing explains after this step, and why not."""
-        node = step.node
-        reasons = []
-        for decided_first in (False, True):
-            reason = self._why_not(node, decided_first)
-            if reason:
-                reasons.append(reason)
-        return reasons[0] if reasons else EmptiedBy(source="", what="the end of the run", why="")
+    def emptied_by(self) -> EmptiedBy:
+        """Return what nothing explains after the states that explain the most, and why not."""
+        found: dict[EmptiedBy, None] = {}
+        for node in self._deepest[:_MOST_REASONS]:
+            for decided in self._order(node)[:1]:
+                reason = self._why_not(node, decided)
+                if reason is not None:
+                    found[reason] = None
+        # Where a broker could have got on, what it would have said then tells more.
+        telling = [one for one in found if not one.is_pending] or list(found)
+        if not telling:
+            return EmptiedBy(source="", what="the end of the run", why="it was never reached")
+        why = "; or ".join(dict.fromkeys(one.why for one in telling[:3]))
+        return replace(telling[0], why=why)
 
     def _is_end(self, node: _Node) -> bool:
         return node.seen == len(self.record.seen) and node.decided == len(self.record.decided)
@@ -221,7 +230,12 @@ class _Search:
                 self._see(World(node.state), node)
         except Excluded as error:
             source = item.source if isinstance(item, Seen) else f"zxid 0x{item.what.zxid:x}"
-            return EmptiedBy(source=source, what=type(item.what).__name__, why=str(error))
+            return EmptiedBy(
+                source=source,
+                what=type(item.what).__name__,
+                why=str(error),
+                is_pending=error.is_pending,
+            )
         return None
 
 

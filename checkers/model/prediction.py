@@ -157,12 +157,14 @@ class EmptiedBy:
     Attributes:
         source: Where it stands, such as "links.jsonl:12".
         what: What kind of observation it is.
-        why: What was seen, and what was possible in the state that explains the most.
+        why: What was seen, and what was possible in the states that explain the most.
+        is_pending: Whether all that stood in the way was a step that had not happened yet.
     """
 
     source: str
     what: str
     why: str
+    is_pending: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

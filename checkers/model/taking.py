@@ -47,10 +47,25 @@ from checkers.model.silent import ask, copy_differs
 from checkers.model.world import World
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"
+_NOT_LEADING = (
+    "NOT_LEADER_FOR_PARTITION",
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+)
+"""What a broker answers that does not lead, or has not heard so: nothing was appended."""
 
 
 class Excluded(Exception):
-    """A state cannot be seen so; the message says what it would be seen as."""
+    """A state cannot be seen so; the message says what it would be seen as.
+
+    Attributes:
+        is_pending: Whether all that stands in the way is a step that has not happened yet.
+    """
+
+    def __init__(self, message: str, *, is_pending: bool = False) -> None:
+        super().__init__(message)
+        self.is_pending = is_pending
 
 
 def take_decision(world: World, decision: Decision) -> None:
@@ -185,7 +200,7 @@ def _give_up_others(world: World, seen: Question) -> None:
     if waiting is None:
         return
     if waiting.stage is Stage.DELIVERED:
-        raise Excluded("the fetcher has an answer that it must handle first")
+        raise Excluded("the fetcher has an answer to handle first", is_pending=True)
     given_up = replace(waiting, is_awaited=False)
     exchange.change(world, seen.follower, seen.leader, waiting, given_up)
     thread = world.thread(seen.follower, seen.leader)
@@ -263,7 +278,9 @@ def _control_answered(world: World, seen: ControlAnswered) -> None:
     own = [one for one in received if one.number == seen.number]
     for one in own:
         if one.errors is None:
-            raise Excluded(f"broker {seen.broker} has not handled the {seen.api} yet")
+            raise Excluded(
+                f"broker {seen.broker} has not handled the {seen.api} yet", is_pending=True
+            )
         differs = errors_differ(one.errors, seen)
         if differs:
             raise Excluded(differs)
@@ -290,6 +307,15 @@ def _client_answered(world: World, seen: ClientAnswered) -> None:
                 f"produce {seen.operation} acknowledged at {seen.base_offset}, possible was "
                 f"{_told(outcome)}"
             )
+    elif seen.error in _NOT_LEADING:
+        left = tuple(one for one in world.get(("sent",)) or () if one.operation != seen.operation)
+        world.put(("sent",), left or None)
+        if outcome.base_offset >= 0:
+            raise Excluded(
+                f"produce {seen.operation} was refused with {seen.error}, possible was "
+                f"{_told(outcome)}"
+            )
+        world.answer(replace(outcome, acknowledged=False, error=seen.error))
     elif seen.error and seen.error != _TIMED_OUT and outcome.error != seen.error:
         raise Excluded(
             f"produce {seen.operation} ended with {seen.error}, possible was {_told(outcome)}"

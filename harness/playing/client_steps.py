@@ -214,6 +214,7 @@ def _registered_leader(play: Play, topic: str, partition: int, timeout_s: float)
 def _require_term(play: Play, action: events.Produce, before: LeaderAndIsr | None) -> None:
     """Checks that no leader was elected while the produce was under way.
 
+    Where there are links the model follows them and knows in which leader epoch the records are.
     With acks=1 the answer comes at once, so the records were appended before the decision only if
     the decision came after the answer. With acks=all it may come long after the records.
 

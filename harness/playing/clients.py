@@ -82,9 +82,9 @@ class Clients:
     def _produced(self, action: events.Produce, timeout_s: float) -> Produced | Exception:
         """The broker's answer; a refusal that appended nothing is asked again until the time is up.
 
-        A broker that leads answers so until it has handled UpdateMetadata. Once the partition's
-        leader or leader epoch changes it is asked no more: where there are links the model finds
-        out when it refused, else nobody can say so, and the answer is a ScenarioError.
+        A broker that leads answers so until it has handled UpdateMetadata. If the partition's
+        leader changes meanwhile, the refusal is the answer. Without links nobody could say then
+        before which decision records were appended, and the answer is a ScenarioError.
         """
         broker = self.cluster.brokers[action.broker]
         metadata = self.cluster.metadata
