@@ -23,6 +23,7 @@ from checkers.model.events import (
     TopicPartition,
 )
 from checkers.model.generation import Generation
+from checkers.model.replica import Replica, Role
 from checkers.model.requests import (
     Controller,
     ControlRequest,
@@ -31,7 +32,6 @@ from checkers.model.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from checkers.model.state import Replica, Role
 from checkers.model.world import World
 
 
@@ -126,8 +126,8 @@ def observe(world: World, epoch: int) -> None:
     registered, seen = world.registered(), dict(controller.seen)
     appeared = [one for one in sorted(registered) if one not in seen]
     for broker_id, czxid in seen.items():
-        is_bounced = registered.get(broker_id, czxid) != czxid
-        if broker_id not in registered or (is_bounced and acting.generation.sees_bounces):
+        is_bounced = acting.generation.sees_bounce(czxid, registered.get(broker_id, czxid))
+        if broker_id not in registered or is_bounced:
             world.put(("outbox", epoch, broker_id), None)
             if is_bounced:
                 appeared.append(broker_id)
@@ -230,7 +230,7 @@ def handle(
     broker = world.broker(broker_id)
     assert broker is not None
     own_epoch = world.registered().get(broker_id, -1)
-    if broker.generation.checks_broker_epoch and 0 <= broker_epoch < own_epoch:
+    if broker.generation.refuses_broker_epoch(broker_epoch, own_epoch):
         return ((None, "STALE_BROKER_EPOCH"),)
     if controller_epoch < broker.controller_epoch:
         return ((None, "STALE_CONTROLLER_EPOCH"),)

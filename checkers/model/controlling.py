@@ -21,7 +21,7 @@ from checkers.model.events import (
     TopicPartition,
 )
 from checkers.model.generation import Generation
-from checkers.model.state import Replica
+from checkers.model.replica import Replica
 from checkers.model.world import World
 
 PARTITION = TopicPartition("t", 0)
@@ -86,12 +86,15 @@ class Controlling:
         self._expand()
 
     def shrink(self, follower: int) -> Iterator[Event]:
-        """Yield the leader's removal of a follower from the ISR that is behind."""
+        """Yield the leader's removal of a follower from the ISR that has not fetched for long."""
         state, replica = self._known(), self._true_leader()
         if replica is None or follower not in state.isr or follower == state.leader:
             return
-        view = replica.view(follower)
-        if view is not None and view.log_end_offset < replica.log.log_end_offset:
+        view, leader = replica.view(follower), self.world().broker(state.leader)
+        if view is None or leader is None:
+            return
+        end_offset = replica.log.log_end_offset
+        if leader.generation.falls_out_of_isr(view.log_end_offset, end_offset):
             isr = [member for member in state.isr if member != follower]
             yield self._state(state.leader, state.leader_epoch, isr)
 

@@ -13,7 +13,7 @@ nor which of several allowed replicas is chosen.
 """
 
 from checkers.model.events import PartitionState, TopicPartition
-from checkers.model.state import Role
+from checkers.model.replica import Role
 from checkers.model.world import World
 
 
@@ -51,7 +51,7 @@ def _against_isr_change(
         return ""
     for joined in sorted(set(new.isr) - set(old.isr)):
         view = replica.view(joined)
-        if leader.generation.joins_only_live and joined not in leader.live:
+        if not leader.generation.may_join_isr(joined, leader.live):
             return (
                 f"broker {joined} joined the ISR, although its leader does not know that it lives"
             )

@@ -32,6 +32,9 @@ UNDEFINED = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
 
 Entries = tuple[EpochEntry, ...]
 
+EntriesOnDisk = tuple[tuple[int, int], ...]
+"""(epoch, start offset) of each entry of a leader-epoch-checkpoint, in its order."""
+
 
 def latest_epoch(entries: Entries) -> int:
     """Return the last entry's epoch, or -1 for an empty cache."""

@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from checkers.model import follower as following
 from checkers.model import leader as leading
-from checkers.model.epoch_cache import UNDEFINED_EPOCH, latest_epoch
+from checkers.model.epoch_cache import latest_epoch
 from checkers.model.events import Hold, TopicPartition
 from checkers.model.prediction import EpochRound
+from checkers.model.replica import FetcherState, FetcherThread
 from checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer, Stage
-from checkers.model.state import Broker, FetcherState, FetcherThread
+from checkers.model.state import Broker
 from checkers.model.world import World
 
 FETCH = "Fetch"
@@ -36,10 +37,8 @@ def truncate_without_asking(world: World, broker_id: int, leader: int) -> bool:
     for partition, fetch in thread.partitions:
         if fetch.state is not FetcherState.TRUNCATING:
             continue
-        has_epoch = latest_epoch(world.known_replica(broker_id, partition).entries) >= 0
-        if generation.epoch_request_version is None or not (
-            has_epoch or generation.asks_without_epoch
-        ):
+        last_epoch = latest_epoch(world.known_replica(broker_id, partition).entries)
+        if generation.epoch_request_version is None or not generation.asks_for_epoch(last_epoch):
             following.truncate_without_asking(world, broker_id, leader, partition)
             found = True
     return found
@@ -91,13 +90,14 @@ def read(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple
     Returns:
         The request as it stands then, and whether the leader's own state changed.
     """
+    answering = world.broker(leader)
+    assert answering is not None
     answers: list[tuple[TopicPartition, Answer]] = []
     changed = False
     for partition, asked in exchange.asked:
         if exchange.api == FETCH:
             found = leading.read(world, leader, partition, asked)
-            counts = found.diverging is None or _counts_diverging(world, leader)
-            if not found.error and counts:
+            if answering.generation.counts_fetch(found):
                 offset = asked.fetch_offset
                 changed = (
                     leading.update_view(world, leader, partition, broker_id, offset) or changed
@@ -184,11 +184,6 @@ def rounds(world: World, broker_id: int, leader: int, exchange: Exchange) -> lis
     return found
 
 
-def _counts_diverging(world: World, leader: int) -> bool:
-    broker = world.broker(leader)
-    return broker is not None and broker.generation.counts_diverging_fetch
-
-
 def _says_nothing(answer: Answer) -> bool:
     return (
         isinstance(answer, FetchAnswer)
@@ -209,20 +204,20 @@ def _asked(
     generation = broker.generation
     fetch = thread.fetch(partition)
     assert fetch is not None
-    if api == FETCH:
-        carries = generation.sends_leader_epoch and (
-            generation.sessions_carry_epoch or thread.session is None
-        )
-        with_epoch = generation.truncates_on_fetch
-    else:
-        carries = (generation.epoch_request_version or 0) >= 2
-        with_epoch = True
     entries = world.known_replica(broker_id, partition).entries
+    if api == FETCH:
+        return Asked(
+            leader_epoch=fetch.leader_epoch,
+            carries_leader_epoch=generation.sends_leader_epoch,
+            fetch_offset=fetch.fetch_offset,
+            requested_epoch=generation.last_fetched_epoch(entries),
+            is_incremental=thread.session is not None,
+        )
     return Asked(
         leader_epoch=fetch.leader_epoch,
-        carries_leader_epoch=carries,
+        carries_leader_epoch=(generation.epoch_request_version or 0) >= 2,
         fetch_offset=fetch.fetch_offset,
-        requested_epoch=latest_epoch(entries) if with_epoch else UNDEFINED_EPOCH,
+        requested_epoch=latest_epoch(entries),
     )
 
 
@@ -231,8 +226,7 @@ def _tells_epoch(world: World, broker_id: int, leader: int) -> bool:
     asking, answering = world.broker(broker_id), world.broker(leader)
     if asking is None or answering is None:
         return False
-    version = asking.generation.epoch_request_version or 0
-    return version >= 1 and answering.generation.answers_with_epoch
+    return answering.generation.tells_epoch(asking.generation.epoch_request_version or 0)
 
 
 def _holds(

@@ -11,16 +11,15 @@ from checkers.model import process
 from checkers.model.epoch_cache import (
     UNDEFINED,
     EpochEnd,
-    latest_epoch,
-    truncate_from_end,
     truncate_from_start,
 )
 from checkers.model.events import PartitionState, TopicPartition
-from checkers.model.generation import FollowerLog
+from checkers.model.generation import FollowerLog, Stopped
 from checkers.model.log import UnexpectedAppendOffset
 from checkers.model.prediction import Truncation
+from checkers.model.replica import FetcherState, FetcherThread, FetchState, Role
 from checkers.model.requests import Asked, EpochAnswer, FetchAnswer
-from checkers.model.state import Broker, FetcherState, FetcherThread, FetchState, Replica, Role
+from checkers.model.state import Broker
 from checkers.model.world import World
 
 
@@ -41,20 +40,12 @@ def become_follower(
     world.put(("isr change", broker_id, partition), None)
     leave_fetchers(world, broker_id, partition)
     leading.fail_produces(world, broker_id, partition)
-    if broker.generation.truncates_on_become_follower:
-        truncate(world, broker_id, partition, replica.high_watermark)
+    target_offset = broker.generation.truncation_at_once(replica)
+    if target_offset is not None:
+        truncate(world, broker_id, partition, target_offset)
     thread = world.thread(broker_id, state.leader) or FetcherThread()
-    fetch = _initial_state(broker, world.known_replica(broker_id, partition))
-    world.put_thread(broker_id, state.leader, with_fetch(thread, partition, fetch))
-
-
-def with_fetch(
-    thread: FetcherThread, partition: TopicPartition, fetch: FetchState | None
-) -> FetcherThread:
-    """Return the thread with that state of the partition, or without the partition."""
-    partitions = {**dict(thread.partitions), partition: fetch}
-    kept = tuple(sorted((key, value) for key, value in partitions.items() if value is not None))
-    return replace(thread, partitions=kept)
+    fetch = broker.generation.first_fetch(world.known_replica(broker_id, partition))
+    world.put_thread(broker_id, state.leader, thread.with_fetch(partition, fetch))
 
 
 def leave_fetchers(world: World, broker_id: int, partition: TopicPartition) -> None:
@@ -65,7 +56,7 @@ def leave_fetchers(world: World, broker_id: int, partition: TopicPartition) -> N
     for leader in world.leaders(broker_id):
         thread = world.thread(broker_id, leader)
         if thread is not None and thread.fetch(partition) is not None:
-            world.put_thread(broker_id, leader, with_fetch(thread, partition, None))
+            world.put_thread(broker_id, leader, thread.with_fetch(partition, None))
 
 
 def end_idle_threads(world: World, broker_id: int) -> None:
@@ -90,12 +81,10 @@ def truncate(world: World, broker_id: int, partition: TopicPartition, offset: in
     generation = _broker(world, broker_id).generation
     replica = world.known_replica(broker_id, partition)
     before = replica.log
-    log = before.truncate_to(offset, ends_at_batch_edge=generation.ends_at_batch_edge)
+    log = before.truncate_to(offset)
     is_truncated = log is not before
     offset = min(offset, log.log_end_offset)
-    entries = replica.entries
-    if is_truncated or generation.truncates_cache_at_log_end:
-        entries = truncate_from_end(entries, offset)
+    entries = generation.entries_after_truncation(replica.entries, offset, is_truncated)
     high_watermark = replica.high_watermark
     if is_truncated:
         world.notes.append(
@@ -108,8 +97,7 @@ def truncate(world: World, broker_id: int, partition: TopicPartition, offset: in
                 high_watermark=high_watermark,
             )
         )
-        if generation.lowers_high_watermark:
-            high_watermark = min(high_watermark, offset)
+        high_watermark = generation.high_watermark_after_truncation(high_watermark, offset)
     world.put_replica(
         broker_id,
         partition,
@@ -121,35 +109,29 @@ def truncate_by_answer(
     world: World, broker_id: int, leader: int, partition: TopicPartition, end: EpochEnd
 ) -> bool:
     """Truncate as the leader's answer says; returns whether anything changed."""
-    generation = _broker(world, broker_id).generation
+    broker = _broker(world, broker_id)
     thread = _thread(world, broker_id, leader)
     fetch = thread.fetch(partition)
     replica = world.known_replica(broker_id, partition)
     assert fetch is not None
-    log_end_offset = replica.log.log_end_offset
-    entries = replica.entries
-    truncation = generation.truncate(
+    truncation = broker.generation.truncate(
         end,
         FollowerLog(
-            end_of_epoch=lambda epoch: generation.answer_epoch(entries, epoch, log_end_offset),
-            log_end_offset=log_end_offset,
+            end_of_epoch=lambda epoch: leading.end_of_epoch(broker, replica, epoch),
+            log=replica.log,
             fetch_offset=fetch.fetch_offset,
             high_watermark=replica.high_watermark,
         ),
     )
     truncate(world, broker_id, partition, truncation.offset)
     after = world.known_replica(broker_id, partition)
-    fetch_offset = truncation.offset
-    if generation.ends_at_batch_edge:
-        fetch_offset = min(fetch_offset, after.log.log_end_offset)
-    completed = truncation.completed or generation.truncates_on_fetch
     stands = replace(
         fetch,
-        fetch_offset=fetch_offset,
-        state=FetcherState.FETCHING if completed else FetcherState.TRUNCATING,
+        fetch_offset=truncation.offset,
+        state=FetcherState.FETCHING if truncation.completed else FetcherState.TRUNCATING,
     )
-    world.put_thread(broker_id, leader, with_fetch(thread, partition, stands))
-    return (fetch, replica.log, entries) != (stands, after.log, after.entries)
+    world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
+    return (fetch, replica.log, replica.entries) != (stands, after.log, after.entries)
 
 
 def truncate_without_asking(
@@ -172,7 +154,7 @@ def handle_epoch_answer(
     if fetch is None:
         return False
     generation = _broker(world, broker_id).generation
-    if generation.checks_epoch_of_answer and asked.leader_epoch != fetch.leader_epoch:
+    if not generation.takes_epoch_answer(asked.leader_epoch, fetch.leader_epoch):
         return False
     if answer.error == "FENCED_LEADER_EPOCH":
         return _fenced(world, broker_id, leader, partition, asked)
@@ -198,7 +180,7 @@ def handle_fetch_answer(
     ):
         return False
     generation = _broker(world, broker_id).generation
-    if generation.checks_epoch_of_fetch and asked.leader_epoch != fetch.leader_epoch:
+    if not generation.takes_fetch_answer(asked.leader_epoch, fetch.leader_epoch):
         return False
     if answer.error == "FENCED_LEADER_EPOCH":
         return _fenced(world, broker_id, leader, partition, asked)
@@ -207,22 +189,12 @@ def handle_fetch_answer(
     if answer.error:
         return False
     if answer.diverging is not None:
-        if generation.trusts_diverging_high_watermark:
-            _set_high_watermark(world, broker_id, partition, answer.high_watermark)
+        replica = world.known_replica(broker_id, partition)
+        high_watermark = generation.high_watermark_at_divergence(replica, answer)
+        if high_watermark != replica.high_watermark:
+            world.put_replica(broker_id, partition, replace(replica, high_watermark=high_watermark))
         return truncate_by_answer(world, broker_id, leader, partition, answer.diverging)
     return _append(world, broker_id, leader, partition, fetch, answer)
-
-
-def _initial_state(broker: Broker, replica: Replica) -> FetchState:
-    generation = broker.generation
-    starts_at_end = generation.truncates_on_become_follower or (
-        generation.truncates_on_fetch and latest_epoch(replica.entries) >= 0
-    )
-    return FetchState(
-        fetch_offset=replica.log.log_end_offset if starts_at_end else replica.high_watermark,
-        state=FetcherState.FETCHING if starts_at_end else FetcherState.TRUNCATING,
-        leader_epoch=replica.leader_epoch,
-    )
 
 
 def _append(
@@ -257,42 +229,33 @@ def _append(
     if fetch.fetch_offset != log.log_end_offset:
         thread = _thread(world, broker_id, leader)
         stands = replace(fetch, fetch_offset=log.log_end_offset)
-        world.put_thread(broker_id, leader, with_fetch(thread, partition, stands))
+        world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
     return after != replica
 
 
-def _set_high_watermark(
-    world: World, broker_id: int, partition: TopicPartition, leaders: int
-) -> None:
-    replica = world.known_replica(broker_id, partition)
-    high_watermark = min(replica.log.log_end_offset, leaders)
-    world.put_replica(broker_id, partition, replace(replica, high_watermark=high_watermark))
-
-
 def _fail(world: World, broker_id: int, leader: int, partition: TopicPartition) -> None:
-    thread = _thread(world, broker_id, leader)
-    broker = _broker(world, broker_id)
-    if broker.generation.fails_partition_only:
-        world.put_thread(broker_id, leader, with_fetch(thread, partition, None))
-        world.put_broker(broker_id, replace(broker, failed=broker.failed | {partition}))
-    else:
-        world.put_thread(broker_id, leader, replace(thread, is_dead=True))
+    """Let what an append that failed stops be stopped."""
+    broker, thread = _broker(world, broker_id), _thread(world, broker_id, leader)
+    stop = broker.generation.stop_after_failed_append
+    _stand(world, broker_id, leader, stop(thread, broker.failed, partition))
 
 
 def _fenced(
     world: World, broker_id: int, leader: int, partition: TopicPartition, asked: Asked
 ) -> bool:
-    """Stop a partition whose epoch is older than the leader's, until the next LeaderAndIsr."""
-    thread = _thread(world, broker_id, leader)
+    """Let what FENCED_LEADER_EPOCH stops be stopped; return whether that changed anything."""
+    broker, thread = _broker(world, broker_id), _thread(world, broker_id, leader)
+    stop = broker.generation.stop_when_fenced
+    stopped = stop(thread, broker.failed, partition, asked.leader_epoch)
+    _stand(world, broker_id, leader, stopped)
+    return stopped != (thread, broker.failed)
+
+
+def _stand(world: World, broker_id: int, leader: int, stopped: Stopped) -> None:
     broker = _broker(world, broker_id)
-    fetch = thread.fetch(partition)
-    assert fetch is not None
-    if broker.generation.retries_when_fenced and asked.leader_epoch != fetch.leader_epoch:
-        return False
-    world.put_thread(broker_id, leader, with_fetch(thread, partition, None))
-    if broker.generation.fails_partition_only:
-        world.put_broker(broker_id, replace(broker, failed=broker.failed | {partition}))
-    return True
+    world.put_thread(broker_id, leader, stopped.thread)
+    if stopped.failed != broker.failed:
+        world.put_broker(broker_id, replace(broker, failed=stopped.failed))
 
 
 def _reset_offset(
@@ -309,10 +272,7 @@ def _reset_offset(
     leader_log, own_end = of_leader.log, replica.log.log_end_offset
     fetch_offset = max(leader_log.log_start_offset, own_end)
     if leader_log.log_end_offset < own_end:
-        if (
-            broker.generation.exits_on_shorter_leader
-            and not broker.configuration.unclean_leader_election
-        ):
+        if broker.generation.exits_on_shorter_leader(broker.configuration.unclean_leader_election):
             process.stop(world, broker_id, is_clean=True)
             world.put_broker(broker_id, replace(_broker(world, broker_id), has_exited=True))
             return True
@@ -323,7 +283,7 @@ def _reset_offset(
         world.put_replica(broker_id, partition, replace(replica, log=log, entries=()))
     thread = _thread(world, broker_id, leader)
     stands = replace(fetch, fetch_offset=fetch_offset)
-    world.put_thread(broker_id, leader, with_fetch(thread, partition, stands))
+    world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
     return fetch_offset != fetch.fetch_offset or leader_log.log_end_offset < own_end
 
 

@@ -1,12 +1,20 @@
-"""What one broker does, as a value: one field for each thing that differs between releases."""
+"""What one broker does, as a value: the points at which releases decide differently.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+Each decision point is a pure function. What the first release does is in `rules.first_release`;
+every other function stands in the module of the KIP or fix that brought it, under `rules`.
+"""
 
-from checkers.model.epoch_cache import Entries, EpochEnd
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from checkers.model.epoch_cache import Entries, EntriesOnDisk, EpochEnd
+from checkers.model.events import TopicPartition
 from checkers.model.log import Log
 from checkers.model.ranges import RANGES
 from checkers.model.releases import Version
+from checkers.model.replica import FetcherThread, FetchState, Replica
+from checkers.model.requests import Asked, FetchAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,122 +46,176 @@ class FollowerLog:
 
     Attributes:
         end_of_epoch: The follower's own answer to an epoch, from its own cache.
-        log_end_offset: Exclusive.
+        log: The follower's own.
         fetch_offset: The fetcher's offset for the partition; at first the high watermark that the
             replica had when it became a follower, later where a round of truncation left it.
         high_watermark: The replica's present high watermark.
     """
 
     end_of_epoch: Callable[[int], EpochEnd]
-    log_end_offset: int
+    log: Log
     fetch_offset: int
     high_watermark: int
+
+    @property
+    def log_end_offset(self) -> int:
+        """Return the end of the follower's own log, exclusive."""
+        return self.log.log_end_offset
+
+
+Failed = frozenset[TopicPartition]
+"""The partitions of a broker that fetch no more."""
+
+
+class Stopped(NamedTuple):
+    """How a fetcher thread stands after something stopped, and which partitions fetch no more."""
+
+    thread: FetcherThread
+    failed: Failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Generation:
-    """What one broker does, one field a rule; the defaults are what 0.10.2 does.
+    """What one broker does, one field a decision point.
 
     Attributes:
         name: Release, then what differs from that release's own protocol and format.
         versions: What it was composed from.
         rules: Names of the rules that changed it, in the order in which they did.
-        keeps_epochs: Whether the replicas have a leader epoch cache at all.
+
+    The leader epoch cache:
+
+    Attributes:
+        loaded_entries: (entries on disk) to what a starting broker takes over.
+        recovers_epoch: (leader epoch of a batch) to whether recovery after an unclean stop may put
+            it back into the cache.
         assign_epoch: (entries, epoch, offset) to the entries with that epoch's start.
-        assigns_epoch_on_election: Whether a new leader notes its epoch before any append.
-        ends_at_batch_edge: Whether a truncation inside a batch takes the log end offset to the
-            batch's start; no release does that, but KIP-279 believes it.
-        clears_cache_on_old_format: Whether appending magic 0 or 1 empties the cache.
-        recovers_epoch_zero: Whether epoch 0 comes back from the batches after an unclean stop.
-        truncates_cache_at_log_end: Whether a truncation to the log end offset or beyond still
-            drops cached epochs from there on.
-        answer_epoch: (entries, requested epoch, log end offset) to the leader's answer.
-        answers_with_epoch: Whether the leader can tell the epoch in its answer (version 1).
-        checks_leader_epoch: Whether the leader compares a request's current leader epoch.
-        isr_needs_epoch_start: Whether a follower must have reached the start of the leader's epoch
-            to join the ISR.
-        truncates_on_become_follower: Whether the log is cut at the high watermark at once.
-        epoch_request_version: Version of OffsetForLeaderEpoch that the follower sends, None if it
-            sends none.
-        asks_without_epoch: Whether a follower with an empty cache asks for epoch -1.
-        sends_leader_epoch: Whether Fetch carries the current leader epoch (version 9 and later).
-        truncates_on_fetch: Whether truncation follows from the Fetch response.
-        truncate: (answer, follower) to what the follower does with the leader's answer.
-        skips_known_leader: (same leader, known epoch, new epoch) to whether a LeaderAndIsr leaves
-            the follower as it is.
-        retries_when_fenced: Whether a follower that was fenced under an older epoch than its own
-            tries again, in place of stopping the partition.
-        trusts_diverging_high_watermark: Whether a diverging Fetch response moves the follower's
-            high watermark before the truncation.
-        checks_epoch_of_answer: Whether an answer that was asked under another leader epoch is
-            ignored.
-        fails_partition_only: Whether a failing append stops one partition, not the thread.
-        exits_on_shorter_leader: Whether a broker ends itself when a leader's log is shorter and
-            unclean elections are off.
-        lowers_high_watermark: Whether a truncation takes the high watermark down with the log.
-        sees_bounces: Whether a controller tells a restarted broker from one that never left.
-        checks_broker_epoch: Whether a control request to an earlier generation is refused.
+        entries_of_new_leader: (entries, leader epoch, log end offset) to the entries with which a
+            leader begins.
+        entries_after_old_batch: (entries) to the entries after a batch without a leader epoch, in
+            magic 0 or 1, was appended.
+        entries_after_truncation: (entries, target offset, whether the log became shorter) to the
+            entries that are left.
+        file_may_hold: (entries in the file, entries) to whether a running broker's
+            leader-epoch-checkpoint may hold the former.
+
+    A leader, towards its followers:
+
+    Attributes:
+        sees_leader_epoch: (what is asked) to whether the leader gets to see the leader epoch.
+        refuse_epoch: (leader epoch of the request, own leader epoch) to Kafka's error, or "".
+        answer_epoch: (entries, requested epoch, log end offset) to where that epoch ends.
+        tells_epoch: (version of OffsetForLeaderEpoch) to whether the answer names its epoch.
+        answer_diverging: (end of the last fetched epoch, what is asked, replica) to the answer in
+            place of records, None where the logs agree.
+        counts_fetch: (answer) to whether the fetch tells the follower's log end offset.
+        advances_after_fetch: (that log end offset before, now) to whether the fetch may move the
+            high watermark.
+
+    A leader, its ISR and its high watermark:
+
+    Attributes:
         high_watermark_beyond_log: (log) to where a new leader's high watermark begins that lay
             beyond its log.
-        sessions_carry_epoch: Whether a leader knows the follower's leader epoch inside a fetch
-            session.
-        waits_for_min_isr: Whether the high watermark stands still while the ISR is smaller than
-            `min.insync.replicas`.
+        may_advance: (ISR, `min.insync.replicas`) to whether the high watermark may move.
+        waits_outside_isr: (follower, brokers in the leader's metadata cache) to whether the high
+            watermark waits for a follower that has caught up and is not in the ISR.
+        needed_for_isr: (replica) to the log end offset that a follower needs to join the ISR.
+        may_join_isr: (follower, brokers in the leader's metadata cache) to whether it may join.
+        falls_out_of_isr: (log end offset of a follower that has not fetched for
+            `replica.lag.time.max.ms`, the leader's) to whether it is taken out of the ISR.
         asks_controller_for_isr: Whether a leader lets the controller write its ISR.
         moves_high_watermark_with_isr: Whether the high watermark moves when a leader learns of
             its ISR.
-        counts_diverging_fetch: Whether a fetch that is answered with a diverging epoch still
-            counts as the follower's log end offset.
-        counts_only_live: Whether the high watermark waits outside the ISR only for followers in
-            the leader's metadata cache.
-        joins_only_live: Whether only followers in the leader's metadata cache may join the ISR.
-        keeps_level_followers: Whether a follower that is at the leader's end stays in the ISR
-            whatever the time.
-        checks_epoch_of_fetch: Whether a Fetch response that was asked for under another leader
-            epoch is ignored.
-        flushes_epochs_later: Whether leader-epoch-checkpoint may lag behind a truncation.
+
+    A follower, until it fetches:
+
+    Attributes:
+        skips_known_leader: (same leader, known epoch, new epoch) to whether a LeaderAndIsr leaves
+            the follower as it is.
+        truncation_at_once: (replica) to where a new follower cuts its log before anything else,
+            None where it does not.
+        first_fetch: (replica) to how the partition begins on the fetcher thread.
+        epoch_request_version: Version of OffsetForLeaderEpoch that the follower sends, None if it
+            sends none.
+        asks_for_epoch: (last epoch, -1 for none) to whether the follower asks where that ends.
+        truncate: (answer, follower) to what the follower does with the leader's answer.
+        high_watermark_after_truncation: (high watermark, log end offset) to the high watermark.
+        takes_epoch_answer: (leader epoch under which it was asked, now) to whether the answer to
+            an OffsetForLeaderEpoch counts.
+
+    A follower that fetches:
+
+    Attributes:
+        sends_leader_epoch: Whether Fetch has the current leader epoch (version 9 and later).
+        last_fetched_epoch: (entries) to what a Fetch says, -1 for none.
+        takes_fetch_answer: (leader epoch under which it was asked, now) to whether the answer to a
+            Fetch counts.
+        high_watermark_at_divergence: (replica, answer) to the high watermark with which the
+            follower truncates after a diverging answer.
+        stop_after_failed_append: (thread, failed partitions, partition) to what becomes of both
+            when an append fails.
+        stop_when_fenced: (thread, failed partitions, partition, leader epoch under which it was
+            asked) to what becomes of both at a FENCED_LEADER_EPOCH.
+        exits_on_shorter_leader: (whether unclean elections are on) to whether a broker ends itself
+            when a leader's log is shorter than its own.
+
+    A controller, and a broker towards it:
+
+    Attributes:
+        sees_bounce: (czxid of a registration that was seen, now) to whether a controller takes the
+            broker for one that came back.
+        refuses_broker_epoch: (broker epoch of a control request, own) to whether a broker refuses.
     """
 
     name: str
     versions: Versions
+    rules: tuple[str, ...]
+
+    loaded_entries: Callable[[Entries], Entries]
+    recovers_epoch: Callable[[int], bool]
     assign_epoch: Callable[[Entries, int, int], Entries]
+    entries_of_new_leader: Callable[[Entries, int, int], Entries]
+    entries_after_old_batch: Callable[[Entries], Entries]
+    entries_after_truncation: Callable[[Entries, int, bool], Entries]
+    file_may_hold: Callable[[EntriesOnDisk, Entries], bool]
+
+    sees_leader_epoch: Callable[[Asked], bool]
+    refuse_epoch: Callable[[int, int], str]
     answer_epoch: Callable[[Entries, int, int], EpochEnd]
-    truncate: Callable[[EpochEnd, FollowerLog], TruncationState]
-    skips_known_leader: Callable[[bool, int, int], bool]
+    tells_epoch: Callable[[int], bool]
+    answer_diverging: Callable[[EpochEnd, Asked, Replica], FetchAnswer | None]
+    counts_fetch: Callable[[FetchAnswer], bool]
+    advances_after_fetch: Callable[[int, int], bool]
+
     high_watermark_beyond_log: Callable[[Log], int]
-    rules: tuple[str, ...] = ()
-    sessions_carry_epoch: bool = True
-    waits_for_min_isr: bool = False
-    asks_controller_for_isr: bool = False
-    moves_high_watermark_with_isr: bool = True
-    flushes_epochs_later: bool = False
-    counts_diverging_fetch: bool = False
-    counts_only_live: bool = False
-    joins_only_live: bool = False
-    keeps_level_followers: bool = False
-    checks_epoch_of_fetch: bool = False
-    keeps_epochs: bool = False
-    assigns_epoch_on_election: bool = False
-    ends_at_batch_edge: bool = False
-    clears_cache_on_old_format: bool = False
-    recovers_epoch_zero: bool = True
-    truncates_cache_at_log_end: bool = False
-    answers_with_epoch: bool = False
-    checks_leader_epoch: bool = False
-    isr_needs_epoch_start: bool = False
-    truncates_on_become_follower: bool = True
-    epoch_request_version: int | None = None
-    asks_without_epoch: bool = False
-    sends_leader_epoch: bool = False
-    truncates_on_fetch: bool = False
-    retries_when_fenced: bool = False
-    trusts_diverging_high_watermark: bool = False
-    checks_epoch_of_answer: bool = False
-    fails_partition_only: bool = False
-    exits_on_shorter_leader: bool = True
-    lowers_high_watermark: bool = False
-    sees_bounces: bool = False
-    checks_broker_epoch: bool = False
+    may_advance: Callable[[tuple[int, ...], int], bool]
+    waits_outside_isr: Callable[[int, frozenset[int]], bool]
+    needed_for_isr: Callable[[Replica], int]
+    may_join_isr: Callable[[int, frozenset[int]], bool]
+    falls_out_of_isr: Callable[[int, int], bool]
+    asks_controller_for_isr: bool
+    moves_high_watermark_with_isr: bool
+
+    skips_known_leader: Callable[[bool, int, int], bool]
+    truncation_at_once: Callable[[Replica], int | None]
+    first_fetch: Callable[[Replica], FetchState]
+    epoch_request_version: int | None
+    asks_for_epoch: Callable[[int], bool]
+    truncate: Callable[[EpochEnd, FollowerLog], TruncationState]
+    high_watermark_after_truncation: Callable[[int, int], int]
+    takes_epoch_answer: Callable[[int, int], bool]
+
+    sends_leader_epoch: bool
+    last_fetched_epoch: Callable[[Entries], int]
+    takes_fetch_answer: Callable[[int, int], bool]
+    high_watermark_at_divergence: Callable[[Replica, FetchAnswer], int]
+    stop_after_failed_append: Callable[[FetcherThread, Failed, TopicPartition], Stopped]
+    stop_when_fenced: Callable[[FetcherThread, Failed, TopicPartition, int], Stopped]
+    exits_on_shorter_leader: Callable[[bool], bool]
+
+    sees_bounce: Callable[[int, int], bool]
+    refuses_broker_epoch: Callable[[int, int], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,13 +227,15 @@ class Rule:
 
     Attributes:
         name: The KIP or Jira that made it.
-        changes: The fields of `Generation` that it sets.
+        source: The class of Kafka that has it, or the document that says it.
+        change: A generation to the same one with the decision points that the rule replaces.
         protocol: The inter-broker protocol from which on it is followed; None for any.
         is_for_old_formats: Whether only message formats below 0.11 follow it.
     """
 
     name: str
-    changes: Mapping[str, object] = field(default_factory=dict)
+    source: str
+    change: Callable[[Generation], Generation]
     protocol: Version | None = None
     is_for_old_formats: bool = False
 

@@ -1,9 +1,9 @@
 """Which rules a broker follows: composed by release, inter-broker protocol and message format.
 
-A `Generation` is what one broker does. It starts with
-truncation to the high watermark, as in 0.10.2, and is changed by one `Rule` after
-the other (`checkers.model.rules`, one small module per KIP or fix). In a mixed cluster each broker
-has its own: a leader answers by the leader's generation, a follower asks and truncates by its own.
+A `Generation` is what one broker does. It starts as 0.10.2 (`rules.first_release`) and is changed
+by one `Rule` after the other (`checkers.model.rules`, one small module per KIP or fix); nobody else
+changes one. In a mixed cluster each broker has its own: a leader answers by the leader's
+generation, a follower asks and truncates by its own.
 """
 
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from functools import cache
 from checkers.errors import ModelError
 from checkers.model.generation import Generation, Versions
 from checkers.model.releases import Version, parse_version
-from checkers.model.rules import high_watermark
+from checkers.model.rules.first_release import first_generation
 from checkers.model.rules.order import RULES
 
 _ANY_IV = 99
@@ -85,19 +85,11 @@ def _composed(
             f"known: {', '.join(rule.name for rule in RULES)}"
         )
     versions = versions_of(release, inter_broker_protocol, message_format)
-    generation = Generation(
-        name=_name(release, inter_broker_protocol, message_format, without, also),
-        versions=versions,
-        assign_epoch=high_watermark.keep_no_epoch,
-        answer_epoch=high_watermark.know_no_epoch,
-        truncate=high_watermark.truncate,
-        skips_known_leader=high_watermark.skip_known_leader,
-        high_watermark_beyond_log=high_watermark.forget_beyond_log,
-    )
+    name = _name(release, inter_broker_protocol, message_format, without, also)
+    generation = first_generation(name, versions)
     for rule in RULES:
         if rule.name in also or (rule.applies(versions) and rule.name not in without):
-            changes: dict[str, object] = {**rule.changes, "rules": (*generation.rules, rule.name)}
-            generation = replace(generation, **changes)  # type: ignore[arg-type]
+            generation = replace(rule.change(generation), rules=(*generation.rules, rule.name))
     return generation
 
 

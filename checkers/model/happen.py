@@ -50,7 +50,7 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
         case StopBroker():
             _stop(world, event)
         case PauseBroker():
-            world.put_broker(event.broker, replace(_running(world, event.broker), is_paused=True))
+            _pause(world, event)
         case ResumeBroker():
             _resume(world, event)
         case LoseTail():
@@ -107,6 +107,14 @@ def _stop(world: World, event: StopBroker) -> None:
     stopped = world.broker(event.broker)
     assert stopped is not None
     world.put_broker(event.broker, replace(stopped, has_exited=False))
+
+
+def _pause(world: World, event: PauseBroker) -> None:
+    world.put_broker(event.broker, replace(_running(world, event.broker), is_paused=True))
+    for leader_id in world.leaders(event.broker):
+        waiting = world.exchanges(event.broker, leader_id)
+        paused = tuple(replace(one, was_paused=True) for one in waiting)
+        world.put_exchanges(event.broker, leader_id, paused)
 
 
 def _resume(world: World, event: ResumeBroker) -> None:

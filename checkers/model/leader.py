@@ -6,12 +6,13 @@ Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.Replic
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
+from checkers.model.epoch_cache import UNDEFINED_EPOCH, EpochEnd
 from checkers.model.events import PartitionState, Produce, TopicPartition
 from checkers.model.log import OffsetOutOfRange, batches_of
 from checkers.model.prediction import PredictedBatch, PredictedProduce, Promise
+from checkers.model.replica import FollowerView, PendingProduce, Replica, Role
 from checkers.model.requests import Asked, EpochAnswer, FetchAnswer
-from checkers.model.state import Broker, FollowerView, PendingProduce, Replica, Role
+from checkers.model.state import Broker
 from checkers.model.world import World
 
 NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
@@ -28,13 +29,14 @@ def become_leader(
     is_new_leader = replica.role is not Role.LEADER
     replica = replace(
         replica,
+        entries=broker.generation.entries_of_new_leader(
+            replica.entries, state.leader_epoch, log_end_offset
+        ),
         leader_epoch=state.leader_epoch,
         isr=state.isr,
         maximal_isr=state.isr,
         epoch_start_offset=log_end_offset,
     )
-    if broker.generation.assigns_epoch_on_election:
-        replica = assign_epoch(broker, replica, state.leader_epoch, log_end_offset)
     if is_new_leader:
         high_watermark = replica.high_watermark
         if high_watermark > log_end_offset:
@@ -51,7 +53,7 @@ def become_leader(
                 is_caught_up=follower in state.isr,
                 # A fetch in flight may still be handled in this epoch, even that of a broker that
                 # has just died: seen on 2.0.0, where it put the dead broker back into the ISR.
-                may_join_isr=view.log_end_offset >= _needed_for_isr(broker, replica),
+                may_join_isr=view.log_end_offset >= broker.generation.needed_for_isr(replica),
                 asks_to_join=False,
                 last_leader_end_offset=log_end_offset,
             )
@@ -61,24 +63,17 @@ def become_leader(
     increment_high_watermark(world, broker_id, partition)
 
 
-def assign_epoch(broker: Broker, replica: Replica, leader_epoch: int, offset: int) -> Replica:
-    """Note in the cache where an epoch begins, if this broker keeps epochs."""
-    if not broker.generation.keeps_epochs:
-        return replica
-    entries = broker.generation.assign_epoch(replica.entries, leader_epoch, offset)
-    return replace(replica, entries=entries)
-
-
 def assign_epochs_of(
     broker: Broker, replica: Replica, batches: tuple[PredictedBatch, ...]
 ) -> Replica:
     """Note the epochs of batches that are appended (kafka.log.Log.append)."""
+    generation, entries = broker.generation, replica.entries
     for batch in batches:
         if batch.magic >= 2:
-            replica = assign_epoch(broker, replica, batch.leader_epoch, batch.base_offset)
-        elif broker.generation.clears_cache_on_old_format:
-            replica = replace(replica, entries=())
-    return replica
+            entries = generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
+        else:
+            entries = generation.entries_after_old_batch(entries)
+    return replica if entries == replica.entries else replace(replica, entries=entries)
 
 
 def produce(world: World, request: Produce, *, settles: bool = True) -> None:
@@ -153,10 +148,15 @@ def answer_epoch(
     error = _refusal(broker, replica, asked)
     if error or replica is None:
         return EpochAnswer(error=error)
-    end = broker.generation.answer_epoch(
-        replica.entries, asked.requested_epoch, replica.log.log_end_offset
-    )
+    end = end_of_epoch(broker, replica, asked.requested_epoch)
     return EpochAnswer(end=end if tells_epoch else EpochEnd(UNDEFINED_EPOCH, end.end_offset))
+
+
+def end_of_epoch(broker: Broker, replica: Replica, requested_epoch: int) -> EpochEnd:
+    """Return where an epoch ends in a replica, as its own broker's cache has it."""
+    return broker.generation.answer_epoch(
+        replica.entries, requested_epoch, replica.log.log_end_offset
+    )
 
 
 def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) -> FetchAnswer:
@@ -170,9 +170,11 @@ def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) 
         error = "UNKNOWN_TOPIC_OR_PARTITION"
     if error or replica is None:
         return FetchAnswer(error=error)
-    diverging = _diverging(broker, replica, asked) if asked.requested_epoch >= 0 else None
-    if diverging is not None:
-        return diverging
+    if asked.requested_epoch >= 0:
+        end = end_of_epoch(broker, replica, asked.requested_epoch)
+        in_place_of_records = broker.generation.answer_diverging(end, asked, replica)
+        if in_place_of_records is not None:
+            return in_place_of_records
     try:
         batches = replica.log.read(asked.fetch_offset)
     except OffsetOutOfRange:
@@ -208,11 +210,11 @@ def update_view(
     world.put_replica(
         broker_id, partition, replace(replica, views=replica.views_with(follower, after))
     )
-    moved = increment_high_watermark(world, broker_id, partition)
+    moved = False
+    if broker.generation.advances_after_fetch(view.log_end_offset, offset):
+        moved = increment_high_watermark(world, broker_id, partition)
     replica = world.known_replica(broker_id, partition)
-    # Up to 2.0.0 its log end offset had to reach the high watermark to join the ISR; since
-    # KAFKA-7128 the start of the leader's epoch too (Partition.maybeExpandIsr).
-    if offset >= _needed_for_isr(broker, replica):
+    if offset >= broker.generation.needed_for_isr(replica):
         after = replace(after, may_join_isr=True, asks_to_join=True)
         world.put_replica(
             broker_id, partition, replace(replica, views=replica.views_with(follower, after))
@@ -228,16 +230,15 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
     broker = world.broker(broker_id)
     replica = world.known_replica(broker_id, partition)
     assert broker is not None
-    if broker.generation.waits_for_min_isr and _is_under_min_isr(world, broker, partition, replica):
+    generation = broker.generation
+    if not generation.may_advance(replica.isr, world.min_insync_replicas(broker, partition)):
         return False
     offsets = [replica.log.log_end_offset]
     for follower in world.assignment(partition):
         view = replica.view(follower)
         if view is None:
             continue
-        is_awaited = view.is_caught_up and (
-            not broker.generation.counts_only_live or follower in broker.live
-        )
+        is_awaited = view.is_caught_up and generation.waits_outside_isr(follower, broker.live)
         if follower in replica.maximal_isr or is_awaited:
             offsets.append(view.log_end_offset)
     if min(offsets) <= replica.high_watermark:
@@ -318,30 +319,11 @@ def _is_under_min_isr(
     return len(replica.isr) < world.min_insync_replicas(broker, partition)
 
 
-def _needed_for_isr(broker: Broker, replica: Replica) -> int:
-    """The log end offset that a follower must have reached to join the ISR."""
-    if broker.generation.isr_needs_epoch_start:
-        return max(replica.high_watermark, replica.epoch_start_offset)
-    return replica.high_watermark
-
-
 def _refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:
     if replica is None:
         return "UNKNOWN_TOPIC_OR_PARTITION"
-    if broker.generation.checks_leader_epoch and asked.carries_leader_epoch:
-        if asked.leader_epoch < replica.leader_epoch:
-            return "FENCED_LEADER_EPOCH"
-        if asked.leader_epoch > replica.leader_epoch:
-            return "UNKNOWN_LEADER_EPOCH"
+    if broker.generation.sees_leader_epoch(asked):
+        error = broker.generation.refuse_epoch(asked.leader_epoch, replica.leader_epoch)
+        if error:
+            return error
     return "" if replica.role is Role.LEADER else NOT_LEADER
-
-
-def _diverging(broker: Broker, replica: Replica, asked: Asked) -> FetchAnswer | None:
-    end = broker.generation.answer_epoch(
-        replica.entries, asked.requested_epoch, replica.log.log_end_offset
-    )
-    if end.end_offset == UNDEFINED_OFFSET or asked.fetch_offset < replica.log.log_start_offset:
-        return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
-    if end.epoch < asked.requested_epoch or end.end_offset < asked.fetch_offset:
-        return FetchAnswer(diverging=end, high_watermark=replica.high_watermark)
-    return None

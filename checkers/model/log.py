@@ -72,25 +72,19 @@ class Log:
             return ()
         return tuple(batch for batch in self.batches if batch.last_offset >= offset)
 
-    def truncate_to(self, target_offset: int, *, ends_at_batch_edge: bool = False) -> "Log":
+    def truncate_to(self, target_offset: int) -> "Log":
         """Return the log without the batches that reach to or beyond the target, ending there.
 
         The same log when the target is the log end offset or beyond. Read from
         kafka.log.Log.truncateTo, 1.1.1, 2.8.2 and LocalLog.truncateTo, 3.9.
-
-        Args:
-            target_offset: The new log end offset.
-            ends_at_batch_edge: Let the log end after the last batch that is left, as no release
-                does but KIP-279's text says.
         """
         if target_offset >= self.log_end_offset:
             return self
-        kept = Log(
+        return Log(
             batches=tuple(batch for batch in self.batches if batch.last_offset < target_offset),
             log_start_offset=min(self.log_start_offset, target_offset),
             log_end_offset=target_offset,
         )
-        return kept.reload() if ends_at_batch_edge else kept
 
     def truncate_fully_and_start_at(self, offset: int) -> "Log":
         """Return an empty log that starts and ends at `offset`."""

@@ -15,8 +15,9 @@ from checkers.model.observations import (
     Reply,
 )
 from checkers.model.prediction import PredictedBatch
+from checkers.model.replica import FetcherThread, Replica
 from checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer
-from checkers.model.state import Broker, FetcherThread, Replica
+from checkers.model.state import Broker
 
 UNKNOWN_SERVER_ERROR = -1
 _CODES: Mapping[str, frozenset[int]] = {
@@ -35,9 +36,7 @@ _CODES: Mapping[str, frozenset[int]] = {
 }
 
 
-def question_differs(
-    broker: Broker, thread: FetcherThread, predicted: Exchange | None, seen: Question
-) -> str:
+def question_differs(thread: FetcherThread, predicted: Exchange | None, seen: Question) -> str:
     """Return how a request differs from what the thread would send, or ""."""
     if predicted is None:
         stands = {tuple(one): str(fetch.state) for one, fetch in thread.partitions}
@@ -47,7 +46,7 @@ def question_differs(
         question = asked.get(partition)
         if question is None:
             return f"{_name(partition)} was asked for, which the fetcher does not do then"
-        differs = _asked_differs(broker, question, said)
+        differs = _asked_differs(question, said)
         if differs:
             return f"{_name(partition)}: {differs}"
     if not seen.partitions and seen.is_full:
@@ -58,8 +57,7 @@ def question_differs(
     return ""
 
 
-def _asked_differs(broker: Broker, asked: Asked, said: FetchAsked | EpochAsked) -> str:
-    generation = broker.generation
+def _asked_differs(asked: Asked, said: FetchAsked | EpochAsked) -> str:
     if isinstance(said, EpochAsked):
         if said.requested_epoch != asked.requested_epoch:
             return f"asked for epoch {said.requested_epoch}, possible was {asked.requested_epoch}"
@@ -67,8 +65,7 @@ def _asked_differs(broker: Broker, asked: Asked, said: FetchAsked | EpochAsked) 
         if said.fetch_offset != asked.fetch_offset:
             return f"fetched from {said.fetch_offset}, possible was {asked.fetch_offset}"
         fetched = said.last_fetched_epoch
-        is_told = fetched is not None and generation.truncates_on_fetch
-        if is_told and fetched != asked.requested_epoch:
+        if fetched is not None and fetched != asked.requested_epoch:
             return f"told last epoch {fetched}, possible was {asked.requested_epoch}"
     told = said.leader_epoch
     if told is not None and told >= 0 and told != asked.leader_epoch:
@@ -122,22 +119,17 @@ def errors_differ(
     return ""
 
 
-def files_differ(replica: Replica | None, seen: Files, *, may_be_stale: bool) -> str:
-    """Return how files differ from a replica, or "".
-
-    Args:
-        replica: None if the model has none.
-        may_be_stale: Whether leader-epoch-checkpoint may still show what was truncated since.
-    """
-    if replica is None:
+def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) -> str:
+    """Return how files differ from a replica, or ""; without a replica there should be none."""
+    if broker is None or replica is None:
         return f"{len(seen.batches)} batches, possible was no replica" if seen.batches else ""
     batches = tuple(map(_header, replica.log.batches))
     if batches != seen.batches:
         return f"batches {_ranges(seen.batches)}, possible was {_ranges(batches)}"
-    entries = tuple((entry.epoch, entry.start_offset) for entry in replica.entries)
     found = seen.epoch_entries or ()
-    if found != entries and not (may_be_stale and found[: len(entries)] == entries):
-        return f"leader epochs {list(found)}, possible was {list(entries)}"
+    if not broker.generation.file_may_hold(found, replica.entries):
+        entries = [tuple(entry) for entry in replica.entries]
+        return f"leader epochs {list(found)}, possible was {entries}"
     return ""
 
 

@@ -11,8 +11,10 @@ from checkers.model.epoch_cache import (
 )
 from checkers.model.events import StartBroker, TopicPartition
 from checkers.model.generation import Generation
+from checkers.model.log import Log
 from checkers.model.prediction import ImpossibleHighWatermark
-from checkers.model.state import Broker, Checkpoint, Replica, Role
+from checkers.model.replica import Replica, Role
+from checkers.model.state import Broker, Checkpoint
 from checkers.model.world import World
 
 
@@ -35,9 +37,9 @@ def start(world: World, configuration: StartBroker, generation: Generation) -> N
     for partition in world.partitions(broker_id):
         replica = world.known_replica(broker_id, partition)
         log = replica.log.reload()
-        entries = replica.entries if generation.keeps_epochs else ()
-        if generation.keeps_epochs and not broker.was_stopped_cleanly:
-            entries = _recovered(generation, replica)
+        entries = generation.loaded_entries(replica.entries)
+        if not broker.was_stopped_cleanly:
+            entries = _recovered(generation, entries, replica.log)
         entries = truncate_from_end(entries, log.log_end_offset)
         entries = truncate_from_start(entries, log.log_start_offset)
         # Until the first checkpoint the file still holds what was read from it.
@@ -139,11 +141,10 @@ def _note_impossible(
     )
 
 
-def _recovered(generation: Generation, replica: Replica) -> Entries:
-    first = 0 if generation.recovers_epoch_zero else 1
-    entries = replica.entries
-    for batch in replica.log.batches:
-        if batch.magic >= 2 and batch.leader_epoch >= max(first, latest_epoch(entries) + 1):
+def _recovered(generation: Generation, entries: Entries, log: Log) -> Entries:
+    for batch in log.batches:
+        is_newer = batch.magic >= 2 and batch.leader_epoch > latest_epoch(entries)
+        if is_newer and generation.recovers_epoch(batch.leader_epoch):
             entries = generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
     return entries
 

@@ -14,7 +14,8 @@ class Asked:
 
     Attributes:
         leader_epoch: Under which the follower asks; it knows that whatever the request carries.
-        carries_leader_epoch: Whether the leader gets to see it.
+        carries_leader_epoch: Whether the request has it.
+        is_incremental: Whether it is a Fetch within a fetch session.
         requested_epoch: The follower's last epoch, -1 for none or where the request has no such
             field.
     """
@@ -23,6 +24,7 @@ class Asked:
     carries_leader_epoch: bool
     fetch_offset: int
     requested_epoch: int
+    is_incremental: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,8 @@ class Exchange:
         answers: From `Stage.ANSWERED` on.
         is_awaited: Whether the thread still waits: not after its time-out, restart or end.
         holds: Names of the holds that keep it.
+        was_paused: Whether its sender stood still while it waited: when it goes on the time may be
+            over, and it asks anew although the answer is there.
         number: Which request at the links it is, as (connection, correlation id), where a run is
             followed.
     """
@@ -82,6 +86,7 @@ class Exchange:
     answers: tuple[tuple[TopicPartition, Answer], ...] = ()
     is_awaited: bool = True
     holds: tuple[str, ...] = ()
+    was_paused: bool = False
     number: tuple[int, int] | None = None
 
     @property

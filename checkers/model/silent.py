@@ -86,7 +86,7 @@ def ask(world: World, seen: Question) -> str:
     if predicted is None and seen.api == FETCH and not seen.partitions and not seen.is_full:
         # It only tells the leader what has left the session.
         predicted = Exchange(api=FETCH, asked=())
-    differs = question_differs(broker, thread, predicted, seen)
+    differs = question_differs(thread, predicted, seen)
     if differs or predicted is None:
         return differs
     exchange.send(world, follower, leader_id, replace(predicted, number=seen.number))
@@ -292,10 +292,9 @@ def _idle_round(
 def copy_differs(world: World, seen: CopyBegun) -> str:
     """Return how the files of a broker differ from those that were copied, or ""."""
     broker = world.broker(seen.broker)
-    may_be_stale = broker is not None and broker.generation.flushes_epochs_later
     for partition, files in seen.files:
         replica = world.replica(seen.broker, partition)
-        differs = files_differ(replica, files, may_be_stale=may_be_stale)
+        differs = files_differ(broker, replica, files)
         if differs:
             name = f"{partition.topic}-{partition.partition}"
             return f"broker {seen.broker} held of {name} {differs}"

@@ -199,10 +199,13 @@ def _give_up_others(world: World, seen: Question) -> None:
     waiting = exchange.awaited(world, seen.follower, seen.leader)
     if waiting is None:
         return
-    if waiting.stage is Stage.DELIVERED:
+    if waiting.stage is Stage.DELIVERED and not waiting.was_paused:
         raise Excluded("the fetcher has an answer to handle first", is_pending=True)
-    given_up = replace(waiting, is_awaited=False)
-    exchange.change(world, seen.follower, seen.leader, waiting, given_up)
+    if waiting.stage is Stage.DELIVERED:
+        exchange.end(world, seen.follower, seen.leader, waiting)
+    else:
+        given_up = replace(waiting, is_awaited=False)
+        exchange.change(world, seen.follower, seen.leader, waiting, given_up)
     thread = world.thread(seen.follower, seen.leader)
     if thread is not None:
         world.put_thread(seen.follower, seen.leader, replace(thread, session=None))

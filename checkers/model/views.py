@@ -2,7 +2,8 @@
 
 from checkers.model.events import TopicPartition
 from checkers.model.prediction import PredictedReplica
-from checkers.model.state import Broker, Replica, Role, State
+from checkers.model.replica import Replica, Role
+from checkers.model.state import Broker, State
 from checkers.model.world import World
 
 

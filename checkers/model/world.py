@@ -10,15 +10,14 @@ from typing import Any
 
 from checkers.model.events import CutLink, Hold, PartitionState, TopicPartition
 from checkers.model.prediction import PredictedProduce
+from checkers.model.replica import FetcherThread, Replica
 from checkers.model.requests import Controller, Exchange, Outbox
 from checkers.model.state import (
     EMPTY,
     Broker,
     Checkpoint,
     Component,
-    FetcherThread,
     Read,
-    Replica,
     State,
 )
 

@@ -5,6 +5,19 @@ at once. Read from org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache
 (`truncateFromEndAsyncFlush`), 3.7.0 and 3.8.0.
 """
 
+from dataclasses import replace
+
+from checkers.model.epoch_cache import Entries, EntriesOnDisk
 from checkers.model.generation import Rule
 
-ASYNCHRONOUS = Rule(name="asynchronous epoch checkpoint", changes={"flushes_epochs_later": True})
+
+def file_may_be_longer(found: EntriesOnDisk, entries: Entries) -> bool:
+    """Tell whether the file has what memory has, and maybe more that was dropped from its end."""
+    return found[: len(entries)] == entries
+
+
+ASYNCHRONOUS = Rule(
+    name="asynchronous epoch checkpoint",
+    source="kafka.log.UnifiedLog",
+    change=lambda known: replace(known, file_may_hold=file_may_be_longer),
+)

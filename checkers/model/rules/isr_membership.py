@@ -8,8 +8,35 @@
   (kafka.cluster.Partition.maybeIncrementLeaderHW, 3.5.2 and 3.6.0).
 """
 
+from dataclasses import replace
+
 from checkers.model.generation import Rule
 
-KAFKA_7152 = Rule(name="KAFKA-7152", changes={"keeps_level_followers": True})
-KIP_841 = Rule(name="KIP-841", changes={"joins_only_live": True})
-KAFKA_15021 = Rule(name="KAFKA-15021", changes={"counts_only_live": True})
+
+def is_behind(follower_end_offset: int, leader_end_offset: int) -> bool:
+    """Tell whether the follower lacks anything that the leader has."""
+    return follower_end_offset != leader_end_offset
+
+
+def is_alive(follower: int, live: frozenset[int]) -> bool:
+    """Tell whether the leader's metadata cache has the broker (MetadataCache.hasAliveBroker)."""
+    return follower in live
+
+
+KAFKA_7152 = Rule(
+    name="KAFKA-7152",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, falls_out_of_isr=is_behind),
+)
+
+KIP_841 = Rule(
+    name="KIP-841",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, may_join_isr=is_alive),
+)
+
+KAFKA_15021 = Rule(
+    name="KAFKA-15021",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, waits_outside_isr=is_alive),
+)

@@ -5,9 +5,19 @@ and the follower asks without end. Read from kafka.log.Log.truncateTo, 2.5.1 and
 2.6.1.
 """
 
+from dataclasses import replace
+
+from checkers.model.epoch_cache import Entries, truncate_from_end
 from checkers.model.generation import Rule
+
+
+def truncate_also_at_log_end(entries: Entries, offset: int, is_shorter: bool) -> Entries:
+    """Drop what begins at the target or later, whether the log was cut or not."""
+    return truncate_from_end(entries, offset)
+
 
 KAFKA_10706 = Rule(
     name="KAFKA-10706",
-    changes={"truncates_cache_at_log_end": True},
+    source="kafka.log.Log",
+    change=lambda known: replace(known, entries_after_truncation=truncate_also_at_log_end),
 )

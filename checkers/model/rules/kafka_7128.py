@@ -5,9 +5,19 @@ without committed records could join and then be elected. Read from
 kafka.cluster.Partition.maybeExpandIsr (`leaderEpochStartOffsetOpt`), 2.0.0 and 2.0.1.
 """
 
+from dataclasses import replace
+
 from checkers.model.generation import Rule
+from checkers.model.replica import Replica
+
+
+def start_of_epoch(replica: Replica) -> int:
+    """Return the start of the leader's epoch, or its high watermark where that is above it."""
+    return max(replica.high_watermark, replica.epoch_start_offset)
+
 
 KAFKA_7128 = Rule(
     name="KAFKA-7128",
-    changes={"isr_needs_epoch_start": True},
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, needed_for_isr=start_of_epoch),
 )

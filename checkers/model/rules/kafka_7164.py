@@ -3,6 +3,8 @@
 Read from kafka.cluster.Partition.makeFollower, 2.0.0 and 2.0.1.
 """
 
+from dataclasses import replace
+
 from checkers.model.generation import Rule
 
 
@@ -13,5 +15,6 @@ def skip_next_epoch_of_known_leader(is_same_leader: bool, known_epoch: int, new_
 
 KAFKA_7164 = Rule(
     name="KAFKA-7164",
-    changes={"skips_known_leader": skip_next_epoch_of_known_leader},
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, skips_known_leader=skip_next_epoch_of_known_leader),
 )

@@ -4,9 +4,18 @@ Read from kafka.server.ReplicaFetcherThread.handleOffsetOutOfRange, 2.0.0 (where
 FatalExitError) and 2.0.1.
 """
 
+from dataclasses import replace
+
 from checkers.model.generation import Rule
+
+
+def live_on(allows_unclean_election: bool) -> bool:
+    """Never end the broker: truncate as with unclean elections."""
+    return False
+
 
 KAFKA_7414 = Rule(
     name="KAFKA-7414",
-    changes={"exits_on_shorter_leader": False},
+    source="kafka.server.ReplicaFetcherThread",
+    change=lambda known: replace(known, exits_on_shorter_leader=live_on),
 )

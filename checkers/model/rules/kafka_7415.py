@@ -4,6 +4,8 @@ Read from kafka.server.epoch.LeaderEpochFileCache (`assign`, `endOffsetFor`) and
 kafka.cluster.Partition.makeLeader, 2.0.1 and 2.1.0.
 """
 
+from dataclasses import replace
+
 from checkers.model.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
@@ -37,9 +39,11 @@ def answer_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) ->
 
 KAFKA_7415 = Rule(
     name="KAFKA-7415",
-    changes={
-        "assign_epoch": assign_epoch,
-        "answer_epoch": answer_epoch,
-        "assigns_epoch_on_election": True,
-    },
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(
+        known,
+        assign_epoch=assign_epoch,
+        entries_of_new_leader=assign_epoch,
+        answer_epoch=answer_epoch,
+    ),
 )

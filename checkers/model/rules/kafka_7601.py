@@ -4,9 +4,19 @@ Otherwise a log that flaps between message formats answers the end of a format's
 log end offset. Read from kafka.log.Log.append, 2.2.0 and 2.2.2; released in 2.2.1.
 """
 
+from dataclasses import replace
+
+from checkers.model.epoch_cache import Entries
 from checkers.model.generation import Rule
+
+
+def forget_entries(entries: Entries) -> Entries:
+    """Return no entries (LeaderEpochFileCache.clearAndFlush)."""
+    return ()
+
 
 KAFKA_7601 = Rule(
     name="KAFKA-7601",
-    changes={"clears_cache_on_old_format": True},
+    source="kafka.log.Log",
+    change=lambda known: replace(known, entries_after_old_batch=forget_entries),
 )

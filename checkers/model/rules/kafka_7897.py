@@ -5,15 +5,31 @@ follower then truncates far too much. Read from kafka.log.Log.initializeLeaderEp
 2.1.1. The same change stopped recovery from restoring epoch 0 (kafka.log.LogSegment.recover).
 """
 
+from dataclasses import replace
+
 from checkers.model.generation import Rule
+from checkers.model.rules.first_release import keep_no_epoch, load_no_entries
+
+
+def recover_above_zero(leader_epoch: int) -> bool:
+    """Put an epoch back unless it is 0, the condition that KAFKA-10432 corrects."""
+    return leader_epoch > 0
+
 
 KAFKA_7897 = Rule(
     name="KAFKA-7897",
+    source="kafka.log.Log",
     is_for_old_formats=True,
-    changes={"keeps_epochs": False},
+    change=lambda known: replace(
+        known,
+        loaded_entries=load_no_entries,
+        assign_epoch=keep_no_epoch,
+        entries_of_new_leader=keep_no_epoch,
+    ),
 )
 
 EPOCH_ZERO = Rule(
     name="recovery without epoch 0",
-    changes={"recovers_epoch_zero": False},
+    source="kafka.log.LogSegment",
+    change=lambda known: replace(known, recovers_epoch=recover_above_zero),
 )

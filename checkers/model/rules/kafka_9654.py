@@ -4,9 +4,26 @@ Before, any FENCED_LEADER_EPOCH stopped the partition. Read from
 kafka.server.AbstractFetcherThread.onPartitionFenced, 2.4.1 and 2.5.1; released in 2.5.0.
 """
 
-from checkers.model.generation import Rule
+from dataclasses import replace
+
+from checkers.model.events import TopicPartition
+from checkers.model.generation import Failed, Rule, Stopped
+from checkers.model.replica import FetcherThread
+from checkers.model.rules import kip_461
+
+
+def fail_partition_if_epoch_is_the_same(
+    thread: FetcherThread, failed: Failed, partition: TopicPartition, asked_leader_epoch: int
+) -> Stopped:
+    """Stop the partition only if it is still in the epoch under which it was fenced."""
+    fetch = thread.fetch(partition)
+    if fetch is not None and fetch.leader_epoch != asked_leader_epoch:
+        return Stopped(thread, failed)
+    return kip_461.fail_partition(thread, failed, partition)
+
 
 KAFKA_9654 = Rule(
     name="KAFKA-9654",
-    changes={"retries_when_fenced": True},
+    source="kafka.server.AbstractFetcherThread",
+    change=lambda known: replace(known, stop_when_fenced=fail_partition_if_epoch_is_the_same),
 )

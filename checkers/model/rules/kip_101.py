@@ -5,6 +5,8 @@ Jira KAFKA-1211 and KAFKA-3919. Read from kafka.server.epoch.LeaderEpochFileCach
 `shouldSendLeaderEpochRequest`), 0.11.0.3, 1.0.2 and 1.1.1.
 """
 
+from dataclasses import replace
+
 from checkers.model.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
@@ -16,6 +18,8 @@ from checkers.model.epoch_cache import (
     latest_epoch,
 )
 from checkers.model.generation import FollowerLog, Rule, TruncationState
+from checkers.model.replica import FetcherState, FetchState, Replica
+from checkers.model.rules.first_release import keep_entries
 
 
 def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:
@@ -72,27 +76,55 @@ def truncate_to_fetch_offset_if_undefined(
     return TruncationState(offset=offset, completed=True)
 
 
+def cut_nothing_at_once(replica: Replica) -> int | None:
+    """Return None: the fetcher thread truncates, when it knows where."""
+    return None
+
+
+def truncate_first(replica: Replica) -> FetchState:
+    """Begin with truncation, from the high watermark (ReplicaManager.makeFollowers)."""
+    return FetchState(
+        fetch_offset=replica.high_watermark,
+        state=FetcherState.TRUNCATING,
+        leader_epoch=replica.leader_epoch,
+    )
+
+
+def ask_for_any_epoch(last_epoch: int) -> bool:
+    """Ask also without an epoch, for epoch -1."""
+    return True
+
+
 KIP_101 = Rule(
     name="KIP-101",
-    changes={
-        "keeps_epochs": True,
-        "assign_epoch": assign_epoch,
-        "answer_epoch": answer_epoch,
-        "truncates_on_become_follower": False,
-        "truncate": truncate_to_high_watermark_if_undefined,
-        "asks_without_epoch": True,
-    },
+    source="kafka.server.epoch.LeaderEpochFileCache",
+    change=lambda known: replace(
+        known,
+        loaded_entries=keep_entries,
+        assign_epoch=assign_epoch,
+        answer_epoch=answer_epoch,
+        truncation_at_once=cut_nothing_at_once,
+        first_fetch=truncate_first,
+        asks_for_epoch=ask_for_any_epoch,
+        truncate=truncate_to_high_watermark_if_undefined,
+    ),
 )
 
 EPOCH_REQUEST_0 = Rule(
     name="OffsetForLeaderEpoch v0",
+    source="kafka.server.ReplicaFetcherThread",
     protocol=(0, 11, 0, 2),
-    changes={"epoch_request_version": 0},
+    change=lambda known: replace(known, epoch_request_version=0),
 )
 
 INITIAL_FETCH_OFFSET = Rule(
     name="initial fetch offset",
-    changes={"truncate": truncate_to_fetch_offset_if_undefined},
+    source="kafka.server.AbstractFetcherThread",
+    change=lambda known: replace(known, truncate=truncate_to_fetch_offset_if_undefined),
 )
 
-KAFKA_6857 = Rule(name="KAFKA-6857", changes={"answer_epoch": answer_no_epoch_as_undefined})
+KAFKA_6857 = Rule(
+    name="KAFKA-6857",
+    source="kafka.server.epoch.LeaderEpochFileCache",
+    change=lambda known: replace(known, answer_epoch=answer_no_epoch_as_undefined),
+)

@@ -5,6 +5,8 @@ kafka.server.epoch.LeaderEpochFileCache.endOffsetFor, 2.0.0. The request is vers
 inter-broker protocol 2.0-IV0 on; before it the answer has no epoch and the old bug stays.
 """
 
+from dataclasses import replace
+
 from checkers.model.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 from checkers.model.generation import FollowerLog, Rule, TruncationState
 
@@ -29,13 +31,20 @@ def truncate(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
     return TruncationState(offset=offset, completed=True)
 
 
+def tell_epoch_from_version_1(version: int) -> bool:
+    """Tell whether an answer of that version has a field for its epoch."""
+    return version >= 1
+
+
 KIP_279 = Rule(
     name="KIP-279",
-    changes={"answers_with_epoch": True, "truncate": truncate},
+    source="kafka.server.AbstractFetcherThread",
+    change=lambda known: replace(known, tells_epoch=tell_epoch_from_version_1, truncate=truncate),
 )
 
 EPOCH_REQUEST_1 = Rule(
     name="OffsetForLeaderEpoch v1",
+    source="kafka.server.ReplicaFetcherThread",
     protocol=(2, 0, 0, 0),
-    changes={"epoch_request_version": 1},
+    change=lambda known: replace(known, epoch_request_version=1),
 )

@@ -9,7 +9,32 @@ KAFKA-9338 (2.5.0): a fetch session remembers the epoch too. Before, the leader 
 session and refused full fetches only (kafka.server.CachedPartition, 2.4.1 and 2.5.0).
 """
 
-from checkers.model.generation import Rule
+from dataclasses import replace
+
+from checkers.model.epoch_cache import UNDEFINED_EPOCH
+from checkers.model.events import TopicPartition
+from checkers.model.generation import Failed, Rule, Stopped
+from checkers.model.replica import FetcherThread
+from checkers.model.requests import Asked
+
+
+def see_epoch_outside_sessions(asked: Asked) -> bool:
+    """See the leader epoch of every request but an incremental Fetch: the session has none."""
+    return asked.carries_leader_epoch and not asked.is_incremental
+
+
+def see_epoch(asked: Asked) -> bool:
+    """See the leader epoch of every request that carries one (KAFKA-9338)."""
+    return asked.carries_leader_epoch
+
+
+def refuse_other_epoch(asked_leader_epoch: int, leader_epoch: int) -> str:
+    """Refuse a follower that is behind, and one that is ahead."""
+    if asked_leader_epoch < leader_epoch:
+        return "FENCED_LEADER_EPOCH"
+    if asked_leader_epoch > leader_epoch:
+        return "UNKNOWN_LEADER_EPOCH"
+    return ""
 
 
 def never_skip(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:
@@ -17,26 +42,47 @@ def never_skip(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:
     return False
 
 
+def ask_for_known_epoch(last_epoch: int) -> bool:
+    """Ask only with an epoch; without one the follower truncates to its high watermark."""
+    return last_epoch != UNDEFINED_EPOCH
+
+
+def leave_thread(
+    thread: FetcherThread, failed: Failed, partition: TopicPartition, asked_leader_epoch: int
+) -> Stopped:
+    """Take the partition from its thread, until the next LeaderAndIsr adds it again."""
+    return Stopped(thread.with_fetch(partition, None), failed)
+
+
 KIP_320 = Rule(
     name="KIP-320",
-    changes={
-        "checks_leader_epoch": True,
-        "sessions_carry_epoch": False,
-        "skips_known_leader": never_skip,
-        "asks_without_epoch": False,
-    },
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(
+        known,
+        sees_leader_epoch=see_epoch_outside_sessions,
+        refuse_epoch=refuse_other_epoch,
+        skips_known_leader=never_skip,
+        asks_for_epoch=ask_for_known_epoch,
+        stop_when_fenced=leave_thread,
+    ),
 )
 
 EPOCH_REQUEST_2 = Rule(
     name="OffsetForLeaderEpoch v2",
+    source="kafka.server.ReplicaFetcherThread",
     protocol=(2, 1, 0, 1),
-    changes={"epoch_request_version": 2},
+    change=lambda known: replace(known, epoch_request_version=2),
 )
 
 FETCH_10 = Rule(
     name="Fetch v10",
+    source="kafka.server.ReplicaFetcherThread",
     protocol=(2, 1, 0, 2),
-    changes={"sends_leader_epoch": True},
+    change=lambda known: replace(known, sends_leader_epoch=True),
 )
 
-KAFKA_9338 = Rule(name="KAFKA-9338", changes={"sessions_carry_epoch": True})
+KAFKA_9338 = Rule(
+    name="KAFKA-9338",
+    source="kafka.server.FetchSession",
+    change=lambda known: replace(known, sees_leader_epoch=see_epoch),
+)

@@ -5,13 +5,30 @@ Jira KAFKA-7235 and KAFKA-1120. Read from kafka.controller.KafkaController (Brok
 kafka.server.KafkaApis.isBrokerEpochStale, 2.2.0), from inter-broker protocol 2.2-IV0 on.
 """
 
+from dataclasses import replace
+
 from checkers.model.generation import Rule
+
+
+def is_another_registration(seen_czxid: int, czxid: int) -> bool:
+    """Tell whether the broker registered again since the controller last looked."""
+    return seen_czxid != czxid
+
+
+def is_for_an_earlier_life(told: int, own: int) -> bool:
+    """Tell whether a request was meant for an earlier life; -1 says nothing about it."""
+    return 0 <= told < own
+
 
 KIP_380 = Rule(
     name="KIP-380",
-    changes={"sees_bounces": True},
+    source="kafka.controller.KafkaController",
+    change=lambda known: replace(known, sees_bounce=is_another_registration),
 )
 
 BROKER_EPOCHS = Rule(
-    name="broker epochs", changes={"checks_broker_epoch": True}, protocol=(2, 2, 0, 0)
+    name="broker epochs",
+    source="kafka.server.KafkaApis",
+    protocol=(2, 2, 0, 0),
+    change=lambda known: replace(known, refuses_broker_epoch=is_for_an_earlier_life),
 )

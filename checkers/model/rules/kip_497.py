@@ -9,12 +9,21 @@ KAFKA-13091 (3.1.0): the answer moves the high watermark. Before, it stayed unti
 fetch.
 """
 
+from dataclasses import replace
+
 from checkers.model.generation import Rule
 
 KIP_497 = Rule(
     name="KIP-497",
-    changes={"asks_controller_for_isr": True, "moves_high_watermark_with_isr": False},
+    source="kafka.cluster.Partition",
     protocol=(2, 7, 0, 2),
+    change=lambda known: replace(
+        known, asks_controller_for_isr=True, moves_high_watermark_with_isr=False
+    ),
 )
 
-KAFKA_13091 = Rule(name="KAFKA-13091", changes={"moves_high_watermark_with_isr": True})
+KAFKA_13091 = Rule(
+    name="KAFKA-13091",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, moves_high_watermark_with_isr=True),
+)

@@ -3,6 +3,18 @@
 Read from kafka.cluster.Partition.maybeIncrementLeaderHW, 3.6.0 and 3.7.0.
 """
 
+from dataclasses import replace
+
 from checkers.model.generation import Rule
 
-KAFKA_15583 = Rule(name="KAFKA-15583", changes={"waits_for_min_isr": True})
+
+def has_enough(isr: tuple[int, ...], min_insync_replicas: int) -> bool:
+    """Tell whether the ISR has as many members as `min.insync.replicas` (isUnderMinIsr)."""
+    return len(isr) >= min_insync_replicas
+
+
+KAFKA_15583 = Rule(
+    name="KAFKA-15583",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, may_advance=has_enough),
+)

@@ -9,26 +9,97 @@ protocol 2.7-IV1.
 KAFKA-13141: a leader no longer takes the offset of a fetch that it answers so for the follower's
 log end offset (kafka.server.ReplicaManager.updateFollowerFetchState, 2.8.0 and 2.8.1).
 
+KAFKA-12996: a fetch below the leader's log start is out of range also where the logs diverge
+(kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1).
+
 KAFKA-14704 (3.5.0): such a response no longer moves the follower's high watermark first.
 """
 
-from checkers.model.generation import Rule
+from dataclasses import replace
+
+from checkers.model.epoch_cache import UNDEFINED_OFFSET, EpochEnd, latest_epoch
+from checkers.model.generation import FollowerLog, Generation, Rule, TruncationState
+from checkers.model.replica import FetchState, Replica
+from checkers.model.requests import Asked, FetchAnswer
+from checkers.model.rules.first_release import fetch_from_log_end, own_high_watermark
+from checkers.model.rules.kip_101 import truncate_first
+
+
+def fetch_at_once_with_epoch(replica: Replica) -> FetchState:
+    """Fetch from the log end offset; without any epoch begin with truncation as before."""
+    return fetch_from_log_end(replica) if replica.entries else truncate_first(replica)
+
+
+def high_watermark_of_leader(replica: Replica, answer: FetchAnswer) -> int:
+    """Return the leader's high watermark, or the end of the log that is about to be cut."""
+    return min(replica.log.log_end_offset, answer.high_watermark)
+
+
+def answer_diverging(end: EpochEnd, asked: Asked, replica: Replica) -> FetchAnswer | None:
+    """Answer where the last fetched epoch ends, if the follower has more of it or a later one."""
+    if end.end_offset == UNDEFINED_OFFSET:
+        return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+    if end.epoch < asked.requested_epoch or end.end_offset < asked.fetch_offset:
+        return FetchAnswer(diverging=end, high_watermark=replica.high_watermark)
+    return None
+
+
+def answer_diverging_within_log(
+    end: EpochEnd, asked: Asked, replica: Replica
+) -> FetchAnswer | None:
+    """Answer so only where the fetch is not below the leader's log start (KAFKA-12996)."""
+    if asked.fetch_offset < replica.log.log_start_offset:
+        return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+    return answer_diverging(end, asked, replica)
+
+
+def count_what_agrees(answer: FetchAnswer) -> bool:
+    """Take the offset of a fetch for the follower's log end offset unless the logs diverge."""
+    return not answer.error and answer.diverging is None
+
+
+def _truncate_on_fetch(known: Generation) -> Generation:
+    def truncate_once(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
+        # What is left to truncate comes with the next Fetch response.
+        return replace(known.truncate(answer, follower), completed=True)
+
+    return replace(
+        known,
+        first_fetch=fetch_at_once_with_epoch,
+        last_fetched_epoch=latest_epoch,
+        truncate=truncate_once,
+        high_watermark_at_divergence=high_watermark_of_leader,
+    )
+
 
 KAFKA_10554 = Rule(
     name="KAFKA-10554",
+    source="kafka.server.AbstractFetcherThread",
     protocol=(2, 7, 0, 1),
-    changes={"truncates_on_fetch": True, "trusts_diverging_high_watermark": True},
+    change=_truncate_on_fetch,
 )
 
 KAFKA_14704 = Rule(
     name="KAFKA-14704",
-    changes={"trusts_diverging_high_watermark": False},
+    source="kafka.server.AbstractFetcherThread",
+    change=lambda known: replace(known, high_watermark_at_divergence=own_high_watermark),
 )
 
 DIVERGING_EPOCH = Rule(
     name="diverging epoch in the Fetch response",
-    changes={"counts_diverging_fetch": True},
+    source="kafka.cluster.Partition",
     protocol=(2, 7, 0, 1),
+    change=lambda known: replace(known, answer_diverging=answer_diverging),
 )
 
-KAFKA_13141 = Rule(name="KAFKA-13141", changes={"counts_diverging_fetch": False})
+KAFKA_12996 = Rule(
+    name="KAFKA-12996",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, answer_diverging=answer_diverging_within_log),
+)
+
+KAFKA_13141 = Rule(
+    name="KAFKA-13141",
+    source="kafka.server.ReplicaManager",
+    change=lambda known: replace(known, counts_fetch=count_what_agrees),
+)

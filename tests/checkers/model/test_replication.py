@@ -149,7 +149,7 @@ def test_produces_are_answered_as_their_leader_must(release):
     )
     # From KAFKA-15583 on the high watermark does not reach it, so that it goes on waiting.
     waits = PredictedProduce(operation="waits", acknowledged=None, base_offset=1)
-    if not generation_for(release).waits_for_min_isr:
+    if "KAFKA-15583" not in generation_for(release).rules:
         error = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
         waits = replace(waits, acknowledged=False, error=error)
     assert prediction.produces == (
@@ -268,9 +268,9 @@ def test_every_release_names_its_generation():
     assert {generation_for(release).name for release in RELEASES} == set(RELEASES)
     mixed = generation_for("2.8.2", inter_broker_protocol="2.7-IV0", message_format="0.10.2")
     assert mixed.name == "2.8.2 protocol 2.7-IV0 format 0.10.2"
-    assert not mixed.truncates_on_fetch
-    assert generation_for("2.8.2", inter_broker_protocol="2.7-IV1").truncates_on_fetch
-    assert not generation_for("2.7.2").truncates_on_fetch
+    assert "KAFKA-10554" not in mixed.rules
+    assert "KAFKA-10554" in generation_for("2.8.2", inter_broker_protocol="2.7-IV1").rules
+    assert "KAFKA-10554" not in generation_for("2.7.2").rules
 
 
 def test_a_produce_with_a_codec_is_one_wrapper_in_old_formats():

@@ -43,10 +43,10 @@ NEW_RULES = {
     "2.2.0": ["KIP-380", "broker epochs"],
     "2.2.2": ["KAFKA-7601"],
     "2.3.1": ["KIP-461"],
-    "2.4.1": ["high watermark in the log"],
+    "2.4.1": ["high watermark in the log", "KAFKA-8841"],
     "2.5.1": ["KAFKA-9338", "KAFKA-9654"],
     "2.6.3": ["KAFKA-10432", "KAFKA-10706"],
-    "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-13141", "KIP-497"],
+    "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-12996", "KAFKA-13141", "KIP-497"],
     "2.8.2": ["KAFKA-10554"],
     "3.0.2": [],
     "3.3.2": ["KAFKA-13091", "KIP-841"],
@@ -242,6 +242,23 @@ def test_KAFKA_13091_moves_the_high_watermark_with_the_controllers_answer():
     old, new = both(timeline, "3.1.2", "KAFKA-13091")
     assert replica(old, 0).high_watermarks[0] == 1
     assert replica(new, 0).high_watermarks[0] == 2
+
+
+def test_KAFKA_8841_moves_the_high_watermark_only_with_a_follower_that_moved():
+    timeline = [
+        *cluster("2.8.2", controller=3, replicas=(0, 1, 2)),
+        state(0, 0, (0, 1, 2)),
+        write("all", 0, acks=-1),
+        CutLink(source=0, target=2),
+        write("two", 0),
+        state(0, 0, (0, 1)),
+        Snapshot(label="level"),
+        write("more", 0),
+        AFTER,
+    ]
+    old, new = both(timeline, "2.8.2", "KAFKA-8841", brokers=(0, 1, 2, 3))
+    assert [replica(each, 0, "level").high_watermarks[0] for each in (old, new)] == [2, 1]
+    assert [replica(each, 0).high_watermarks[0] for each in (old, new)] == [3, 3]
 
 
 def test_KAFKA_6857_answers_no_epoch_as_undefined():

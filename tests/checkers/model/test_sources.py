@@ -8,8 +8,12 @@ import pytest
 
 from checkers.errors import ModelError
 from checkers.model import sources
+from checkers.model.generation import Rule
+from checkers.model.generations import parse_protocol
 from checkers.model.probes import Place, RuleEntry, find, read_entries
 from checkers.model.ranges import RANGES
+from checkers.model.rules import documents
+from checkers.model.rules.order import RULES
 from checkers.model.sources import Found, differences, look_up, table
 
 ENTRIES = """
@@ -157,3 +161,25 @@ def test_a_rule_that_is_declared_and_missing_or_found_and_not_declared_is_named(
 
 def test_every_declared_rule_has_probes_and_every_probe_can_be_read() -> None:
     assert {entry.name for entry in read_entries(sources.ENTRIES_FILE)} == set(RANGES)
+
+
+OF_RELEASES = [
+    rule for rule in RULES if rule not in (documents.BATCH_EDGE, documents.HIGH_WATERMARK_AT_LAST)
+]
+
+
+@pytest.mark.parametrize("rule", OF_RELEASES, ids=lambda rule: rule.name)
+def test_a_rule_of_a_release_says_releases_class_and_protocol_as_its_probes_do(rule: Rule) -> None:
+    entries = {entry.name: entry for entry in read_entries(sources.ENTRIES_FILE)}
+    entry = entries[rule.name]
+    assert RANGES[rule.name].released() != ()
+    file = rule.source.replace(".", "/")
+    probed = [path for probe in entry.probes for path in probe.files]
+    assert [path for path in probed if path.rpartition(".")[0].endswith(file)] != []
+    assert rule.protocol == (parse_protocol(entry.protocol) if entry.protocol else None)
+
+
+def test_what_only_a_document_says_is_in_no_release() -> None:
+    for rule in (documents.BATCH_EDGE, documents.HIGH_WATERMARK_AT_LAST):
+        assert rule.name not in RANGES
+        assert rule.source.startswith("KIP-279")
