@@ -114,14 +114,18 @@ def _first_sign(links: list[Seen], broker: int, since: float) -> float:
     """When a process was first sent what it then answered, or asked something itself.
 
     The first brokers of a run, and every broker in older runs, are written down as started only
-    when they are ready.
+    when they are ready. What a hold or a cut kept of the process before is no sign: it comes on a
+    connection that is older than its end.
     """
     asked: dict[tuple[int, int], float] = {}
+    older: set[int] = set()
     for item in links:
         what = item.what
         if item.time < since:
+            if isinstance(what, Question):
+                older.add(what.number[0])
             continue
-        if isinstance(what, Question) and what.follower == broker:
+        if isinstance(what, Question) and what.follower == broker and what.number[0] not in older:
             return item.time
         if isinstance(what, Question | ControlSent):
             asked.setdefault(what.number, item.time)
