@@ -1,17 +1,22 @@
-"""Judging many runs: plain Python beside Spark on this machine.
+"""Judging: one small run in plain Python, and many runs in plain Python beside Spark.
 
-Run `.venv/bin/python -m benchmarks.judge RUN... --copies 10,100`, with run directories, or folders
-of them, that kchaos has made. Each number of copies is one row: as many runs as that, copied in
-turn from those given, judged by a process that calls `checkers.judge.judge` in a loop; by a process
-that calls `checkers.spark.judge_runs`, its JVM's start included ("cold"); and by the same process
-once more ("warm"). Printed are seconds and the ratio to plain Python in the same row. Both must
-give the same answers, or the benchmark ends.
+Run `.venv/bin/python -m benchmarks.judge` for one run: the golden runs of `tests.golden`, as long
+as those of the catalogue but without the brokers' logs, are judged in turn for some rounds. Printed
+are milliseconds a run, the median over all, and the share that the model takes to follow a run.
+
+Run `.venv/bin/python -m benchmarks.judge RUN... --copies 10,100` for many, with run directories, or
+folders of them, that kchaos has made. Each number of copies is one row: as many runs as that,
+copied in turn from those given, judged by a process that calls `checkers.judge.judge` in a loop; by
+a process that calls `checkers.spark.judge_runs`, its JVM's start included ("cold"); and by the same
+process once more ("warm"). Printed are seconds and the ratio to plain Python in the same row. Both
+must give the same answers, or the benchmark ends.
 """
 
 import argparse
 import itertools
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,15 +26,25 @@ from pathlib import Path
 from typing import Any
 
 from checkers.judge import judge
+from checkers.model.prediction import Prediction
+from checkers.record import predict_run
 from checkers.run_directory import JUDGEMENTS, RunDirectory
+from checkers.run_facts import RunFacts
+from tests.golden.stored import RELEASES, unpacked
+
+_AIM_MS = 60
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Plain Python beside Spark, over many runs.")
-    parser.add_argument("runs", nargs="+", type=Path, help="run directories, or folders of them")
+    parser = argparse.ArgumentParser(description="One run in plain Python, or many beside Spark.")
+    parser.add_argument("runs", nargs="*", type=Path, help="run directories, or folders of them")
+    parser.add_argument("--rounds", type=int, default=5, help="how often to judge golden runs")
     parser.add_argument("--copies", default="10,100", help="how many runs to judge: 10,100")
     given = parser.parse_args()
+    if not given.runs:
+        one_by_one(given.rounds)
+        return
     runs = sorted(path.parent for each in given.runs for path in _run_files(each))
     if not runs:
         parser.error("no run directory among these; make one with: kchaos reproduce KAFKA-6361")
@@ -37,6 +52,37 @@ def main() -> None:
     for count in map(int, given.copies.split(",")):
         with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as folder:
             _row(_copied(runs, count, Path(folder) / "runs"))
+
+
+def one_by_one(rounds: int) -> None:
+    """Print how long it takes to judge one golden run, and how much of it following takes."""
+    with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as folder:
+        runs = [unpacked(release, Path(folder)) for release in RELEASES]
+        # The first round fills caches, and is not counted.
+        measured = [[_judged(run) for run in runs] for _ in range(rounds + 1)][1:]
+    whole_ms = [1000 * whole for whole, _ in itertools.chain(*measured)]
+    following = [following / whole for whole, following in itertools.chain(*measured)]
+    print(f"{len(runs)} golden runs, each judged {rounds} times in plain Python")
+    print(f"median {statistics.median(whole_ms):.1f} ms a run (aim: under {_AIM_MS} ms)")
+    print(f"following takes {statistics.median(following):.0%} of that, the record included")
+
+
+def _judged(run: RunDirectory) -> tuple[float, float]:
+    """Judge a run; return the seconds of all of it and of following."""
+    following = 0.0
+
+    def predict(facts: RunFacts) -> Prediction:
+        nonlocal following
+        begin = time.perf_counter()
+        prediction = predict_run(facts)
+        following = time.perf_counter() - begin
+        return prediction
+
+    begin = time.perf_counter()
+    results = judge(run, predict=predict)
+    if not results.expected:
+        raise SystemExit(f"{run.name} is not as expected; no figures are worth printing")
+    return time.perf_counter() - begin, following
 
 
 def plainly(paths: Sequence[str]) -> None:

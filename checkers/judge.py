@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from checkers.errors import RunDirectoryError, ScenarioDataError
 from checkers.evidence import finding_to_json
-from checkers.findings import Finding
+from checkers.findings import Finding, Question
 from checkers.history import Operation
+from checkers.model.events import StartBroker
 from checkers.model.prediction import EmptiedBy, Prediction
+from checkers.model.status import status
 from checkers.record import predict_run
 from checkers.rules import Judged, apply_rules, joined
 from checkers.run_directory import JUDGEMENTS, RunDirectory
@@ -247,6 +249,7 @@ class _Judging:
             self._unknown += _unusable(facts)
             self._safety += _unsettled(facts)
             self._conformance += _unlinked(facts)
+            self._conformance += _not_compared(facts, judged.findings)
         if facts is not None and prediction is not None:
             self._conformance += _unpredicted(facts, prediction)
         witnesses = self.attempt(
@@ -349,6 +352,19 @@ def _unlinked(facts: RunFacts) -> Iterator[str]:
             "links.jsonl is missing although the cluster was linked: which questions for leader "
             "epochs were asked is unknown"
         )
+
+
+def _not_compared(facts: RunFacts, findings: Iterable[Finding]) -> Iterator[str]:
+    """Yields why a run that is not as predicted may be what its release does all the same."""
+    if all(finding.question is not Question.CONFORMANCE for finding in findings):
+        return
+    starts = (timed.event for timed in facts.events if isinstance(timed.event, StartBroker))
+    for release in sorted({start.release for start in starts}):
+        if not status(release).compared:
+            yield (
+                f"the run is not as predicted, but nobody compared the source of {release} with "
+                "the model's rules: kchaos versions shows of which releases that was done"
+            )
 
 
 def _unpredicted(facts: RunFacts, prediction: Prediction) -> Iterator[str]:

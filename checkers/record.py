@@ -114,18 +114,18 @@ def _first_sign(links: list[Seen], broker: int, since: float) -> float:
     """When a process was first sent what it then answered, or asked something itself.
 
     The first brokers of a run, and every broker in older runs, are written down as started only
-    when they are ready. What a hold or a cut kept of the process before is no sign: it comes on a
-    connection that is older than its end.
+    when they are ready.
     """
     asked: dict[tuple[int, int], float] = {}
-    older: set[int] = set()
+    before: set[tuple[int, int]] = set()
     for item in links:
         what = item.what
         if item.time < since:
             if isinstance(what, Question):
-                older.add(what.number[0])
+                before.add(what.number)
             continue
-        if isinstance(what, Question) and what.follower == broker and what.number[0] not in older:
+        # What a hold keeps may arrive when its sender has long been dead.
+        if isinstance(what, Question) and what.follower == broker and what.number not in before:
             return item.time
         if isinstance(what, Question | ControlSent):
             asked.setdefault(what.number, item.time)

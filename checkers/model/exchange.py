@@ -210,7 +210,7 @@ def _asked(
             leader_epoch=fetch.leader_epoch,
             carries_leader_epoch=generation.sends_leader_epoch,
             fetch_offset=fetch.fetch_offset,
-            requested_epoch=generation.last_fetched_epoch(entries),
+            requested_epoch=generation.last_fetched_epoch(fetch, entries),
             is_incremental=thread.session is not None,
         )
     return Asked(

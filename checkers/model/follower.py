@@ -17,7 +17,13 @@ from checkers.model.events import PartitionState, TopicPartition
 from checkers.model.generation import FollowerLog, Stopped
 from checkers.model.log import UnexpectedAppendOffset
 from checkers.model.prediction import Truncation
-from checkers.model.replica import FetcherState, FetcherThread, FetchState, Role
+from checkers.model.replica import (
+    FetcherState,
+    FetcherThread,
+    FetchState,
+    LastFetchedEpoch,
+    Role,
+)
 from checkers.model.requests import Asked, EpochAnswer, FetchAnswer
 from checkers.model.state import Broker
 from checkers.model.world import World
@@ -226,11 +232,32 @@ def _append(
         )
     if after != replica:
         world.put_replica(broker_id, partition, after)
-    if fetch.fetch_offset != log.log_end_offset:
+    stands = broker.generation.fetch_after_append(fetch, len(answer.batches))
+    stands = replace(stands, fetch_offset=log.log_end_offset)
+    if stands != fetch:
         thread = _thread(world, broker_id, leader)
-        stands = replace(fetch, fetch_offset=log.log_end_offset)
         world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
-    return after != replica
+    return (fetch, replica) != (stands, after)
+
+
+def note_epochs(
+    world: World, broker_id: int, leader: int, partition: TopicPartition, answer: FetchAnswer
+) -> bool:
+    """Note the epochs of fetched batches, which a follower does before it writes them.
+
+    The cache is on disk then, and a process that is killed in between leaves it so
+    (kafka.log.Log.append, 1.1.1 and 2.8.2). Returns whether there was anything to note.
+    """
+    broker = _broker(world, broker_id)
+    fetch = _thread(world, broker_id, leader).fetch(partition)
+    replica = world.known_replica(broker_id, partition)
+    if fetch is None or fetch.state is not FetcherState.FETCHING:
+        return False
+    if fetch.fetch_offset != replica.log.log_end_offset:
+        return False
+    noted = leading.assign_epochs_of(broker, replica, answer.batches)
+    world.put_replica(broker_id, partition, noted)
+    return noted != replica
 
 
 def _fail(world: World, broker_id: int, leader: int, partition: TopicPartition) -> None:
@@ -282,7 +309,7 @@ def _reset_offset(
         log = replica.log.truncate_fully_and_start_at(leader_log.log_start_offset)
         world.put_replica(broker_id, partition, replace(replica, log=log, entries=()))
     thread = _thread(world, broker_id, leader)
-    stands = replace(fetch, fetch_offset=fetch_offset)
+    stands = replace(fetch, fetch_offset=fetch_offset, last_fetched_epoch=LastFetchedEpoch.KNOWN)
     world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
     return fetch_offset != fetch.fetch_offset or leader_log.log_end_offset < own_end
 

@@ -148,11 +148,13 @@ class Generation:
 
     Attributes:
         sends_leader_epoch: Whether Fetch has the current leader epoch (version 9 and later).
-        last_fetched_epoch: (entries) to what a Fetch says, -1 for none.
+        last_fetched_epoch: (fetch state, entries) to what a Fetch says, -1 for none.
         takes_fetch_answer: (leader epoch under which it was asked, now) to whether the answer to a
             Fetch counts.
         high_watermark_at_divergence: (replica, answer) to the high watermark with which the
             follower truncates after a diverging answer.
+        fetch_after_append: (fetch state, number of batches) to the fetch state after the batches of
+            an answer, or none, were appended; its offset is set elsewhere.
         stop_after_failed_append: (thread, failed partitions, partition) to what becomes of both
             when an append fails.
         stop_when_fenced: (thread, failed partitions, partition, leader epoch under which it was
@@ -207,9 +209,10 @@ class Generation:
     takes_epoch_answer: Callable[[int, int], bool]
 
     sends_leader_epoch: bool
-    last_fetched_epoch: Callable[[Entries], int]
+    last_fetched_epoch: Callable[[FetchState, Entries], int]
     takes_fetch_answer: Callable[[int, int], bool]
     high_watermark_at_divergence: Callable[[Replica, FetchAnswer], int]
+    fetch_after_append: Callable[[FetchState, int], FetchState]
     stop_after_failed_append: Callable[[FetcherThread, Failed, TopicPartition], Stopped]
     stop_when_fenced: Callable[[FetcherThread, Failed, TopicPartition, int], Stopped]
     exits_on_shorter_leader: Callable[[bool], bool]

@@ -320,7 +320,8 @@ def _is_under_min_isr(
 
 
 def _refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:
-    if replica is None:
+    if replica is None or replica.leader_epoch < 0:
+        # After a start a broker hosts nothing until a LeaderAndIsr names it.
         return "UNKNOWN_TOPIC_OR_PARTITION"
     if broker.generation.sees_leader_epoch(asked):
         error = broker.generation.refuse_epoch(asked.leader_epoch, replica.leader_epoch)

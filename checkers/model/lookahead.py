@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import defaultdict
 
-from checkers.model.events import PartitionState, TopicPartition
+from checkers.model.events import PartitionState, StopBroker, TopicPartition
 from checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
@@ -25,6 +25,7 @@ class Lookahead:
         self.control_answers: dict[Number, ControlAnswered] = {}
         self.client_answers: dict[str, ClientAnswered] = {}
         self.shows_isr_answers = False
+        self._killed: dict[int, list[int]] = defaultdict(list)
         self._of_pair: dict[tuple[int, int], list[tuple[int, Question | Reply]]] = defaultdict(list)
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
             defaultdict(list)
@@ -55,12 +56,25 @@ class Lookahead:
                 self.client_answers[what.operation] = what
             case IsrAnswered():
                 self.shows_isr_answers = True
+            case StopBroker() if not what.clean:
+                self._killed[what.broker].append(index)
 
     def next_of(self, follower: int, leader: int, index: int) -> Question | Reply | None:
         """Return the next message between a fetcher and its leader, from an index on."""
         items = self._of_pair.get((follower, leader), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
+
+    def is_killed_before_asking(self, follower: int, leader: int, index: int) -> bool:
+        """Tell whether a follower is killed, from an index on, before that fetcher asks again."""
+        killed = next((at for at in self._killed.get(follower, ()) if at >= index), None)
+        if killed is None:
+            return False
+        items = self._of_pair.get((follower, leader), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        later = (item for item in items[at:] if isinstance(item[1], Question))
+        asks = next(later, None)
+        return asks is None or asks[0] > killed
 
     def is_written(self, state: PartitionState, decided: int) -> bool:
         """Tell whether one of the first `decided` decisions wrote this state."""

@@ -158,5 +158,11 @@ def _end_connections(world: World, gone: int) -> None:
         world.put_exchanges(other, gone, tuple(left))
         sent = world.exchanges(gone, other)
         world.put_exchanges(
-            gone, other, tuple(replace(one, is_awaited=False) for one in sent if one.is_at_leader)
+            gone,
+            other,
+            tuple(
+                replace(one, is_awaited=False)
+                for one in sent
+                if one.is_at_leader or one.is_at_links
+            ),
         )

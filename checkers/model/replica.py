@@ -23,6 +23,15 @@ class FetcherState(StrEnum):
     FETCHING = "fetching"
 
 
+class LastFetchedEpoch(StrEnum):
+    """What a fetcher thread knows of the epoch of the last batch in a follower's log."""
+
+    KNOWN = "known"
+    FORGOTTEN_NEXT = "forgotten next"
+    """It is known, and the next answer without records makes the thread forget it."""
+    FORGOTTEN = "forgotten"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerView:
     """What a leader knows of one follower.
@@ -96,11 +105,13 @@ class FetchState:
     Attributes:
         fetch_offset: The next offset to fetch; before truncation the initial offset.
         leader_epoch: The epoch under which the partition was added.
+        last_fetched_epoch: Known in all releases but 3.5.1 to 3.6.2 (`rules.kafka_15510`).
     """
 
     fetch_offset: int
     state: FetcherState
     leader_epoch: int
+    last_fetched_epoch: LastFetchedEpoch = LastFetchedEpoch.KNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

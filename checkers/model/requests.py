@@ -96,8 +96,8 @@ class Exchange:
 
     @property
     def is_at_links(self) -> bool:
-        """Whether the answer is on its way in a run that is followed by its links."""
-        return self.number is not None and self.stage is Stage.ANSWERED
+        """Whether it is on its way in a run that is followed by its links."""
+        return self.number is not None and self.stage in (Stage.SENT, Stage.ANSWERED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from checkers.model import control, exchange, leader
+from checkers.model import follower as following
 from checkers.model.events import Produce, TopicPartition
 from checkers.model.exchange import FETCH
 from checkers.model.lookahead import Lookahead
@@ -41,9 +42,9 @@ def silent_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wor
         yield from _control(state, broker_id, lookahead)
         yield from _learn(state, broker_id, lookahead)
     for leader_id in working:
-        for follower in world.broker_ids():
-            for one in world.exchanges(follower, leader_id):
-                yield from _at_leader(state, follower, leader_id, one, lookahead)
+        for broker_id in world.broker_ids():
+            for one in world.exchanges(broker_id, leader_id):
+                yield from _at_leader(state, broker_id, leader_id, one, lookahead)
     for broker_id in working:
         for leader_id in world.leaders(broker_id):
             yield from _at_follower(state, broker_id, leader_id, lookahead, index)
@@ -128,23 +129,40 @@ def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[Wor
 def _handle(
     state: State, broker_id: int, parts: list[Received], is_last: bool, lookahead: Lookahead
 ) -> Iterator[World]:
-    received: tuple[Received, ...] = state(("control", broker_id)) or ()
     for one in parts:
-        world = World(state)
-        errors = control.handle(
-            world,
-            broker_id,
-            one.controller_epoch,
-            one.request,
-            broker_epoch=one.broker_epoch,
-            is_last=is_last,
-        )
         seen = lookahead.control_answers.get(one.number)
+        if seen is not None and seen.error_code == UNKNOWN_SERVER_ERROR:
+            # It failed on the way, as when the topic's configuration is asked of a ZooKeeper whose
+            # session is over (ReplicaManager.becomeLeaderOrFollower): this part before it, or not.
+            failed = ((None, "UNKNOWN_SERVER_ERROR"),)
+            yield _handled(World(state), broker_id, one, failed)
+            world = World(state)
+            _errors(world, broker_id, one, is_last)
+            yield _handled(world, broker_id, one, failed)
+            continue
+        world = World(state)
+        errors = _errors(world, broker_id, one, is_last)
         if seen is None or not errors_differ(errors, seen):
-            index = received.index(one)
-            after = (*received[:index], replace(one, errors=errors), *received[index + 1 :])
-            world.put(("control", broker_id), after)
-            yield world
+            yield _handled(world, broker_id, one, errors)
+
+
+def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control.Errors:
+    return control.handle(
+        world,
+        broker_id,
+        one.controller_epoch,
+        one.request,
+        broker_epoch=one.broker_epoch,
+        is_last=is_last,
+    )
+
+
+def _handled(world: World, broker_id: int, one: Received, errors: control.Errors) -> World:
+    received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
+    index = received.index(one)
+    after = (*received[:index], replace(one, errors=errors), *received[index + 1 :])
+    world.put(("control", broker_id), after)
+    return world
 
 
 def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
@@ -250,6 +268,8 @@ def _at_follower(
         if waiting.stage is Stage.DELIVERED:
             exchange.handle(world, broker_id, leader_id, waiting)
             yield world
+            if lookahead.is_killed_before_asking(broker_id, leader_id, index):
+                yield from _half_handled(state, broker_id, leader_id, waiting)
         return
     if exchange.truncate_without_asking(world, broker_id, leader_id):
         yield world
@@ -266,6 +286,20 @@ def _at_follower(
         yield asked
         return
     yield from _idle_round(state, broker_id, leader_id, question)
+
+
+def _half_handled(
+    state: State, broker_id: int, leader_id: int, waiting: Exchange
+) -> Iterator[World]:
+    """A follower has noted the epochs of what it fetched, and is killed before it writes it."""
+    world = World(state)
+    noted = False
+    for partition, answer in waiting.answers:
+        if isinstance(answer, FetchAnswer) and answer.batches:
+            noted = following.note_epochs(world, broker_id, leader_id, partition, answer) or noted
+    if noted:
+        exchange.end(world, broker_id, leader_id, waiting)
+        yield world
 
 
 def _idle_round(
@@ -285,6 +319,10 @@ def _idle_round(
             return
         offset = asked.fetch_offset
         changed = leader.update_view(world, leader_id, partition, broker_id, offset) or changed
+        changed = (
+            following.handle_fetch_answer(world, broker_id, leader_id, partition, asked, answer)
+            or changed
+        )
     if changed:
         yield world
 

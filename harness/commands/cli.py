@@ -239,21 +239,15 @@ def compose(kafka: str, offline: bool) -> None:
 
 
 @cli.command()
-@click.option("--fetch", is_flag=True, help="Bring all of them into the cache.")
-def versions(fetch: bool) -> None:
-    """Show the Kafka releases that kchaos knows, and which are in the cache."""
-    from clusters.distribution import resolve
-    from clusters.errors import MachineError
-    from clusters.releases import KNOWN_RELEASES
+@click.option("--fetch", is_flag=True, help="Bring those that are tested into the cache.")
+@as_json
+def versions(fetch: bool, as_json: bool) -> None:
+    """Show how well each Kafka release is known, and which are in the cache."""
+    from harness.commands.versions import known_releases, version_lines
 
-    for release in KNOWN_RELEASES:
-        try:
-            jars = len(resolve(release, offline=not fetch).class_path)
-            click.echo(f"{release:10} in the cache, {jars} jars")
-        except MachineError:
-            if fetch:
-                raise
-            click.echo(f"{release:10} not fetched yet")
+    known = known_releases(fetch=fetch)
+    lines = [json.dumps(one.to_json()) for one in known] if as_json else version_lines(known)
+    click.echo("\n".join(lines))
 
 
 @cli.command()

@@ -82,6 +82,41 @@ def test_the_wrong_case_is_unsafe_and_not_as_predicted(tmp_path: Path) -> None:
     assert [one.brokers for one in of_kind(results, "not-as-predicted")][-1] == (1,)
 
 
+def with_an_epoch_round_that_nobody_predicts(path: Path, release: str) -> Results:
+    build = clean_run(path, is_linked=True, release=release)
+    build.epoch_round(1, 0, 5, None, 7)
+    return judge(clean_snapshot(build).seal())
+
+
+def test_not_as_predicted_is_red_only_on_a_release_that_was_compared(tmp_path: Path) -> None:
+    compared = with_an_epoch_round_that_nobody_predicts(tmp_path / "1.1.1", "1.1.1")
+    not_compared = with_an_epoch_round_that_nobody_predicts(tmp_path / "1.1.2", "1.1.2")
+
+    assert (compared.conforms, compared.unknown) == (False, None)
+    assert (not_compared.conforms, not_compared.safe, not_compared.expected) == (None, True, False)
+    assert not_compared.unknown is not None
+    assert "nobody compared the source of 1.1.2" in not_compared.unknown
+    assert of_kind(not_compared, "not-as-predicted")
+
+
+def test_a_run_that_is_as_predicted_conforms_on_any_release(tmp_path: Path) -> None:
+    results = judge(clean_snapshot(clean_run(tmp_path / "run", release="1.1.2")).seal())
+
+    assert (results.conforms, results.safe, results.expected) == (True, True, True)
+
+
+def test_replicas_that_diverge_are_unsafe_also_on_a_release_that_was_not_compared(
+    tmp_path: Path,
+) -> None:
+    build = clean_run(tmp_path / "run", release="1.1.2")
+    build.snapshot("final", {0: [BOTH], 1: [(0, 0, values("other", 11))]}, high_watermarks={0: 11})
+
+    results = judge(build.seal())
+
+    assert (results.conforms, results.safe, results.expected) == (None, False, False)
+    assert of_kind(results, "divergence")[0].last_offset == 10
+
+
 def test_a_clean_run_conforms_is_safe_and_has_no_finding(tmp_path: Path) -> None:
     results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal())
 

@@ -171,7 +171,7 @@ def take_every_answer(asked_leader_epoch: int, leader_epoch: int) -> bool:
     return True
 
 
-def fetch_without_epoch(entries: Entries) -> int:
+def fetch_without_epoch(fetch: FetchState, entries: Entries) -> int:
     """Say no last fetched epoch."""
     return UNDEFINED_EPOCH
 
@@ -179,6 +179,11 @@ def fetch_without_epoch(entries: Entries) -> int:
 def own_high_watermark(replica: Replica, answer: FetchAnswer) -> int:
     """Return the follower's own high watermark: a diverging answer says nothing about it."""
     return replica.high_watermark
+
+
+def fetch_on(fetch: FetchState, batches: int) -> FetchState:
+    """Return the fetch state as it is, whether records came or not."""
+    return fetch
 
 
 def end_thread(thread: FetcherThread, failed: Failed, partition: TopicPartition) -> Stopped:
@@ -257,6 +262,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         last_fetched_epoch=fetch_without_epoch,
         takes_fetch_answer=take_every_answer,
         high_watermark_at_divergence=own_high_watermark,
+        fetch_after_append=fetch_on,
         stop_after_failed_append=end_thread,
         stop_when_fenced=ask_again_when_fenced,
         exits_on_shorter_leader=exit_unless_unclean,

@@ -17,7 +17,7 @@ KAFKA-14704 (3.5.0): such a response no longer moves the follower's high waterma
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import UNDEFINED_OFFSET, EpochEnd, latest_epoch
+from checkers.model.epoch_cache import UNDEFINED_OFFSET, Entries, EpochEnd, latest_epoch
 from checkers.model.generation import FollowerLog, Generation, Rule, TruncationState
 from checkers.model.replica import FetchState, Replica
 from checkers.model.requests import Asked, FetchAnswer
@@ -28,6 +28,11 @@ from checkers.model.rules.kip_101 import truncate_first
 def fetch_at_once_with_epoch(replica: Replica) -> FetchState:
     """Fetch from the log end offset; without any epoch begin with truncation as before."""
     return fetch_from_log_end(replica) if replica.entries else truncate_first(replica)
+
+
+def fetch_with_epoch(fetch: FetchState, entries: Entries) -> int:
+    """Say the last epoch in the log, -1 for none."""
+    return latest_epoch(entries)
 
 
 def high_watermark_of_leader(replica: Replica, answer: FetchAnswer) -> int:
@@ -66,7 +71,7 @@ def _truncate_on_fetch(known: Generation) -> Generation:
     return replace(
         known,
         first_fetch=fetch_at_once_with_epoch,
-        last_fetched_epoch=latest_epoch,
+        last_fetched_epoch=fetch_with_epoch,
         truncate=truncate_once,
         high_watermark_at_divergence=high_watermark_of_leader,
     )

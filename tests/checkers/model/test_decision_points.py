@@ -1,12 +1,17 @@
 """Single decision points: what was decided before a rule, and what with it."""
 
 import pytest
+from model_timelines import cluster, state, write
 
-from checkers.model import generation_for
+from checkers.model import exchange, follower, generation_for
 from checkers.model.epoch_cache import EpochEnd, EpochEntry
+from checkers.model.events import Event, TopicPartition
 from checkers.model.log import Log
+from checkers.model.predicting import left_alone_after
 from checkers.model.replica import Replica
 from checkers.model.requests import Asked, FetchAnswer
+from checkers.model.state import EMPTY
+from checkers.model.world import World
 
 DIVERGES = EpochEnd(1, 20)
 """The leader's end of epoch 1, below what the follower has of it."""
@@ -82,3 +87,49 @@ def test_whether_a_leader_sees_the_leader_epoch_is_decided_by_its_own_release(
         is_incremental=is_incremental,
     )
     assert generation_for(release).sees_leader_epoch(asked) is is_seen
+
+
+TOLD_AGAIN = [state(0, 0, (0, 1)), write("a", 0, acks=-1), state(0, 1, (0, 1))]
+"""Broker 1 follows 0, has all that there is, and is told the same leader in another epoch."""
+
+
+def after(release: str, events: list[Event]) -> World:
+    machine = EMPTY
+    for event in [*cluster(release, controller=2, replicas=(0, 1)), *events]:
+        machine, _ = left_alone_after(machine, event, {})
+    return World(machine)
+
+
+def next_fetch(world: World) -> Asked:
+    question = exchange.question(world, 1, 0, exchange.FETCH)
+    assert question is not None
+    ((_, asked),) = question.asked
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("release", "requested_epoch"),
+    [("3.5.0", 0), ("3.5.1", -1), ("3.6.2", -1), ("3.7.0", 0), ("3.9.1", 0)],
+)
+def test_from_3_5_1_to_3_6_a_follower_forgets_its_epoch_at_a_first_answer_without_records(
+    release: str, requested_epoch: int
+) -> None:
+    assert next_fetch(after(release, TOLD_AGAIN[:2])).requested_epoch == 0
+    assert next_fetch(after(release, TOLD_AGAIN)).requested_epoch == requested_epoch
+    appended = after(release, [*TOLD_AGAIN, write("b", 0, acks=-1)])
+    assert next_fetch(appended).requested_epoch == 1
+
+
+def test_a_follower_that_resets_its_offset_knows_its_epoch_again() -> None:
+    world = after("3.6.2", TOLD_AGAIN)
+    asked = next_fetch(world)
+    out_of_range = FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+    follower.handle_fetch_answer(world, 1, 0, TopicPartition("t", 0), asked, out_of_range)
+    assert (asked.requested_epoch, next_fetch(world).requested_epoch) == (-1, 0)
+
+
+def test_under_an_older_protocol_a_follower_of_3_6_has_no_epoch_to_forget() -> None:
+    generation = generation_for("3.6.2", inter_broker_protocol="2.6")
+    first = generation.first_fetch(Replica(entries=(EpochEntry(0, 0),)))
+    assert generation.last_fetched_epoch(first, (EpochEntry(0, 0),)) == -1
+    assert generation.fetch_after_append(first, 0) == first

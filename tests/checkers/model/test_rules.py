@@ -50,13 +50,14 @@ NEW_RULES = {
     "2.8.2": ["KAFKA-10554"],
     "3.0.2": [],
     "3.3.2": ["KAFKA-13091", "KIP-841"],
-    "3.6.2": ["KAFKA-14704", "KAFKA-15021"],
+    "3.6.2": ["KAFKA-14704", "KAFKA-15021", "last fetched epoch lost"],
     "3.9.1": ["KAFKA-15583", "KAFKA-18723", "asynchronous epoch checkpoint"],
 }
 ENDED_RULES = {
     "0.11.0.3": ["truncation to the high watermark"],
     "2.4.1": ["KAFKA-3978"],
     "2.6.3": ["recovery without epoch 0"],
+    "3.9.1": ["last fetched epoch lost"],
 }
 
 

@@ -1,0 +1,54 @@
+"""Play and store golden runs: `python -m tests.golden.make RELEASE...`.
+
+One run of `tests.golden.scenario` is played on real brokers for each release, and stored with what
+it is judged to be. A golden run that exists is played once more only with `--again`. With
+`--expected` nothing is played: what is written down about the stored runs is replaced by what the
+present model says; read the difference before it is committed.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from checkers.judge import judge
+from harness.playing.runner import RunOptions, play
+from tests.golden.scenario import scenario_of
+from tests.golden.stored import RELEASES, RUNS, said_of, store, unpacked, write_expected
+
+
+def main() -> None:
+    """Store what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.golden.make")
+    parser.add_argument("releases", nargs="*", metavar="RELEASE", help="default: all of them")
+    parser.add_argument("--again", action="store_true", help="replace golden runs that exist")
+    parser.add_argument("--expected", action="store_true", help="judge the stored runs again")
+    parser.add_argument("--runs-dir", type=Path, default=Path("kchaos-runs"))
+    given = parser.parse_args()
+    releases = given.releases or RELEASES
+    existing = [release for release in releases if (RUNS / release).exists()]
+    if existing and not (given.again or given.expected):
+        parser.error(f"{', '.join(existing)} exist; say --again to play them once more")
+    for release in releases:
+        if given.expected:
+            _judge_again(release)
+        else:
+            _play(release, given.runs_dir, again=given.again)
+
+
+def _play(release: str, runs_directory: Path, *, again: bool) -> None:
+    options = RunOptions(runs_directory=runs_directory)
+    run = play(scenario_of(release), options=options, say=lambda text: print(f"  {text}"))
+    store(run, release, again=again)
+    size = sum(file.stat().st_size for file in (RUNS / release).iterdir())
+    print(f"{release}: {size} bytes in {RUNS / release}")
+
+
+def _judge_again(release: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = unpacked(release, Path(folder))
+        write_expected(release, said_of(run, judge(run)))
+    print(f"{release}: expected.json is what the model says now")
+
+
+if __name__ == "__main__":
+    main()

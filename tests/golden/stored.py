@@ -1,0 +1,131 @@
+"""Golden runs as they are stored: packed, sealed again, each with what it was judged to be."""
+
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from checkers.judge import Results, judge
+from checkers.model.observations import Question
+from checkers.model.status import status
+from checkers.record import record_of
+from checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
+from checkers.run_facts import run_facts
+from clusters.releases import KNOWN_RELEASES
+
+RUNS = Path(__file__).with_name("runs")
+RELEASES = tuple(
+    release for release in KNOWN_RELEASES if status(release).compared and status(release).played
+)
+# What says where and by whom a run was played; nothing is judged by it.
+_OF_THE_MACHINE = ("command", "replay", "platform", "python")
+
+
+def store(run: RunDirectory, release: str, *, runs: Path = RUNS, again: bool = False) -> None:
+    """Pack a run and write down what it is judged to be.
+
+    What the brokers logged is left out: it is most of a run, no expectation of the scenario has a
+    witness there, and nothing else is judged by it. The rest is sealed again by `RunDirectory`.
+
+    Raises:
+        FileExistsError: The release has a golden run, and `again` is false.
+        ValueError: The run is not as expected, so that it shows nothing.
+    """
+    folder = runs / release
+    if folder.exists() and not again:
+        raise FileExistsError(f"{folder} exists; say --again to play {release} once more")
+    with tempfile.TemporaryDirectory() as temporary:
+        small = _small(run, Path(temporary) / "run")
+        results = judge(small)
+        if not results.expected:
+            raise ValueError(f"{run.path} is not as expected:\n{why(results)}")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "run.tar.xz").write_bytes(_packed(small.path))
+        write_expected(release, said_of(small, results), runs=runs)
+
+
+def unpacked(release: str, folder: Path, *, runs: Path = RUNS) -> RunDirectory:
+    """Return the golden run of a release, unpacked into a new folder below `folder`."""
+    path = folder / f"golden-{release}"
+    with tarfile.open(runs / release / "run.tar.xz") as archive:
+        archive.extractall(path, filter="data")
+    return RunDirectory.open(path)
+
+
+def expected_of(release: str, *, runs: Path = RUNS) -> dict[str, Any]:
+    """Return what was written down about the release's golden run; see `said_of`."""
+    said: dict[str, Any] = json.loads((runs / release / "expected.json").read_text())
+    return said
+
+
+def write_expected(release: str, said: dict[str, Any], *, runs: Path = RUNS) -> None:
+    """Write down what is said of the release's golden run, in place of what was."""
+    (runs / release / "expected.json").write_text(json.dumps(said, indent=1) + "\n")
+
+
+def said_of(run: RunDirectory, results: Results) -> dict[str, Any]:
+    """Return what the judge and the model say of a run, as plain JSON values.
+
+    `rounds` are the predicted questions for leader epochs with their answers, `truncations` what
+    followers cut off, and `questions` is how many requests of fetchers were followed.
+    """
+    prediction = results.prediction
+    seen = record_of(run_facts(run)).seen
+    return {
+        "conforms": results.conforms,
+        "safe": results.safe,
+        "findings": [_in_words(one) for one in results.findings],
+        "rounds": [
+            f"{one.follower} asked {one.leader} for epoch {one.requested_epoch}"
+            f"{' by fetching' if one.by_fetch else ''}: ({one.answered_epoch}, {one.end_offset})"
+            for one in (prediction.rounds if prediction else ())
+        ],
+        "truncations": [
+            f"{one.broker} from {one.log_end_offset_before} to {one.target_offset}"
+            for one in (prediction.truncations if prediction else ())
+        ],
+        "questions": sum(isinstance(item.what, Question) for item in seen),
+    }
+
+
+def why(results: Results) -> str:
+    """Return what led to the results, a line each."""
+    lines = [f"{one.kind}: {one.message}" for one in results.findings]
+    lines += [results.reason, results.unknown or "", *results.crashes]
+    return "\n".join(line for line in lines if line)
+
+
+def _in_words(finding: Any) -> str:
+    where = f"{finding.topic}-{finding.partition} " if finding.topic else ""
+    brokers = ", ".join(map(str, finding.brokers))
+    return f"{finding.kind} {where}on {brokers} at {finding.first_offset} to {finding.last_offset}"
+
+
+def _small(run: RunDirectory, path: Path) -> RunDirectory:
+    left_out = shutil.ignore_patterns(JUDGEMENTS, MANIFEST, "brokers")
+    shutil.copytree(run.path, path, ignore=left_out)
+    small = RunDirectory(path)
+    about = {
+        key: value for key, value in run.read("run.json").items() if key not in _OF_THE_MACHINE
+    }
+    small.write("run.json", about, replace=True)
+    small.seal()
+    return small
+
+
+def _packed(folder: Path) -> bytes:
+    """Return a .tar.xz that is the same for the same files."""
+    packed = io.BytesIO()
+    with tarfile.open(
+        fileobj=packed, mode="w:xz", preset=9, format=tarfile.USTAR_FORMAT
+    ) as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                entry = tarfile.TarInfo(str(file.relative_to(folder)))
+                entry.size = file.stat().st_size
+                with file.open("rb") as content:
+                    archive.addfile(entry, content)
+    return packed.getvalue()

@@ -1,0 +1,96 @@
+"""Golden runs are judged again: a change of the model shows at once what it changes.
+
+Each was played on real brokers by `python -m tests.golden.make`. To keep them small the brokers'
+logs were left out, and judgements too; then the rest was sealed again (`tests.golden.stored`).
+"""
+
+import difflib
+import json
+from pathlib import Path
+
+import pytest
+from clean_runs import clean_run, clean_snapshot
+
+from checkers.judge import judge
+from harness.playing.scenario import Scenario
+from tests.golden.scenario import scenario_of
+from tests.golden.stored import (
+    RELEASES,
+    RUNS,
+    expected_of,
+    said_of,
+    store,
+    unpacked,
+    why,
+    write_expected,
+)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_golden_run_is_judged_as_when_it_was_stored(release: str, tmp_path: Path) -> None:
+    run = unpacked(release, tmp_path)
+    results = judge(run)
+    expected, said = (
+        json.dumps(one, indent=1).splitlines()
+        for one in (expected_of(release), said_of(run, results))
+    )
+    changed = "\n".join(difflib.unified_diff(expected, said, "stored", "now", lineterm="", n=0))
+    assert said == expected, f"{changed}\n{why(results)}"
+
+
+def test_every_release_that_was_compared_and_played_has_a_golden_run() -> None:
+    assert sorted(folder.name for folder in RUNS.iterdir()) == sorted(RELEASES)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_golden_run_is_followed_question_by_question(release: str) -> None:
+    expected = expected_of(release)
+    assert expected["conforms"] is True
+    assert expected["questions"] >= 5
+    assert bool(expected["rounds"]) is (release != "0.10.2.2")
+    assert expected["truncations"]
+
+
+def test_golden_runs_are_small() -> None:
+    assert sum(file.stat().st_size for file in RUNS.rglob("*") if file.is_file()) < 1_500_000
+
+
+def test_the_golden_scenario_is_data() -> None:
+    scenario = scenario_of("2.0.1")
+    assert Scenario.from_json(scenario.to_json()) == scenario
+
+
+def test_a_stored_run_comes_back_whole_and_without_its_judgements_and_logs(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    build.server_log(0, "INFO started\n")
+    run = build.seal()
+    (run.path / "judgements").mkdir()
+
+    store(run, "1.1.1", runs=tmp_path / "runs")
+
+    back = unpacked("1.1.1", tmp_path / "again", runs=tmp_path / "runs")
+    assert back.verify() == ()
+    assert not (back.path / "brokers").exists()
+    assert not (back.path / "judgements").exists()
+    assert said_of(back, judge(back)) == expected_of("1.1.1", runs=tmp_path / "runs")
+
+
+def test_a_stored_run_is_replaced_only_when_that_is_asked_for(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+    store(run, "1.1.1", runs=tmp_path / "runs")
+    write_expected("1.1.1", {}, runs=tmp_path / "runs")
+
+    with pytest.raises(FileExistsError, match="--again"):
+        store(run, "1.1.1", runs=tmp_path / "runs")
+    assert expected_of("1.1.1", runs=tmp_path / "runs") == {}
+
+    store(run, "1.1.1", runs=tmp_path / "runs", again=True)
+    assert expected_of("1.1.1", runs=tmp_path / "runs")["conforms"] is True
+
+
+def test_a_run_that_is_not_as_expected_is_not_stored(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run"), is_final=False).seal()
+
+    with pytest.raises(ValueError, match="no snapshot of the end"):
+        store(run, "1.1.1", runs=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,64 @@
+"""What `kchaos versions` says of releases: compared, played, neither; in the cache or not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from checkers.model.status import Status
+from harness.commands.cli import run
+from harness.commands.versions import Known, version_lines
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
+
+
+def known(release: str, *, read_at: str | None, played: bool, is_cached: bool = False) -> Known:
+    return Known(
+        release=release, status=Status(read_at=read_at, played=played), is_cached=is_cached
+    )
+
+
+def test_each_release_line_says_which_of_its_releases_are_known_how_well() -> None:
+    lines = version_lines(
+        [
+            known("0.10.2.1", read_at=None, played=False),
+            known("0.10.2.2", read_at="tag", played=True, is_cached=True),
+            known("2.0.0", read_at="tag", played=False),
+            known("2.0.1", read_at=None, played=True),
+        ]
+    )
+
+    assert [line.split() for line in lines[1:3]] == [
+        ["0.10.2", ".2", ".2", ".1", ".2"],
+        ["2.0", ".0", ".1", "-", "-"],
+    ]
+
+
+def test_every_release_line_from_0_10_2_to_3_9_is_shown_in_80_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["versions"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    names = [line.split()[0] for line in lines[1 : lines.index("")]]
+    assert (names[0], names[1], names[-1], len(names)) == ("0.10.2", "0.11.0", "3.9", 23)
+
+
+def test_as_json_every_release_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["versions", "--json"]) == 0
+    shown = {
+        line["release"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())
+    }
+    assert len(shown) == 64
+    assert shown["0.10.2.0"] == {
+        "release": "0.10.2.0",
+        "compared": True,
+        "read_at": "tag",
+        "played": False,
+        "in_cache": False,
+    }
+    assert shown["0.11.0.3"]["read_at"] == "source jar"
+    assert shown["1.1.1"]["played"] is True
