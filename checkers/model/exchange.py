@@ -81,35 +81,54 @@ def end(world: World, broker_id: int, leader: int, exchange: Exchange) -> None:
 
 
 def read(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
+    """Let the leader look at its log for a request that has arrived, and count what it says.
+
+    Returns:
+        The request as it stands then, and whether the leader's own state changed.
+    """
+    return count(world, broker_id, leader, look(world, broker_id, leader, exchange))
+
+
+def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
     """Let the leader look at its log for a request that has arrived.
 
-    The answer is made now, unless a Fetch found nothing and no error: then it waits, and its answer
-    is made by `answer_waiting` from what there is then. Either way the leader has noted how far the
-    follower is. An answer with records has the high watermark of before (KAFKA-7104).
+    What it finds is fixed then, with the high watermark of before (KAFKA-7104). How far the
+    follower is counts only after it (ReplicaManager.fetchMessages: readFromLocalLog, then
+    updateFollowerLogReadResults), and others may come in between.
+    """
+    answers: list[tuple[TopicPartition, Answer]] = []
+    for partition, asked in exchange.asked:
+        if exchange.api == FETCH:
+            answers.append((partition, leading.read(world, leader, partition, asked)))
+        else:
+            tells = _tells_epoch(world, broker_id, leader)
+            answer = leading.answer_epoch(world, leader, partition, asked, tells_epoch=tells)
+            answers.append((partition, answer))
+    after = replace(exchange, stage=Stage.READ, answers=tuple(answers))
+    change(world, broker_id, leader, exchange, after)
+    return after
+
+
+def count(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
+    """Let the leader note how far the follower is, after it has looked at its log.
+
+    The answer is made then, unless a Fetch found nothing and no error: it waits, and its answer is
+    made by `answer_waiting` from what there is at the end of that.
 
     Returns:
         The request as it stands then, and whether the leader's own state changed.
     """
     answering = world.broker(leader)
     assert answering is not None
-    answers: list[tuple[TopicPartition, Answer]] = []
+    asked = dict(exchange.asked)
     changed = False
-    for partition, asked in exchange.asked:
-        if exchange.api == FETCH:
-            found = leading.read(world, leader, partition, asked)
-            if answering.generation.counts_fetch(found):
-                offset = asked.fetch_offset
-                changed = (
-                    leading.update_view(world, leader, partition, broker_id, offset) or changed
-                )
-            answers.append((partition, found))
-        else:
-            tells = _tells_epoch(world, broker_id, leader)
-            answer = leading.answer_epoch(world, leader, partition, asked, tells_epoch=tells)
-            answers.append((partition, answer))
-    waits = all(_says_nothing(answer) for _, answer in answers)
+    for partition, found in exchange.answers:
+        if isinstance(found, FetchAnswer) and answering.generation.counts_fetch(found):
+            offset = asked[partition].fetch_offset
+            changed = leading.update_view(world, leader, partition, broker_id, offset) or changed
+    waits = all(_says_nothing(answer) for _, answer in exchange.answers)
     stage = Stage.WAITING if waits else Stage.ANSWERED
-    after = replace(exchange, stage=stage, answers=() if waits else tuple(answers))
+    after = replace(exchange, stage=stage, answers=() if waits else exchange.answers)
     change(world, broker_id, leader, exchange, after)
     return after, changed
 

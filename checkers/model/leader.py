@@ -16,6 +16,8 @@ from checkers.model.state import Broker
 from checkers.model.world import World
 
 NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
+NO_FETCH_YET = 1 << 62
+"""Stands for the leader's end at the fetch before the first: no offset reaches it."""
 
 
 def become_leader(
@@ -55,7 +57,9 @@ def become_leader(
                 # has just died: seen on 2.0.0, where it put the dead broker back into the ISR.
                 may_join_isr=view.log_end_offset >= broker.generation.needed_for_isr(replica),
                 asks_to_join=False,
-                last_leader_end_offset=log_end_offset,
+                # A new leader knows no fetch before its first (Replica.updateLogReadResult with
+                # an unknown result); one that goes on compares with its end at the election.
+                last_leader_end_offset=NO_FETCH_YET if is_new_leader else log_end_offset,
             )
     replica = replace(replica, views=tuple(sorted(views.items())))
     world.put(("isr change", broker_id, partition), None)

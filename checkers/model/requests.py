@@ -56,6 +56,8 @@ class Stage(StrEnum):
     """It is on its way; a cut or a hold may keep it."""
     ARRIVED = "arrived"
     """The leader has it and has not looked at its log."""
+    READ = "read"
+    """The leader has looked at its log, and has not counted how far the follower is."""
     WAITING = "waiting"
     """The leader found nothing new and lets the Fetch wait (DelayedFetch)."""
     ANSWERED = "answered"
@@ -71,7 +73,7 @@ class Exchange:
     Attributes:
         api: Kafka's name of the API, "Fetch" or "OffsetForLeaderEpoch".
         asked: (partition, what is asked of it), ascending.
-        answers: From `Stage.ANSWERED` on.
+        answers: In `Stage.READ`, and from `Stage.ANSWERED` on.
         is_awaited: Whether the thread still waits: not after its time-out, restart or end.
         holds: Names of the holds that keep it.
         was_paused: Whether its sender stood still while it waited: when it goes on the time may be
@@ -92,7 +94,7 @@ class Exchange:
     @property
     def is_at_leader(self) -> bool:
         """Whether the leader has the request and has not answered it."""
-        return self.stage in (Stage.ARRIVED, Stage.WAITING)
+        return self.stage in (Stage.ARRIVED, Stage.READ, Stage.WAITING)
 
     @property
     def is_at_links(self) -> bool:

@@ -207,22 +207,44 @@ def _at_leader(
         return
     if one.stage is Stage.ARRIVED:
         after, _ = exchange.read(world, follower, leader_id, one)
+    elif one.stage is Stage.READ:
+        after, _ = exchange.count(world, follower, leader_id, one)
     else:
         after = exchange.answer_waiting(world, follower, leader_id, one)
+    if not _may_be_answered(world, follower, leader_id, one, after, seen):
+        return
+    yield world
+    if one.stage is Stage.ARRIVED and one.api == FETCH:
+        # What others do may come between its look at the log and counting the follower's offset.
+        looked = World(state)
+        exchange.look(looked, follower, leader_id, one)
+        yield looked
+
+
+def _may_be_answered(
+    world: World,
+    follower: int,
+    leader_id: int,
+    before: Exchange,
+    after: Exchange,
+    seen: Reply | None,
+) -> bool:
+    """Tell whether what a leader made of a request fits what was seen; it ends what nobody saw."""
     if after.stage is Stage.WAITING:
-        yield world
-    elif seen is not None:
+        return True
+    if seen is not None:
         answers, differs = answers_as_seen(after, seen)
         if not differs:
             exchange.change(world, follower, leader_id, after, replace(after, answers=answers))
-            yield world
-    elif _is_new(after):
+        return not differs
+    if _is_new(after):
         # No answer was seen to leave: it is still there, or the links were asked no more.
-        yield world
-    elif one.stage is Stage.WAITING and after.is_awaited:
+        return True
+    if before.stage is Stage.WAITING and after.is_awaited:
         # The links do not record an answer that says nothing new.
         exchange.handle(world, follower, leader_id, after)
-        yield world
+        return True
+    return False
 
 
 def _failed(seen: Reply) -> bool:
