@@ -107,7 +107,7 @@ def take(
     """
     match what:
         case Question():
-            _question(world, what)
+            _question(world, what, lookahead)
         case Reply():
             _reply(world, what)
         case ControlSent():
@@ -172,9 +172,12 @@ def _found(world: World, seen: Question | Reply) -> Exchange | None:
     return next((one for one in exchanges if one.number == seen.number), None)
 
 
-def _question(world: World, seen: Question) -> None:
+def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
     found = _found(world, seen)
     if found is None:
+        if lookahead.questions[seen.number] is not seen:
+            # It waited on its way, and its leader's process has ended meanwhile: nobody gets it.
+            return
         _give_up_others(world, seen)
         if seen.fate is Fate.ABANDONED:
             return

@@ -27,8 +27,9 @@ class LinkRecord:
     ``cut``), and every message that goes on has one, written before its first byte is sent:
     ``passed``, ``released`` or ``delayed``. What reaches nobody is ``abandoned`` instead: what
     waited at a cut when its sender had hung up or died by the time the cut healed, with all that
-    followed it on its connection; what waited when its connection was reset; and a response whose
-    client had hung up by then (a fetcher whose request timed out, say). Of a message larger than
+    followed it on its connection; what waited when its connection was reset; a response whose
+    client had hung up by then (a fetcher whose request timed out, say); and a request whose target
+    had hung up or died. Of a message larger than
     the relay's buffer the head may pass and what is left may not: then it has both records.
 
     ``source`` is the broker that sends the request (None: not known), ``target`` the one that

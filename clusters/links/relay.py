@@ -237,13 +237,16 @@ class Connection:
             raise LinkOver
 
     def _is_receiver_gone(self, lane: Lane) -> bool:
-        """Whether the client gave up while this message was on its way.
+        """Whether who would get this message gave up while it was on its way.
 
-        No answer reaches it any more, and while a cut lasted not even its first packet arrived.
-        The bytes of an answer go on: a client that has closed one direction only still reads.
+        No answer reaches a client that has hung up, and while a cut lasted not even its first
+        packet arrived. A broker that has hung up is gone, and another process that listens there
+        now does not get what is sent on this connection. The bytes go on: who has closed one
+        direction only still reads.
         """
-        awaits_client = lane.direction == "response" or self._server is None
-        return awaits_client and _has_hung_up(self._client)
+        if lane.direction == "request" and self._server is not None:
+            return _has_hung_up(self._server)
+        return _has_hung_up(self._client)
 
     def _cut(self, lane: Lane) -> Cut | None:
         for cut in self._office.board.cuts:

@@ -49,7 +49,8 @@ class Produce:
         """Sends; returns with the answer, or at once.
 
         Raises:
-            ScenarioError: It was refused, or a leader was elected during a produce with acks=1.
+            ScenarioError: It was refused; or a leader was elected during a produce with acks=1,
+                and there are no links to tell when the broker heard of it.
         """
         broker = self.broker
         if broker is None:

@@ -17,6 +17,7 @@ from clusters.links import ApiKey, LinkRecord
 from clusters.metadata.api import LeaderAndIsr
 from harness.errors import ScenarioError
 from harness.playing import clients, gates
+from harness.playing.client_steps import Produce
 from harness.playing.play import Play
 
 ABOUT = TopicPartition("t", 0)
@@ -55,8 +56,10 @@ def state(leader: int, leader_epoch: int, isr: tuple[int, ...] = ()) -> LeaderAn
     return LeaderAndIsr(leader=leader, leader_epoch=leader_epoch, isr=isr or (leader,))
 
 
-def play_of(tmp_path: Path, metadata: Metadata, broker: Broker | None = None) -> Play:
-    cluster = SimpleNamespace(brokers={0: broker or Broker()}, metadata=metadata, links=None)
+def play_of(
+    tmp_path: Path, metadata: Metadata, broker: Broker | None = None, links: object = None
+) -> Play:
+    cluster = SimpleNamespace(brokers={0: broker or Broker()}, metadata=metadata, links=links)
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     return Play(cluster=cast(Any, cluster), run=run, say=print)
 
@@ -107,6 +110,27 @@ def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
     assert str(after) in str(error.value)
     # No request was accepted, so the operation is known to have failed.
     assert ended(play)["type"] == "fail"
+
+
+def test_where_links_tell_when_it_heard_of_the_change_the_refusal_is_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = play_of(tmp_path, Metadata(state(0, 1), state(1, 2)), links=object())
+    assert produced(play, monkeypatch, NOT_LEADER, DONE) == NOT_LEADER
+    assert (ended(play)["type"], ended(play)["error_code"]) == ("fail", 6)
+
+
+def test_an_election_during_a_produce_makes_the_run_unknown_only_without_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Produce(operation="p", topic="t", partition=0, records=1, acks=1, broker=0)
+    monkeypatch.setattr(clients, "produce", lambda *_, **__: DONE)
+    # Seen when the step begins, when the client does, and when the answer is there.
+    states = (state(0, 1), state(0, 1), state(1, 2))
+    (tmp_path / "unlinked").mkdir()
+    with pytest.raises(ScenarioError, match="during produce p"):
+        step.perform(play_of(tmp_path / "unlinked", Metadata(*states)))
+    step.perform(play_of(tmp_path, Metadata(*states), links=object()))
 
 
 def test_an_isr_that_changes_alone_is_no_change_of_the_term(

@@ -207,6 +207,18 @@ def test_what_a_hold_keeps_is_delivered_after_its_sender_has_gone(lab, make_requ
     assert fates(lab, "request")[1:] == [(1, "held"), (1, "released")]
 
 
+@pytest.mark.parametrize("end", [die, die_unread])
+def test_what_a_hold_keeps_for_a_process_that_has_ended_reaches_nobody(lab, make_request, end):
+    client, server = lab.pair()
+    with lab.links.hold(Match(source=1, target=0)) as hold:
+        client.send(make_request(1))
+        hold.await_held(timeout_s=10, waiting_for="the request")
+        end(server)
+        assert reads_nothing_more(client)  # The relay has passed the server's end on.
+    lab.links.await_record(lambda r: r.fate == "abandoned", 10, "the request", since=1)
+    assert fates(lab, "request")[1:] == [(1, "held"), (1, "abandoned")]
+
+
 def test_what_a_hold_releases_into_a_cut_is_not_delivered_when_its_sender_has_gone(
     lab, make_request
 ):
