@@ -24,7 +24,8 @@ _CODES: Mapping[str, frozenset[int]] = {
     "": frozenset({0}),
     "OFFSET_OUT_OF_RANGE": frozenset({1}),
     # A broker without the replica says one or the other, by release and by what it has heard.
-    "UNKNOWN_TOPIC_OR_PARTITION": frozenset({3, 6, 9, 100, 103}),
+    # While it handles the LeaderAndIsr that names it, it has no epoch, and any is unknown (75).
+    "UNKNOWN_TOPIC_OR_PARTITION": frozenset({3, 6, 9, 75, 100, 103}),
     "NOT_LEADER_FOR_PARTITION": frozenset({3, 6, 9, 100, 103}),
     "STALE_CONTROLLER_EPOCH": frozenset({11}),
     "STALE_BROKER_EPOCH": frozenset({77}),

@@ -226,14 +226,15 @@ def _at_follower(
 def _half_handled(
     state: State, broker_id: int, leader_id: int, waiting: Exchange
 ) -> Iterator[World]:
-    """A follower has noted the epochs of what it fetched, and has not written it yet."""
-    world = World(state)
-    noted = False
+    """A follower has noted the epochs of some fetched batches, and has not written them yet."""
     for partition, answer in waiting.answers:
-        if isinstance(answer, FetchAnswer) and answer.batches:
-            noted = following.note_epochs(world, broker_id, leader_id, partition, answer) or noted
-    if noted:
-        yield world
+        if not isinstance(answer, FetchAnswer):
+            continue
+        for count in range(1, len(answer.batches) + 1):
+            world = World(state)
+            part = replace(answer, batches=answer.batches[:count])
+            if following.note_epochs(world, broker_id, leader_id, partition, part):
+                yield world
 
 
 def _is_copied(state: State, broker_id: int) -> bool:
