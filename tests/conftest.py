@@ -6,6 +6,7 @@ The clusters come from kchaos's own pytest plugin; see `harness.pytest_plugin`.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,12 @@ ReleaseCluster = Callable[[str], "LocalCluster"]
 # Set by .ci/run, where a test run without Docker is none.
 _REQUIRED = "KCHAOS_REQUIRE_DOCKER"
 _WHY_NO_DOCKER = pytest.StashKey[str]()
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the processes that tests start; a shell's background jobs ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -7,13 +7,14 @@ of releases that scenarios were played on.
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 
 from checkers.errors import ModelError
 from checkers.model.releases import RELEASED
 
-_COMPARED_FILE = Path(__file__).with_name("compared.json")
-_PLAYED_FILE = Path(__file__).with_name("played.json")
+# Read as resources: Spark's executors have the package as a zip.
+_COMPARED_FILE = files("checkers.model") / "compared.json"
+_PLAYED_FILE = files("checkers.model") / "played.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,4 +44,5 @@ def seen(run, release):
         line["target"] for line in messages(run, "ALTER_PARTITION", 1, direction="response")
     ]
     assert asked[0] == 2, asked
-    assert set(answered) == {1}, (asked, answered)
+    assert answered, asked
+    assert 2 not in answered, (asked, answered)
