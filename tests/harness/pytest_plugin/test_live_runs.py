@@ -202,5 +202,5 @@ def test_an_interrupted_test_leaves_an_unsealed_run_and_no_process(
     assert not RunDirectory.open(run).is_sealed
     scenario = read_scenario(run / "scenario.json")
     assert [type(step).__name__ for step in scenario.steps] == ["CreateTopic", "Inject"]
-    assert '"resume-broker"' in (run / "observations.jsonl").read_text()
+    assert '"act":"ResumeBroker"' in (run / "observations.jsonl").read_text()
     assert {left.directory for left in find_leftovers()} <= before
