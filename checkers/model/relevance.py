@@ -40,7 +40,7 @@ def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Compone
         kind, about = component[0], component[1:]
         match kind, value:
             case ("replica", Replica()):
-                kept[component] = _replica(machine.generations[about[0]], value)
+                kept[component] = relevant_replica(machine.generations[about[0]], value)
             case ("thread", _) if about[0] != about[1]:
                 kept[component] = value and _thread(machine.generations[about[0]], value)
             case ("exchanges", _) if about[0] != about[1]:
@@ -68,7 +68,8 @@ def promises(world: World, changes: Mapping[Component, Any]) -> frozenset[tuple[
     return found
 
 
-def _replica(generation: Generation, replica: Replica) -> Replica:
+def relevant_replica(generation: Generation, replica: Replica) -> Replica:
+    """Return the replica without what it remembers of having led, and what its release ignores."""
     if replica.role is not Role.LEADER:
         return replace(replica, views=(), epoch_start_offset=0)
     start = replica.epoch_start_offset if generation.isr_needs_epoch_start else 0
