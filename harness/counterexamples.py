@@ -30,6 +30,9 @@ from harness.playing.steps import (
 )
 
 EXPLORED = "explored"
+# A broker that is cut off from ZooKeeper loses its session when the scenario says so, not before:
+# a zombie that goes on fetching comes back into the ISR, and quiet waits for that in vain.
+_PROPERTIES = {**QUICK, "zookeeper.session.timeout.ms": "30000"}
 _TOPIC, _INDEX = PARTITION
 
 
@@ -45,7 +48,7 @@ def scenario_of(schedule: Schedule, kafka: str) -> Scenario:
         cluster=ClusterSpec(
             brokers=brokers_of(kafka, (*replicas, controller)),
             first_broker=controller,
-            properties=QUICK,
+            properties=_PROPERTIES,
         ),
         steps=tuple(_steps(schedule, replicas)),
     )

@@ -3,15 +3,15 @@
 import json
 import signal
 import sys
-import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from harness.commands.cli_options import as_json, driver, offline, runs_directory
+from harness.commands.cli_explore import explore
+from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -94,7 +94,7 @@ def reproduce(
     if protocol is not None:
         release_of(protocol)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
-    say = _sayer(quiet=as_json)
+    say = sayer(quiet=as_json)
     spark = spark and not as_json
     if spark:
         require_spark(offline=offline)
@@ -145,7 +145,7 @@ def replay(run: Path, as_json: bool, runs_dir: Path, driver: str, offline: bool)
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
-    say = _sayer(quiet=as_json)
+    say = sayer(quiet=as_json)
     one = judged(play(scenario, options=options, say=say), say)
     lines = [json.dumps(line_of(one.results))] if as_json else result_lines(one.results)
     click.echo("\n".join(lines))
@@ -181,7 +181,7 @@ def judge(
     from harness.judging.verdicts import exit_code_for_lines
 
     lines = judge_paths(
-        runs, spark=spark, master=master, output=output, offline=offline, say=_sayer(as_json)
+        runs, spark=spark, master=master, output=output, offline=offline, say=sayer(as_json)
     )
     for line in lines:
         click.echo(json.dumps(line) if as_json else "\n".join(line_lines(line)))
@@ -215,7 +215,7 @@ def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) ->
     from harness.commands.playground import playground
 
     spec = ClusterSpec(brokers=brokers_of(kafka, tuple(range(brokers))), zookeepers=zookeepers)
-    playground(spec, driver=driver, offline=offline, say=_sayer(quiet=False), write=click.echo)
+    playground(spec, driver=driver, offline=offline, say=sayer(quiet=False), write=click.echo)
 
 
 @cli.command()
@@ -225,7 +225,7 @@ def compose(kafka: str, offline: bool) -> None:
     """Prepare docker-compose.yml in this folder: fetch Kafka and Java, write .env."""
     from clusters.docker_driver.compose import write_environment
 
-    say = _sayer(quiet=False)
+    say = sayer(quiet=False)
     file = write_environment(kafka, Path.cwd(), offline=offline, say=say)
     click.echo(f"{file} written; now: docker-compose up -d")
 
@@ -310,8 +310,11 @@ def measure(
 
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     return measure_entries(
-        names, runs=runs, results=results, options=options, say=_sayer(quiet=False)
+        names, runs=runs, results=results, options=options, say=sayer(quiet=False)
     )
+
+
+cli.add_command(explore)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -363,17 +366,6 @@ def _failed(message: str, code: int) -> int:
 def _interrupt(_signal: int, _frame: Any) -> None:
     """SIGTERM heals and stops as Ctrl-C does."""
     raise KeyboardInterrupt
-
-
-def _sayer(quiet: bool) -> Callable[[str], None]:
-    """Progress goes to standard error, each line with the seconds since the start."""
-    started = time.monotonic()
-
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(f"{time.monotonic() - started:6.1f}  {text}", err=True)
-
-    return say
 
 
 def _print_table(played: list[Any]) -> None:

@@ -1,5 +1,7 @@
-"""Options that several commands share."""
+"""What several commands share: options, and how progress is told."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -28,3 +30,14 @@ driver = click.option(
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a run on standard output, only that."
 )
+
+
+def sayer(quiet: bool) -> Callable[[str], None]:
+    """Progress goes to standard error, each line with the seconds since the start."""
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        if not quiet:
+            click.echo(f"{time.monotonic() - started:6.1f}  {text}", err=True)
+
+    return say
