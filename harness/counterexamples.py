@@ -129,9 +129,7 @@ def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
         yield from _gates_of_replica(broker, old, new, is_healing)
 
 
-def _gates_of_replica(
-    broker: int, old: Replica, new: Replica, is_healing: bool
-) -> Iterator[Step]:
+def _gates_of_replica(broker: int, old: Replica, new: Replica, is_healing: bool) -> Iterator[Step]:
     log_end_offset = new.log.end_offset_on_disk()
     if log_end_offset != old.log.end_offset_on_disk():
         yield AwaitReplicated(

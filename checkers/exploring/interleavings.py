@@ -39,7 +39,9 @@ def system_of(
     is_symmetric = is_symmetric and len(generations) == 1
     return System(
         initial={name: encoding.value(name, state(name)) for name in names},
-        moves=[Move(action, encoding.body(machine, action)) for action in possible_actions(machine)],
+        moves=[
+            Move(action, encoding.body(machine, action)) for action in possible_actions(machine)
+        ],
         invariants={name: encoding.invariant(PROPERTIES[name]) for name in properties},
         symmetry=_symmetry(machine) if is_symmetric else (),
     )
@@ -111,7 +113,7 @@ def _symmetry(machine: Machine) -> list[Permutation]:
 def _exchange(order: Mapping[int, int]) -> Permutation:
     """Return what lets other brokers take the places of these."""
 
-    def component(old: Component) -> Component:
+    def component(old: Any) -> Any:
         match old:
             case ("replica" | "isr change", broker, partition):
                 return (old[0], order[broker], partition)
@@ -123,7 +125,7 @@ def _exchange(order: Mapping[int, int]) -> Permutation:
                 return (old[0], order[follower], order[leader])
         return old
 
-    def value(name: Component, old: Any) -> Any:
+    def value(name: Any, old: Any) -> Any:
         match old:
             case Replica():
                 return _replica(order, old)

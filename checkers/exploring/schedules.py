@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from checkers.explorer import Exploration, Move, Progress, Read, System, explore
-from checkers.model.moves import Move as Act
-from checkers.model.moves import events_of
 from checkers.model.controlling import PARTITION, Controlling
 from checkers.model.events import Event, PartitionState, TopicCreated
 from checkers.model.generation import Generation
+from checkers.model.moves import Move as Act
+from checkers.model.moves import events_of
 from checkers.model.predicting import left_alone_after
 from checkers.model.prediction import PredictedProduce, Promise
 from checkers.model.relevance import relevant_replica
@@ -82,8 +82,8 @@ def find_schedule(
     states = [playing.begin()]
     numbers = {states[0]: 0}
 
-    def body(move: Act) -> Callable[[Read], Mapping[str, int] | None]:
-        def after(read: Read) -> Mapping[str, int] | None:
+    def body(move: Act) -> Callable[[Read], Mapping[Any, Any] | None]:
+        def after(read: Read) -> Mapping[Any, Any] | None:
             state = playing.after(states[read("state")], move)
             if state is None:
                 return None

@@ -170,9 +170,7 @@ def _expand(world: World, action: Expand) -> bool:
     return _write_isr(world, replica, state, (*state.isr, action.follower))
 
 
-def _write_isr(
-    world: World, replica: Replica, state: PartitionState, isr: tuple[int, ...]
-) -> bool:
+def _write_isr(world: World, replica: Replica, state: PartitionState, isr: tuple[int, ...]) -> bool:
     """Write the ISR; with KIP-497 the controller does, and the leader is still to learn of it."""
     if world.get(("isr change", state.leader, PARTITION)) is not None:
         return False
@@ -223,9 +221,7 @@ def _answer(world: World, action: Answer) -> bool:
     return True
 
 
-def _answered(
-    world: World, follower_id: int, leader_id: int, request: Exchange
-) -> Exchange | None:
+def _answered(world: World, follower_id: int, leader_id: int, request: Exchange) -> Exchange | None:
     """Let the leader answer; one whose process has ended never does.
 
     A Fetch that finds nothing is answered at once: that it waits first differs from two such

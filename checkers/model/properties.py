@@ -60,7 +60,7 @@ def kept(world: World) -> str:
 
 
 def agreement(world: World) -> str:
-    """A follower that fetches in its leader's epoch, and gets nothing more, has the leader's log."""
+    """A follower that fetches in its leader's epoch and gets nothing more has the leader's log."""
     for follower_id, leader_id in _following(world):
         asked = exchange.question(world, follower_id, leader_id, FETCH)
         if asked is None:
@@ -84,9 +84,10 @@ def truncation_ends(world: World) -> str:
         sent = exchange.send(trial, follower_id, leader_id, asked)
         answered, _ = exchange.read(trial, follower_id, leader_id, sent)
         refused = any(answer.error for _, answer in answered.answers)
-        if answered.stage is Stage.ANSWERED and not refused:
-            if not exchange.handle(trial, follower_id, leader_id, answered):
-                return f"broker {follower_id} asks leader {leader_id} where to truncate for ever"
+        if answered.stage is not Stage.ANSWERED or refused:
+            continue
+        if not exchange.handle(trial, follower_id, leader_id, answered):
+            return f"broker {follower_id} asks leader {leader_id} where to truncate for ever"
     return ""
 
 

@@ -20,10 +20,9 @@ from harness.errors import UsageError
 DEFAULT_BOUNDS: Mapping[int, int] = {2: 3, 3: 2}
 """How many records, leader epochs after the first and offsets, by the number of replicas."""
 _SAY_EVERY_S = 2.0
-# Brokers of a schedule, and how many states are looked at for it.
-_SCHEDULES = {2: 10_000, 3: 60_000}
-_SCHEDULE_RECORDS = 3
-_SCHEDULE_EPOCH = 5
+# Brokers of a schedule: how many states are looked at for it, and records that are written.
+_SCHEDULES = {2: (10_000, 3), 3: (60_000, 2)}
+_SCHEDULE_EPOCH = 4
 _REMEDIES = {
     "most_states": "more --most-states",
     "most_memory_mib": "more --memory",
@@ -65,6 +64,8 @@ def explore_release(
         UsageError: The scenario's file cannot be written.
         MachineError: There is not enough memory.
     """
+    if wanted.scenario is not None and not wanted.scenario.absolute().parent.is_dir():
+        raise UsageError(f"{wanted.scenario} cannot be written: there is no such folder")
     try:
         found = _explored(wanted, say)
         schedule = None
@@ -109,14 +110,14 @@ def _explored(wanted: Wanted, say: Callable[[str], None]) -> Exploration:
 
 def _schedule(wanted: Wanted, say: Callable[[str], None]) -> Schedule | None:
     """Searches with few brokers first: then there is less to look at."""
-    for replicas, most_states in _SCHEDULES.items():
+    for replicas, (most_states, records) in _SCHEDULES.items():
         if replicas < wanted.replicas:
             continue
         say(f"searching a schedule of faults for {replicas} replicas, up to {most_states} states")
         found, _ = find_schedule(
             Schedules(
                 generations=dict.fromkeys(range(replicas), generation_for(wanted.release)),
-                records=_SCHEDULE_RECORDS,
+                records=records,
                 leader_epoch=_SCHEDULE_EPOCH,
             ),
             most_states=most_states,
@@ -154,7 +155,7 @@ def _bounds_of(wanted: Wanted) -> str:
     order = "epochs may be skipped" if wanted.skips_epochs else "epochs heard of in order"
     return (
         f"{wanted.release}, {wanted.replicas} replicas, {wanted.records} records, leader epochs 0 "
-        f"to {wanted.leader_epoch} ({order}), a log of {wanted.log_size}, {wanted.grain} in steps"
+        f"to {wanted.leader_epoch} ({order}), a log of {wanted.log_size}, steps: {wanted.grain}"
     )
 
 
@@ -175,8 +176,8 @@ def _lines(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> lis
         lines.append(f"{properties}: unknown, for {found.limit} ended it; give {remedy}")
     lines.append(
         f"{found.distinct:,} states, found {found.generated:,} times; depth {found.depth}; "
-        f"{found.seconds:.1f} s, {found.distinct / max(found.seconds, 1e-9):,.0f} states/s with "
-        f"{wanted.processes} processes; bodies ran {found.runs:,} times"
+        f"{found.seconds:.1f} s, {found.distinct / max(found.seconds, 1e-9):,.0f} states/s; "
+        f"processes: {wanted.processes}; bodies ran {found.runs:,} times"
     )
     if found.violation is not None and wanted.scenario is not None:
         lines += _schedule_lines(schedule, wanted.scenario)
@@ -185,7 +186,7 @@ def _lines(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> lis
 
 def _schedule_lines(schedule: Schedule | None, file: Path) -> list[str]:
     if schedule is None:
-        searched = ", ".join(f"{most:,} with {number}" for number, most in _SCHEDULES.items())
+        searched = ", ".join(f"{most:,} with {number}" for number, (most, _) in _SCHEDULES.items())
         return [f"no schedule of faults breaks this release for good (states: {searched} replicas)"]
     acts = schedule.acts[: len(schedule.acts) - schedule.healing]
     return [
