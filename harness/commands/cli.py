@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from harness.commands.cli_explore import explore
 from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
 from harness.commands.cli_player import add_player_commands
 
@@ -316,6 +317,7 @@ def measure(
     )
 
 
+cli.add_command(explore)
 add_player_commands(cli)
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""What several commands share: options, and how progress is told."""
 
 import time
 from collections.abc import Callable

@@ -1,0 +1,163 @@
+"""The machine as a system of the explorer: every state that interleavings lead to.
+
+The explorer's components are the machine's, but a broker's is only what may change of it: its
+generation is no value. Brokers of one generation are alike, so that states which differ only in who
+is who count as one.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+from checkers.explorer import Move, Permutation, System
+from checkers.model.actions import Action
+from checkers.model.bounds import Machine
+from checkers.model.events import PartitionState
+from checkers.model.machine import changes_of, initial_state, possible_actions
+from checkers.model.properties import PROPERTIES, Property
+from checkers.model.relevance import varying
+from checkers.model.replica import Replica
+from checkers.model.requests import LeaderAndIsr, Outbox
+from checkers.model.state import Broker, Component, Read, State
+from checkers.model.world import World
+
+
+def system_of(
+    machine: Machine, properties: Collection[str] = ("strong-isr",), *, is_symmetric: bool = True
+) -> System:
+    """Return the system whose moves are the machine's actions.
+
+    Args:
+        machine: What is explored.
+        properties: Names of `checkers.model.properties.PROPERTIES` that must hold.
+        is_symmetric: Whether brokers that are alike may be exchanged.
+    """
+    state = initial_state(machine)
+    names = varying(machine)
+    encoding = _Encoding(machine, state, names)
+    generations = set(machine.generations.values())
+    is_symmetric = is_symmetric and len(generations) == 1
+    return System(
+        initial={name: encoding.value(name, state(name)) for name in names},
+        moves=[
+            Move(action, encoding.body(machine, action)) for action in possible_actions(machine)
+        ],
+        invariants={name: encoding.invariant(PROPERTIES[name]) for name in properties},
+        symmetry=_symmetry(machine) if is_symmetric else (),
+    )
+
+
+class _Encoding:
+    """Between the machine's values and the explorer's."""
+
+    def __init__(self, machine: Machine, state: State, names: Collection[Component]) -> None:
+        self._names = frozenset(names)
+        self._constants = state
+        self._brokers: dict[Any, Broker] = {}
+
+    def value(self, component: Component, value: Any) -> Any:
+        """Return what the explorer has for a value of the machine."""
+        if component[0] != "broker":
+            return value
+        changing = value.is_running, value.has_exited, value.failed
+        self._brokers.setdefault((component, changing), value)
+        return changing
+
+    def reading(self, read: Read) -> Read:
+        """Return what reads the machine's components with the explorer's `read`."""
+
+        def read_component(component: Component) -> Any:
+            if component not in self._names:
+                return self._constants(component)
+            value = read(component)
+            return self._broker(component, value) if component[0] == "broker" else value
+
+        return read_component
+
+    def body(self, machine: Machine, action: Action) -> Callable[[Read], Any]:
+        """Return an action as a move's body."""
+
+        def body(read: Read) -> Mapping[Component, Any] | None:
+            changes = changes_of(machine, self.reading(read), action)
+            if changes is None:
+                return None
+            return {name: self.value(name, value) for name, value in changes.items()}
+
+        return body
+
+    def invariant(self, wanted: Property) -> Callable[[Read], str]:
+        """Return a property as an invariant."""
+        return lambda read: wanted(World(self.reading(read)))
+
+    def _broker(self, component: Component, changing: Any) -> Broker:
+        found = self._brokers.get((component, changing))
+        if found is None:
+            # Another process was the first to see it.
+            is_running, has_exited, failed = changing
+            found = replace(
+                self._constants(component),
+                is_running=is_running,
+                has_exited=has_exited,
+                failed=failed,
+            )
+            self._brokers[component, changing] = found
+        return found
+
+
+def _symmetry(machine: Machine) -> list[Permutation]:
+    replicas = sorted(machine.generations)
+    orders = [dict(zip(replicas, order, strict=True)) for order in permutations(replicas)]
+    return [_exchange(order) for order in orders[1:]]
+
+
+def _exchange(order: Mapping[int, int]) -> Permutation:
+    """Return what lets other brokers take the places of these."""
+
+    def component(old: Any) -> Any:
+        match old:
+            case ("replica" | "isr change", broker, partition):
+                return (old[0], order[broker], partition)
+            case ("outbox", epoch, broker):
+                return (old[0], epoch, order[broker])
+            case ("broker" | "leaders", broker):
+                return (old[0], order[broker])
+            case ("thread" | "exchanges", follower, leader):
+                return (old[0], order[follower], order[leader])
+        return old
+
+    def value(name: Any, old: Any) -> Any:
+        match old:
+            case Replica():
+                return _replica(order, old)
+            case PartitionState():
+                return _state(order, old)
+            case Outbox():
+                told = tuple(
+                    LeaderAndIsr(states=tuple(_state(order, one) for one in request.states))
+                    for request in old.requests
+                    if isinstance(request, LeaderAndIsr)
+                )
+                return replace(old, requests=told)
+        return _ids(order, old) if name[0] == "leaders" and old is not None else old
+
+    return Permutation(component, value)
+
+
+def _ids(order: Mapping[int, int], ids: Collection[int]) -> tuple[int, ...]:
+    return tuple(sorted(order[one] for one in ids))
+
+
+def _state(order: Mapping[int, int], state: PartitionState) -> PartitionState:
+    leader = order.get(state.leader, state.leader)
+    return replace(state, leader=leader, isr=_ids(order, state.isr))
+
+
+def _replica(order: Mapping[int, int], replica: Replica) -> Replica:
+    return replace(
+        replica,
+        leader=None if replica.leader is None else order[replica.leader],
+        isr=_ids(order, replica.isr),
+        maximal_isr=_ids(order, replica.maximal_isr),
+        views=tuple(sorted((order[one], view) for one, view in replica.views)),
+    )

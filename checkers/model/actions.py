@@ -1,0 +1,117 @@
+"""What may happen next, as values: what clients, the controller, leaders and followers do.
+
+An action says who does what; what comes of it is `checkers.model.acting`'s.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """A client writes one record to a broker that believes to lead."""
+
+    leader: int
+
+    def __str__(self) -> str:
+        return f"a client writes a record to broker {self.leader}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elect:
+    """The controller elects a member of the ISR that does not lead; the ISR stays."""
+
+    leader: int
+
+    def __str__(self) -> str:
+        return f"the controller elects broker {self.leader}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    """The controller takes a broker out of the ISR; the leader is, or becomes, another member."""
+
+    broker: int
+    leader: int
+
+    def __str__(self) -> str:
+        leads = f"broker {self.leader} leads"
+        return f"the controller takes broker {self.broker} out of the ISR, {leads}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deliver:
+    """A broker handles the LeaderAndIsr of a leader epoch, and never an older one after it."""
+
+    broker: int
+    leader_epoch: int
+
+    def __str__(self) -> str:
+        return f"broker {self.broker} hears of leader epoch {self.leader_epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrink:
+    """A leader takes a follower that is behind out of the ISR."""
+
+    leader: int
+    follower: int
+
+    def __str__(self) -> str:
+        return f"leader {self.leader} takes broker {self.follower} out of the ISR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expand:
+    """A leader takes a follower into the ISR that its release finds far enough."""
+
+    leader: int
+    follower: int
+
+    def __str__(self) -> str:
+        return f"leader {self.leader} takes broker {self.follower} into the ISR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learn:
+    """A leader gets the controller's answer about the ISR that it asked for (KIP-497)."""
+
+    leader: int
+
+    def __str__(self) -> str:
+        return f"leader {self.leader} learns that its ISR was written"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A fetcher thread truncates what needs no question, or sends its next request."""
+
+    follower: int
+    leader: int
+
+    def __str__(self) -> str:
+        return f"broker {self.follower} asks broker {self.leader}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A leader looks at its log for a request that is on its way, and answers."""
+
+    follower: int
+    leader: int
+
+    def __str__(self) -> str:
+        return f"broker {self.leader} answers broker {self.follower}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    """A fetcher thread handles the answer that is on its way."""
+
+    follower: int
+    leader: int
+
+    def __str__(self) -> str:
+        return f"broker {self.follower} handles the answer of broker {self.leader}"
+
+
+Action = Write | Elect | Remove | Deliver | Shrink | Expand | Learn | Ask | Answer | Handle

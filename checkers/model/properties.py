@@ -1,0 +1,122 @@
+"""What must hold in every state of the machine. Each returns what is wrong, or "".
+
+**Verifies**: the strong ISR; that what was committed stays; that equal-looking logs are equal; that
+a truncation comes to an end.
+**Does not verify**: that anything happens at all: a partition that never gets a leader passes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from checkers.model import exchange, leader
+from checkers.model.bounds import PARTITION, PROMISED
+from checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
+from checkers.model.prediction import PredictedBatch
+from checkers.model.replica import Replica, Role
+from checkers.model.requests import Stage
+from checkers.model.world import World
+
+Property = Callable[[World], str]
+
+
+def strong_isr(world: World) -> str:
+    """Every ISR member has what any leader has below its high watermark, a zombie included.
+
+    As `StrongIsr` of the published specification (KafkaReplication.tla): for each replica that
+    believes to lead, and each member of the ISR that ZooKeeper holds.
+    """
+    for leader_id, replica in _leaders(world):
+        if replica.high_watermark <= 0:
+            continue
+        state = world.partition_state(PARTITION)
+        assert state is not None
+        committed = _below(replica, replica.high_watermark)
+        for member in state.isr:
+            own = _below(world.known_replica(member, PARTITION), replica.high_watermark)
+            if own != committed:
+                return (
+                    f"broker {member} is in the ISR and differs from leader {leader_id} below "
+                    f"that one's high watermark {replica.high_watermark}"
+                )
+    return ""
+
+
+def kept(world: World) -> str:
+    """The leader has everything that was below a leader's high watermark at any time.
+
+    The machine must remember promises.
+    """
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    if state.leader == -1:
+        return ""
+    replica = world.known_replica(state.leader, PARTITION)
+    if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
+        return ""
+    present = {(batch.base_offset, batch.payload) for batch in replica.log.batches}
+    for offset, payload in sorted(world.get(PROMISED) or ()):
+        if (offset, payload) not in present:
+            return f"leader {state.leader} does not have what was committed at offset {offset}"
+    return ""
+
+
+def agreement(world: World) -> str:
+    """A follower that fetches in its leader's epoch and gets nothing more has the leader's log."""
+    for follower_id, leader_id in _following(world):
+        asked = exchange.question(world, follower_id, leader_id, FETCH)
+        if asked is None:
+            continue
+        answer = leader.read(world, leader_id, PARTITION, dict(asked.asked)[PARTITION])
+        if answer.error or answer.batches or answer.diverging is not None:
+            continue
+        own = world.known_replica(follower_id, PARTITION).log.batches
+        if own != world.known_replica(leader_id, PARTITION).log.batches:
+            return f"broker {follower_id} is level with leader {leader_id} and differs from it"
+    return ""
+
+
+def truncation_ends(world: World) -> str:
+    """A follower in its leader's epoch does not get an answer that leaves everything as it is."""
+    for follower_id, leader_id in _following(world):
+        asked = exchange.question(world, follower_id, leader_id, OFFSET_FOR_LEADER_EPOCH)
+        if asked is None:
+            continue
+        trial = World(world.get)
+        sent = exchange.send(trial, follower_id, leader_id, asked)
+        answered, _ = exchange.read(trial, follower_id, leader_id, sent)
+        refused = any(answer.error for _, answer in answered.answers)
+        if answered.stage is not Stage.ANSWERED or refused:
+            continue
+        if not exchange.handle(trial, follower_id, leader_id, answered):
+            return f"broker {follower_id} asks leader {leader_id} where to truncate for ever"
+    return ""
+
+
+PROPERTIES: Mapping[str, Property] = {
+    "strong-isr": strong_isr,
+    "kept": kept,
+    "agreement": agreement,
+    "truncation-ends": truncation_ends,
+}
+
+
+def _leaders(world: World) -> Iterator[tuple[int, Replica]]:
+    for broker_id in world.assignment(PARTITION):
+        replica = world.known_replica(broker_id, PARTITION)
+        if replica.role is Role.LEADER:
+            yield broker_id, replica
+
+
+def _following(world: World) -> Iterator[tuple[int, int]]:
+    """Yield followers with a leader that leads in the same epoch, when nothing is in flight."""
+    for leader_id, replica in _leaders(world):
+        for follower_id in world.assignment(PARTITION):
+            if follower_id == leader_id or world.thread(follower_id, leader_id) is None:
+                continue
+            if exchange.awaited(world, follower_id, leader_id) is None:
+                own = world.known_replica(follower_id, PARTITION)
+                if own.leader_epoch == replica.leader_epoch:
+                    yield follower_id, leader_id
+
+
+def _below(replica: Replica, offset: int) -> tuple[PredictedBatch, ...]:
+    return tuple(batch for batch in replica.log.batches if batch.last_offset < offset)

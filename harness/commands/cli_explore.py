@@ -1,0 +1,87 @@
+"""`kchaos explore` on the command line."""
+
+from pathlib import Path
+
+import click
+
+from harness.commands.cli_options import as_json, sayer
+
+
+@click.command()
+@click.option("--kafka", "release", required=True, metavar="RELEASE", help="Every broker's.")
+@click.option("--replicas", type=click.IntRange(2, 4), default=2, show_default=True)
+@click.option("--records", type=click.IntRange(1), help="[default: 3, with 3 replicas 2]")
+@click.option("--epochs", type=click.IntRange(1), help="Leader epochs after the first.")
+@click.option("--log-size", type=click.IntRange(1), help="Records in a leader's log.")
+@click.option(
+    "--steps",
+    "grain",
+    type=click.Choice(["rounds", "answers", "requests"]),
+    default="answers",
+    show_default=True,
+    help="What is in flight between brokers: nothing, answers, or requests too.",
+)
+@click.option(
+    "--skip-epochs",
+    is_flag=True,
+    help="A broker may miss a LeaderAndIsr, as when the controller moves.",
+)
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    type=click.Choice(["strong-isr", "kept", "agreement", "truncation-ends"]),
+    help="May be repeated.  [default: strong-isr]",
+)
+@click.option("--processes", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--most-states", type=click.IntRange(1), default=20_000_000, show_default=True)
+@click.option("--memory", "memory_mib", type=click.IntRange(1), default=4096, show_default=True)
+@click.option(
+    "--scenario",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File for a counterexample that can be played.  [default: explored-RELEASE.json]",
+)
+@click.option("--schedule/--no-schedule", default=True, help="Whether one is searched.")
+@as_json
+def explore(
+    release: str,
+    replicas: int,
+    records: int | None,
+    epochs: int | None,
+    log_size: int | None,
+    grain: str,
+    skip_epochs: bool,
+    properties: tuple[str, ...],
+    processes: int,
+    most_states: int,
+    memory_mib: int,
+    scenario: Path | None,
+    schedule: bool,
+    as_json: bool,
+) -> int:
+    """Look at every interleaving of a small cluster, by the model of a release.
+
+    Prints the shortest counterexample, if there is one, and writes one that can be forced upon
+    real brokers as a scenario for `kchaos replay`. Exit codes: 0 it holds in every state, 1 a
+    counterexample, 2 a bound ended it.
+    """
+    from checkers.model.bounds import Grain
+    from clusters.releases import release_of
+    from harness.commands.explore import DEFAULT_BOUNDS, Wanted, explore_release
+
+    bound = DEFAULT_BOUNDS.get(replicas, 1)
+    wanted = Wanted(
+        release=release_of(release).text,
+        replicas=replicas,
+        records=records or bound,
+        leader_epoch=epochs or bound,
+        log_size=log_size or bound,
+        grain=Grain(grain),
+        skips_epochs=skip_epochs,
+        properties=properties or ("strong-isr",),
+        processes=processes,
+        most_states=most_states,
+        memory_mib=memory_mib,
+        scenario=(scenario or Path(f"explored-{release}.json")) if schedule else None,
+    )
+    return explore_release(wanted, as_json=as_json, say=sayer(quiet=as_json), write=click.echo)

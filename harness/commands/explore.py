@@ -1,0 +1,221 @@
+"""`kchaos explore`: every interleaving within bounds, and what of it can be played."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from checkers.explorer import Exploration, Progress, explore
+from checkers.exploring import Schedule, Schedules, find_schedule, system_of
+from checkers.model import generation_for
+from checkers.model.bounds import Grain, Machine
+from clusters.errors import MachineError
+from harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
+from harness.counterexamples import scenario_of, text_of
+from harness.errors import UsageError
+
+DEFAULT_BOUNDS: Mapping[int, int] = {2: 3, 3: 2}
+"""How many records, leader epochs after the first and offsets, by the number of replicas."""
+_SAY_EVERY_S = 2.0
+# Brokers of a schedule: how many states are looked at for it, and records that are written.
+_SCHEDULES = {2: (10_000, 3), 3: (60_000, 2)}
+_SCHEDULE_EPOCH = 4
+_REMEDIES = {
+    "most_states": "more --most-states",
+    "most_memory_mib": "more --memory",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is explored.
+
+    Attributes:
+        release: Every broker's.
+        records, leader_epoch, log_size: Bounds of the machine.
+        skips_epochs: As in the machine.
+        memory_mib: What all processes may hold together, in MiB.
+        scenario: The file for what can be played; None to search no schedule.
+    """
+
+    release: str
+    replicas: int
+    records: int
+    leader_epoch: int
+    log_size: int
+    grain: Grain
+    skips_epochs: bool
+    properties: tuple[str, ...]
+    processes: int
+    most_states: int
+    memory_mib: int
+    scenario: Path | None
+
+
+def explore_release(
+    wanted: Wanted, *, as_json: bool, say: Callable[[str], None], write: Callable[[str], None]
+) -> int:
+    """Explores; returns the exit code: 0 all holds, 1 a counterexample, 2 a bound ended it.
+
+    Raises:
+        UsageError: The scenario's file cannot be written.
+        MachineError: There is not enough memory.
+    """
+    if wanted.scenario is not None and not wanted.scenario.absolute().parent.is_dir():
+        raise UsageError(f"{wanted.scenario} cannot be written: there is no such folder")
+    try:
+        found = _explored(wanted, say)
+        schedule = None
+        if found.violation is not None and wanted.scenario is not None:
+            schedule = _schedule(wanted, say)
+    except MemoryError as error:
+        raise MachineError(
+            f"the memory of this machine is used up: give a limit below it with --memory "
+            f"(now {wanted.memory_mib} MiB), or smaller bounds"
+        ) from error
+    if schedule is not None and wanted.scenario is not None:
+        _write_scenario(schedule, wanted.release, wanted.scenario)
+    if as_json:
+        write(json.dumps(_to_json(wanted, found, schedule)))
+    else:
+        write("\n".join(_lines(wanted, found, schedule)))
+    if found.violation is not None:
+        return FINDING
+    return AS_EXPECTED if found.is_complete else UNKNOWN
+
+
+def _explored(wanted: Wanted, say: Callable[[str], None]) -> Exploration:
+    generation = generation_for(wanted.release)
+    machine = Machine(
+        generations=dict.fromkeys(range(wanted.replicas), generation),
+        records=wanted.records,
+        leader_epoch=wanted.leader_epoch,
+        log_size=wanted.log_size,
+        grain=wanted.grain,
+        skips_epochs=wanted.skips_epochs,
+        remembers_promises="kept" in wanted.properties,
+    )
+    say(f"exploring {_bounds_of(wanted)}")
+    return explore(
+        system_of(machine, wanted.properties),
+        most_states=wanted.most_states,
+        most_memory_mib=wanted.memory_mib,
+        processes=wanted.processes,
+        progress=_progress(say),
+    )
+
+
+def _schedule(wanted: Wanted, say: Callable[[str], None]) -> Schedule | None:
+    """Searches with few brokers first: then there is less to look at."""
+    for replicas, (most_states, records) in _SCHEDULES.items():
+        if replicas < wanted.replicas:
+            continue
+        say(f"searching a schedule of faults for {replicas} replicas, up to {most_states} states")
+        found, _ = find_schedule(
+            Schedules(
+                generations=dict.fromkeys(range(replicas), generation_for(wanted.release)),
+                records=records,
+                leader_epoch=_SCHEDULE_EPOCH,
+            ),
+            most_states=most_states,
+            most_memory_mib=wanted.memory_mib,
+            progress=_progress(say),
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def _progress(say: Callable[[str], None]) -> Callable[[Progress], None]:
+    last = [time.monotonic()]
+
+    def show(progress: Progress) -> None:
+        now = time.monotonic()
+        if now - last[0] >= _SAY_EVERY_S:
+            last[0] = now
+            say(
+                f"{progress.distinct:,} states, depth {progress.depth}, "
+                f"{progress.states_per_second:,.0f} states/s"
+            )
+
+    return show
+
+
+def _write_scenario(schedule: Schedule, release: str, file: Path) -> None:
+    try:
+        file.write_text(json.dumps(scenario_of(schedule, release).to_json(), indent=1) + "\n")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _bounds_of(wanted: Wanted) -> str:
+    order = "epochs may be skipped" if wanted.skips_epochs else "epochs heard of in order"
+    return (
+        f"{wanted.release}, {wanted.replicas} replicas, {wanted.records} records, leader epochs 0 "
+        f"to {wanted.leader_epoch} ({order}), a log of {wanted.log_size}, steps: {wanted.grain}"
+    )
+
+
+def _lines(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> list[str]:
+    lines = [_bounds_of(wanted)]
+    properties = " and ".join(wanted.properties)
+    if found.violation is not None:
+        trace = [str(step) for step in found.violation.trace]
+        lines.append(
+            f"{found.violation.invariant} breaks after {len(trace)} steps, no way is shorter:"
+        )
+        lines += [f"{number:4}. {step}" for number, step in enumerate(trace, start=1)]
+        lines.append(f"  so {found.violation.message}")
+    elif found.is_complete:
+        lines.append(f"{properties}: holds in every state")
+    else:
+        remedy = _REMEDIES.get(found.limit, "larger bounds")
+        lines.append(f"{properties}: unknown, for {found.limit} ended it; give {remedy}")
+    lines.append(
+        f"{found.distinct:,} states, found {found.generated:,} times; depth {found.depth}; "
+        f"{found.seconds:.1f} s, {found.distinct / max(found.seconds, 1e-9):,.0f} states/s; "
+        f"processes: {wanted.processes}; bodies ran {found.runs:,} times"
+    )
+    if found.violation is not None and wanted.scenario is not None:
+        lines += _schedule_lines(schedule, wanted.scenario)
+    return lines
+
+
+def _schedule_lines(schedule: Schedule | None, file: Path) -> list[str]:
+    if schedule is None:
+        searched = ", ".join(f"{most:,} with {number}" for number, (most, _) in _SCHEDULES.items())
+        return [f"no schedule of faults breaks this release for good (states: {searched} replicas)"]
+    acts = schedule.acts[: len(schedule.acts) - schedule.healing]
+    return [
+        f"faults that break it for good, no way is shorter ({len(acts)}):",
+        *(f"{number:4}. {text_of(act)}" for number, act in enumerate(acts, start=1)),
+        f"  so {schedule.message}",
+        f"on real brokers: kchaos replay {file}",
+    ]
+
+
+def _to_json(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> dict[str, Any]:
+    violation = found.violation
+    return {
+        **{
+            field.name: getattr(wanted, field.name)
+            for field in dataclasses.fields(wanted)
+            if field.name != "scenario"
+        },
+        "holds": False if violation else True if found.is_complete else None,
+        "broken": violation.invariant if violation else None,
+        "message": violation.message if violation else "",
+        "steps": [str(step) for step in violation.trace] if violation else [],
+        "limit": found.limit,
+        "states": found.distinct,
+        "generated": found.generated,
+        "depth": found.depth,
+        "runs": found.runs,
+        "seconds": round(found.seconds, 3),
+        "states_per_second": round(found.distinct / max(found.seconds, 1e-9)),
+        "schedule": [text_of(act) for act in schedule.acts] if schedule else [],
+        "scenario": str(wanted.scenario) if schedule else None,
+    }

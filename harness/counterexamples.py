@@ -1,0 +1,146 @@
+"""A schedule that the explorer found, as a scenario: every act with its gates.
+
+The gates are what the model predicts after each act: the partition's state, where each log ends on
+disk, and high watermarks. So a run that goes another way stops there and says so.
+"""
+
+from collections.abc import Iterator
+
+from checkers.exploring import Schedule
+from checkers.model.controlling import PARTITION
+from checkers.model.moves import Move
+from checkers.model.replica import Replica
+from checkers.model.state import State
+from checkers.model.world import World
+from clusters.spec import ClusterSpec, brokers_of
+from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.scenario import Scenario
+from harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    ReorderReplicas,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+
+EXPLORED = "explored"
+# A broker that is cut off from ZooKeeper loses its session when the scenario says so, not before:
+# a zombie that goes on fetching comes back into the ISR, and quiet waits for that in vain.
+_PROPERTIES = {**QUICK, "zookeeper.session.timeout.ms": "30000"}
+_TOPIC, _INDEX = PARTITION
+
+
+def scenario_of(schedule: Schedule, kafka: str) -> Scenario:
+    """The schedule on that Kafka; nothing is expected of it but what the model predicts."""
+    replicas = sorted(World(schedule.states[0]).assignment(PARTITION))
+    controller = replicas[-1] + 1
+    return Scenario(
+        entry=EXPLORED,
+        case="",
+        title=schedule.message,
+        release=kafka,
+        cluster=ClusterSpec(
+            brokers=brokers_of(kafka, (*replicas, controller)),
+            first_broker=controller,
+            properties=_PROPERTIES,
+        ),
+        steps=tuple(_steps(schedule, replicas)),
+    )
+
+
+def text_of(act: Move) -> str:
+    """What an act is, for people."""
+    match act.kind:
+        case "write-one":
+            return f"a client writes a record to broker {act.broker}, acks=1"
+        case "write-all":
+            return f"a client writes a record to broker {act.broker}, acks=all"
+        case "prefer":
+            return "preferred election"
+        case "expire":
+            return f"broker {act.broker} is cut off from ZooKeeper and its session ends"
+        case "register":
+            return f"broker {act.broker} reaches ZooKeeper again"
+        case "cut":
+            return f"brokers {act.broker} and {act.other} are cut off from each other"
+        case "heal":
+            return f"brokers {act.broker} and {act.other} reach each other again"
+    raise AssertionError(f"no schedule has {act}")
+
+
+def _steps(schedule: Schedule, replicas: list[int]) -> Iterator[Step]:
+    preferred = World(schedule.states[0]).assignment(PARTITION)
+    yield CreateTopic(topic=_TOPIC, assignment=(tuple(replicas),))
+    yield ReorderReplicas(topic=_TOPIC, partition=_INDEX, replicas=preferred)
+    heals_from = len(schedule.acts) - schedule.healing
+    for number, act in enumerate(schedule.acts):
+        if number == heals_from:
+            yield TakeSnapshot(label="before-healing")
+        yield Tell(text=text_of(act))
+        yield from _done(act, f"record-{number}")
+        yield from _gates(*schedule.states[number : number + 2], is_healing=number >= heals_from)
+
+
+def _done(act: Move, operation: str) -> Iterator[Step]:
+    cut, session = f"zookeeper-{act.broker}", f"session-{act.broker}"
+    link = f"link-{act.broker}-{act.other}"
+    match act.kind:
+        case "write-one" | "write-all":
+            yield Produce(
+                operation=operation,
+                topic=_TOPIC,
+                partition=_INDEX,
+                records=1,
+                acks=1 if act.kind == "write-one" else -1,
+                broker=act.broker,
+            )
+        case "prefer":
+            yield Inject(name="elect", fault=PreferredElection(topic=_TOPIC, partition=_INDEX))
+        case "expire":
+            yield Inject(name=cut, fault=CutZooKeeper(broker=act.broker))
+            expired = ExpireSession(broker=act.broker, await_return=False)
+            yield Inject(name=session, fault=expired)
+        case "register":
+            yield Heal(name=session)
+            yield Heal(name=cut)
+        case "cut":
+            yield Inject(name=link, fault=CutLink(source=act.broker, target=act.other))
+        case "heal":
+            yield Heal(name=link)
+
+
+def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
+    """What can be seen of the state after an act and differs from the one before."""
+    earlier, world = World(before), World(after)
+    known, state = earlier.partition_state(PARTITION), world.partition_state(PARTITION)
+    assert state is not None
+    if known != state:
+        yield AwaitState(
+            topic=_TOPIC, partition=_INDEX, leader=state.leader, isr=tuple(sorted(state.isr))
+        )
+    for broker in sorted(world.assignment(PARTITION)):
+        old, new = (one.known_replica(broker, PARTITION) for one in (earlier, world))
+        yield from _gates_of_replica(broker, old, new, is_healing)
+
+
+def _gates_of_replica(broker: int, old: Replica, new: Replica, is_healing: bool) -> Iterator[Step]:
+    log_end_offset = new.log.end_offset_on_disk()
+    if log_end_offset != old.log.end_offset_on_disk():
+        yield AwaitReplicated(
+            topic=_TOPIC, partition=_INDEX, brokers=(broker,), log_end_offset=log_end_offset
+        )
+    # Once it is healed only what comes of it counts, and high watermarks come last.
+    if new.high_watermark > old.high_watermark and not is_healing:
+        yield AwaitHighWatermark(
+            topic=_TOPIC,
+            partition=_INDEX,
+            brokers=(broker,),
+            high_watermark=new.high_watermark,
+        )

@@ -1,0 +1,135 @@
+"""What may happen next, and the state after it."""
+
+import pytest
+
+from checkers.errors import ModelError
+from checkers.model import generation_for
+from checkers.model.actions import (
+    Action,
+    Ask,
+    Deliver,
+    Elect,
+    Expand,
+    Handle,
+    Remove,
+    Shrink,
+    Write,
+)
+from checkers.model.bounds import PARTITION, Grain, Machine
+from checkers.model.machine import actions, initial_state, next_state
+from checkers.model.state import State
+from checkers.model.world import World
+
+
+def machine(release: str = "1.1.1", grain: Grain = Grain.ROUNDS, leader_epoch: int = 1) -> Machine:
+    return Machine(
+        generations=dict.fromkeys((0, 1), generation_for(release)),
+        records=2,
+        leader_epoch=leader_epoch,
+        log_size=2,
+        grain=grain,
+    )
+
+
+def after(one: Machine, *steps: Action) -> State:
+    state = initial_state(one)
+    for step in steps:
+        state = next_state(one, state, step)
+    return state
+
+
+def end_offset(state: State, broker: int) -> int:
+    return World(state).known_replica(broker, PARTITION).log.log_end_offset
+
+
+ASK = Ask(follower=1, leader=0)
+
+
+def test_at_first_the_follower_has_not_fetched_and_anyone_but_broker_1_as_a_leader_can_act() -> (
+    None
+):
+    one = machine()
+    assert set(actions(one, initial_state(one))) == {
+        Write(leader=0),
+        Elect(leader=1),
+        Remove(broker=0, leader=1),
+        Remove(broker=1, leader=0),
+        Shrink(leader=0, follower=1),
+        ASK,
+    }
+
+
+def test_the_state_before_an_action_stays_as_it_was() -> None:
+    one = machine()
+    before = initial_state(one)
+    written = next_state(one, before, Write(leader=0))
+    assert (end_offset(before, 0), end_offset(written, 0)) == (0, 1)
+    assert next_state(one, before, Write(leader=0)) == written
+
+
+def test_a_record_reaches_the_follower_and_then_the_high_watermark_moves() -> None:
+    one = machine()
+    written = after(one, Write(leader=0), ASK, ASK)
+    assert end_offset(written, 1) == 1
+    assert World(written).known_replica(0, PARTITION).high_watermark == 0
+    committed = next_state(one, written, ASK)
+    assert World(committed).known_replica(0, PARTITION).high_watermark == 1
+
+
+def test_an_answer_in_flight_is_handled_later() -> None:
+    one = machine(grain=Grain.ANSWERS)
+    handle = Handle(follower=1, leader=0)
+    asked = after(one, Write(leader=0), ASK, handle, ASK)
+    assert end_offset(asked, 1) == 0
+    assert ASK not in actions(one, asked)
+    assert end_offset(next_state(one, asked, handle), 1) == 1
+
+
+def test_a_broker_leads_only_once_it_has_heard_of_it() -> None:
+    one = machine()
+    elected = after(one, Elect(leader=1))
+    assert Write(leader=1) not in actions(one, elected)
+    told = next_state(one, elected, Deliver(broker=1, leader_epoch=1))
+    assert {Write(leader=0), Write(leader=1)} <= set(actions(one, told))
+
+
+def test_a_leader_takes_a_follower_out_that_is_behind_and_in_once_it_is_level() -> None:
+    one = machine()
+    shrink, expand = Shrink(leader=0, follower=1), Expand(leader=0, follower=1)
+    behind = after(one, Write(leader=0))
+    assert shrink in actions(one, behind)
+    alone = next_state(one, behind, shrink)
+    assert World(alone).known_replica(0, PARTITION).high_watermark == 1
+    assert expand not in actions(one, alone)
+    level = next_state(one, next_state(one, next_state(one, alone, ASK), ASK), ASK)
+    state = World(next_state(one, level, expand)).partition_state(PARTITION)
+    assert state is not None
+    assert state.isr == (0, 1)
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_broker_hears_of_epochs_in_order_unless_it_may_miss_one(skips: bool) -> None:
+    one = Machine(
+        generations=dict.fromkeys((0, 1), generation_for("3.9.1")),
+        records=1,
+        leader_epoch=2,
+        log_size=1,
+        skips_epochs=skips,
+    )
+    state = after(one, Elect(leader=1), Elect(leader=0))
+    late = Deliver(broker=0, leader_epoch=2)
+    assert (late in actions(one, state)) is skips
+    assert Deliver(broker=0, leader_epoch=1) in actions(one, state)
+
+
+def test_what_cannot_happen_is_refused_in_plain_words() -> None:
+    one = machine()
+    with pytest.raises(ModelError, match=r"cannot happen now that a client writes .* broker 1"):
+        next_state(one, initial_state(one), Write(leader=1))
+
+
+def test_the_bounds_end_it() -> None:
+    one = machine(leader_epoch=1)
+    full = after(one, Write(leader=0), Write(leader=0), Elect(leader=1))
+    left = {type(action) for action in actions(one, full)}
+    assert left.isdisjoint({Write, Elect, Remove})

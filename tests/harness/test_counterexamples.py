@@ -1,0 +1,121 @@
+"""A schedule becomes a scenario, which is played on real brokers and is red as explored."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from checkers.exploring import Schedules, find_schedule
+from checkers.model import generation_for
+from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+from harness.commands.cli import run
+from harness.commands.reproduce import judged
+from harness.counterexamples import scenario_of
+from harness.playing.runner import RunOptions, play
+from harness.playing.scenario import Scenario, read_scenario
+from harness.playing.steps import AwaitState, Inject, ReorderReplicas, TakeSnapshot
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    schedules = Schedules(
+        generations=dict.fromkeys((0, 1), generation_for("1.1.1")), records=3, leader_epoch=3
+    )
+    schedule, _ = find_schedule(schedules, most_states=10_000)
+    assert schedule is not None
+    return scenario_of(schedule, "1.1.1")
+
+
+def test_it_survives_being_written_and_read(scenario: Scenario) -> None:
+    assert Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
+
+
+def test_every_act_is_a_fault_or_a_write_with_what_is_to_be_seen_after_it(
+    scenario: Scenario,
+) -> None:
+    assert scenario.steps[1] == ReorderReplicas(topic="t", partition=0, replicas=(1, 0))
+    faults = [type(step.fault) for step in scenario.steps if isinstance(step, Inject)]
+    assert faults == [CutLink, PreferredElection, CutZooKeeper, ExpireSession]
+    states = [(step.leader, step.isr) for step in scenario.steps if isinstance(step, AwaitState)]
+    assert states == [(1, (0, 1)), (0, (0,)), (0, (0, 1))]
+    assert TakeSnapshot(label="before-healing") in scenario.steps
+    assert sorted(broker.id for broker in scenario.cluster.brokers) == [0, 1, 2]
+
+
+def test_the_command_finds_it_and_writes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], scenario: Scenario
+) -> None:
+    file = tmp_path / "explored.json"
+    code = run(["explore", "--kafka", "1.1.1", "--json", "--scenario", str(file)])
+    captured = capsys.readouterr()
+    assert (code, captured.err) == (1, "")
+    line = json.loads(captured.out)
+    assert line["holds"] is False
+    assert line["broken"] == "strong-isr"
+    assert len(line["steps"]) == line["depth"] - 1
+    assert line["scenario"] == str(file)
+    assert read_scenario(file).cluster == scenario.cluster
+
+
+def test_what_holds_is_said_with_the_number_of_states(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "explored.json"
+    bounds = ["--records", "1", "--epochs", "1", "--log-size", "1", "--scenario", str(file)]
+    assert run(["explore", "--kafka", "3.9.1", *bounds]) == 0
+    out = capsys.readouterr().out
+    assert "strong-isr: holds in every state" in out
+    assert "states/s" in out
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("bound", "said"), [("--most-states", "most_states"), ("--memory", "most_memory_mib")]
+)
+def test_a_bound_that_ends_it_leaves_it_unknown(
+    bound: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explore", "--kafka", "3.9.1", bound, "10"]) == 2
+    out = capsys.readouterr().out
+    assert "unknown" in out
+    assert said in out
+    assert f"give more {bound}" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kafka", "9.9.9"], "no known Kafka release"),
+        (["--kafka", "3.9.1", "--records", "0"], "--records"),
+        (["--kafka", "3.9.1", "--replicas", "1"], "--replicas"),
+        (["--kafka", "3.9.1", "--property", "no-loss"], "--property"),
+        ([], "--kafka"),
+    ],
+)
+def test_bad_bounds_are_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explore", *arguments]) == 64
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+
+
+def test_a_scenario_that_cannot_be_written_is_the_callers_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "no-such-folder" / "explored.json"
+    assert run(["explore", "--kafka", "1.1.1", "--scenario", str(file)]) == 64
+    assert str(file) in capsys.readouterr().err
+
+
+@pytest.mark.cluster
+def test_the_counterexample_of_1_1_1_is_red_on_real_brokers(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    run_directory = play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append)
+    one = judged(run_directory, said.append)
+    shown = [str(one.results.unknown), one.results.reason, *map(str, one.results.findings)]
+    assert (one.results.conforms, one.results.safe) == (True, False), shown
+    assert one.results.expected is True, shown
