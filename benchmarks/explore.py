@@ -3,7 +3,9 @@
 Run `.venv/bin/python -m benchmarks.explore`. The system is the published specification of KIP-279
 with two replicas; one process and several take turns, so that all see the same machine. With
 `--published` the specifications with three replicas are explored instead, and their states compared
-with those that TLC counts; that takes some minutes.
+with those that TLC counts; that takes some minutes. With `--model` it is the model itself, by the
+rules of releases, within the same bounds: what holds, what breaks after how many steps, and how
+fast that is beside the specification; minutes too.
 """
 
 from __future__ import annotations
@@ -14,11 +16,30 @@ import sys
 from dataclasses import replace
 
 from checkers.explorer import Progress, System, explore
+from checkers.exploring import system_of
+from checkers.model import generation_for
+from checkers.model.bounds import Machine
 from tests.checkers.explorer.published_specifications import Bounds, kip_101, kip_279
 
 _TWO_REPLICAS = Bounds(replicas=2, log_size=3, max_records=3, max_leader_epoch=3)
 _THREE_REPLICAS = Bounds(replicas=3, log_size=2, max_records=2, max_leader_epoch=2)
 _MOST_STATES = 10_000_000
+# Release, replicas, property, whether epochs may be skipped, and after how many steps it breaks.
+_MODEL: tuple[tuple[str, int, str, bool, int | None], ...] = (
+    ("0.10.2.2", 2, "strong-isr", False, 8),
+    ("1.1.1", 2, "strong-isr", False, 12),
+    ("2.0.1", 2, "strong-isr", False, 12),
+    ("2.4.1", 2, "strong-isr", False, 15),
+    ("2.5.1", 2, "strong-isr", False, None),
+    ("3.9.1", 2, "strong-isr", False, None),
+    ("0.10.2.2", 2, "agreement", False, 10),
+    ("1.1.1", 2, "agreement", False, 13),
+    ("2.0.1", 2, "agreement", False, None),
+    ("2.0.1", 3, "agreement", False, 15),
+    ("2.5.1", 3, "strong-isr", False, None),
+    ("3.9.1", 3, "strong-isr", False, None),
+    ("3.9.1", 3, "strong-isr", True, 12),
+)
 
 
 def compare(processes: int, rounds: int) -> None:
@@ -55,6 +76,46 @@ def published(processes: int) -> bool:
     return all(whole + broken)
 
 
+def model(processes: int) -> bool:
+    """Explore the model by releases; return whether each breaks after as many steps as known."""
+    published = explore(kip_279(_TWO_REPLICAS), most_states=_MOST_STATES)
+    own = published.distinct / published.seconds
+    print(f"Kip279, published, 2 replicas, one process: {own:,.0f} states/s")
+    return all([is_as_known(*row, processes, own) for row in _MODEL])
+
+
+def is_as_known(
+    release: str,
+    replicas: int,
+    wanted: str,
+    skips: bool,
+    steps: int | None,
+    processes: int,
+    beside: float,
+) -> bool:
+    """Explore one release; print the counts and return whether it breaks after so many steps."""
+    bounds = _TWO_REPLICAS if replicas == 2 else _THREE_REPLICAS
+    machine = Machine(
+        generations=dict.fromkeys(range(replicas), generation_for(release)),
+        records=bounds.max_records,
+        leader_epoch=bounds.max_leader_epoch,
+        log_size=bounds.log_size,
+        skips_epochs=skips,
+    )
+    found = explore(
+        system_of(machine, [wanted]), most_states=_MOST_STATES, processes=processes, progress=show
+    )
+    broken = len(found.violation.trace) if found.violation else None
+    said = "holds" if found.is_complete else f"breaks after {broken} steps"
+    rate = found.distinct / found.seconds / processes
+    print(
+        f"\r{release:9}{replicas} replicas, {wanted}{', epochs skipped' * skips}: {said}; "
+        f"{found.distinct:,} states, depth {found.depth}, {found.seconds:.1f} s, {rate:,.0f} "
+        f"states/s a process, {rate / beside:.2f} of the published; bodies {found.runs:,}"
+    )
+    return broken == steps and found.is_complete is (steps is None)
+
+
 def is_as_counted(
     name: str, system: System, expected: tuple[int, int, int], processes: int
 ) -> bool:
@@ -87,10 +148,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds of each")
     parser.add_argument("--published", action="store_true", help="compare with TLC instead")
+    parser.add_argument("--model", action="store_true", help="the model by releases instead")
     arguments = parser.parse_args()
-    if not arguments.published:
+    if arguments.model:
+        is_good = model(arguments.processes)
+    elif arguments.published:
+        is_good = published(arguments.processes)
+    else:
         compare(arguments.processes, arguments.rounds)
-    elif not published(arguments.processes):
+        is_good = True
+    if not is_good:
         sys.exit(1)
 
 
