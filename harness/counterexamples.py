@@ -19,6 +19,7 @@ from harness.playing.client_steps import Produce
 from harness.playing.scenario import Scenario
 from harness.playing.steps import (
     AwaitHighWatermark,
+    AwaitQuiet,
     AwaitReplicated,
     AwaitState,
     CreateTopic,
@@ -31,9 +32,6 @@ from harness.playing.steps import (
 )
 
 EXPLORED = "explored"
-# A broker that is cut off from ZooKeeper loses its session when the scenario says so, not before:
-# a zombie that goes on fetching comes back into the ISR, and quiet waits for that in vain.
-_PROPERTIES = {**QUICK, "zookeeper.session.timeout.ms": "30000"}
 _TOPIC, _INDEX = PARTITION
 
 
@@ -49,7 +47,7 @@ def scenario_of(schedule: Schedule, kafka: str) -> Scenario:
         cluster=ClusterSpec(
             brokers=brokers_of(kafka, (*replicas, controller)),
             first_broker=controller,
-            properties=_PROPERTIES,
+            properties=QUICK,
         ),
         steps=tuple(_steps(schedule, replicas)),
     )
@@ -85,6 +83,7 @@ def _steps(schedule: Schedule, replicas: list[int]) -> Iterator[Step]:
             yield TakeSnapshot(label="before-healing")
         yield Tell(text=text_of(act))
         yield from _done(act, f"record-{number}")
+        yield AwaitQuiet()
         yield from _gates(*schedule.states[number : number + 2], is_healing=number >= heals_from)
 
 

@@ -147,13 +147,15 @@ def _true_leader(world: World, leader_id: int) -> tuple[Replica, PartitionState]
 
 
 def _shrink(world: World, action: Shrink) -> bool:
-    """A follower at the leader's end stays, as from KAFKA-7152 on whatever the time."""
+    """A follower has not fetched for `replica.lag.time.max.ms`, as far as the leader knows."""
     found = _true_leader(world, action.leader)
     if found is None or action.follower not in found[1].isr:
         return False
     replica, state = found
     view = replica.view(action.follower)
-    if view is None or view.log_end_offset >= replica.log.log_end_offset:
+    generation = control.generation_of(world, action.leader)
+    end_offset = replica.log.log_end_offset
+    if view is None or not generation.falls_out_of_isr(view.log_end_offset, end_offset):
         return False
     isr = tuple(member for member in state.isr if member != action.follower)
     return _write_isr(world, replica, state, isr)

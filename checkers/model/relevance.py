@@ -11,10 +11,11 @@ from typing import Any
 from checkers.model.bounds import CONTROLLER_EPOCH, PARTITION, PROMISED, RECORDS, Machine
 from checkers.model.generation import Generation
 from checkers.model.replica import FetcherThread, FollowerView, Replica, Role
-from checkers.model.requests import Exchange, Outbox, Stage
-from checkers.model.rules import first_release, kip_320
+from checkers.model.requests import Asked, Exchange, Outbox, Stage
 from checkers.model.state import Component
 from checkers.model.world import World
+
+_CARRYING = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1)
 
 
 def varying(machine: Machine) -> tuple[Component, ...]:
@@ -44,7 +45,7 @@ def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Compone
             case ("replica", Replica()):
                 kept[component] = relevant_replica(machine.generations[about[0]], value)
             case ("thread", _) if about[0] != about[1]:
-                kept[component] = value and _thread(machine.generations[about[0]], value)
+                kept[component] = value and _thread(machine, value)
             case ("exchanges", _) if about[0] != about[1]:
                 awaited = [_exchange(one) for one in value or () if one.is_awaited]
                 kept[component] = tuple(awaited) or None
@@ -74,7 +75,7 @@ def relevant_replica(generation: Generation, replica: Replica) -> Replica:
     """Return the replica without what it remembers of having led, and what its release ignores."""
     if replica.role is not Role.LEADER:
         return replace(replica, views=(), epoch_start_offset=0)
-    needs_start = generation.needed_for_isr is not first_release.high_watermark_is_enough
+    needs_start = generation.needed_for_isr(Replica(epoch_start_offset=1)) > 0
     start = replica.epoch_start_offset if needs_start else 0
     views = tuple((one, _view(view, one in replica.isr)) for one, view in replica.views)
     return replace(replica, views=views, epoch_start_offset=start)
@@ -90,26 +91,35 @@ def _view(view: FollowerView, is_in_isr: bool) -> FollowerView:
     )
 
 
-def _thread(generation: Generation, thread: FetcherThread) -> FetcherThread:
-    if generation.sees_leader_epoch is not kip_320.see_epoch_outside_sessions:
+def _thread(machine: Machine, thread: FetcherThread) -> FetcherThread:
+    generations = machine.generations.values()
+    if not any(map(_tells_sessions_apart, generations)):
         thread = replace(thread, session=None)
-    looks_at_epochs = (
-        generation.sends_leader_epoch
-        or (generation.epoch_request_version or 0) >= 2
-        or generation.takes_epoch_answer is not first_release.take_every_answer
-        or generation.takes_fetch_answer is not first_release.take_every_answer
-    )
-    if looks_at_epochs:
+    if any(map(_looks_at_epochs, generations)):
         return thread
     partitions = tuple((one, replace(fetch, leader_epoch=0)) for one, fetch in thread.partitions)
     return replace(thread, partitions=partitions)
+
+
+def _tells_sessions_apart(generation: Generation) -> bool:
+    inside = replace(_CARRYING, is_incremental=True)
+    return generation.sees_leader_epoch(_CARRYING) != generation.sees_leader_epoch(inside)
+
+
+def _looks_at_epochs(generation: Generation) -> bool:
+    """Tell whether it matters under which leader epoch a follower asks."""
+    return (
+        generation.sees_leader_epoch(_CARRYING)
+        or not generation.takes_epoch_answer(0, 1)
+        or not generation.takes_fetch_answer(0, 1)
+    )
 
 
 def _exchange(request: Exchange) -> Exchange:
     if request.stage is not Stage.ANSWERED:
         return request
     asked = tuple(
-        (one, replace(asked, carries_leader_epoch=False, requested_epoch=-1))
+        (one, replace(asked, carries_leader_epoch=False, is_incremental=False, requested_epoch=-1))
         for one, asked in request.asked
     )
     return replace(request, asked=asked)

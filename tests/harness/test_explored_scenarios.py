@@ -13,7 +13,14 @@ from harness.commands.reproduce import judged
 from harness.counterexamples import scenario_of
 from harness.playing.runner import RunOptions, play
 from harness.playing.scenario import Scenario, read_scenario
-from harness.playing.steps import AwaitState, Inject, ReorderReplicas, TakeSnapshot
+from harness.playing.steps import (
+    AwaitQuiet,
+    AwaitState,
+    Inject,
+    ReorderReplicas,
+    TakeSnapshot,
+    Tell,
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +46,8 @@ def test_every_act_is_a_fault_or_a_write_with_what_is_to_be_seen_after_it(
     states = [(step.leader, step.isr) for step in scenario.steps if isinstance(step, AwaitState)]
     assert states == [(1, (0, 1)), (0, (0,)), (0, (0, 1))]
     assert TakeSnapshot(label="before-healing") in scenario.steps
+    acts = [step for step in scenario.steps if isinstance(step, Tell)]
+    assert scenario.steps.count(AwaitQuiet()) == len(acts)
     assert sorted(broker.id for broker in scenario.cluster.brokers) == [0, 1, 2]
 
 

@@ -107,6 +107,15 @@ def test_a_leader_takes_a_follower_out_that_is_behind_and_in_once_it_is_level() 
     assert state.isr == (0, 1)
 
 
+@pytest.mark.parametrize(("release", "may_fall_out"), [("1.1.1", True), ("2.1.1", False)])
+def test_from_kafka_7152_on_a_level_follower_stays_in_the_isr(
+    release: str, may_fall_out: bool
+) -> None:
+    one = machine(release)
+    level = after(one, ASK, ASK)
+    assert (Shrink(leader=0, follower=1) in actions(one, level)) is may_fall_out
+
+
 @pytest.mark.parametrize("skips", [False, True])
 def test_a_broker_hears_of_epochs_in_order_unless_it_may_miss_one(skips: bool) -> None:
     one = Machine(
