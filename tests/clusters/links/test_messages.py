@@ -81,8 +81,8 @@ def test_the_captured_control_requests_are_of_every_version():
     assert versions == {
         "LEADER_AND_ISR": [0, 1, 2, 3, 4, 5, 6, 7],
         "STOP_REPLICA": [0, 1, 2, 3, 4],
-        "UPDATE_METADATA": [3, 4, 5, 6, 7, 8],
-        "CONTROLLED_SHUTDOWN": [1, 2, 3],
+        "UPDATE_METADATA": [0, 1, 2, 3, 4, 5, 6, 7, 8],
+        "CONTROLLED_SHUTDOWN": [0, 1, 2, 3],
     }
 
 
