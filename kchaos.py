@@ -62,6 +62,7 @@ _PUBLIC = {
     "RunOptions": "harness.playing.runner",
     "Scenario": "harness.playing.scenario",
     "SetLogLevel": "harness.playing.observing_steps",
+    "StaleRequest": "faults",
     "StopBroker": "faults",
     "TakeSnapshot": "harness.playing.steps",
     "Tell": "harness.playing.steps",

@@ -288,6 +288,41 @@ class MoveController:
     """The controller is deposed, so that the brokers elect one."""
 
 
+ControlApi = Literal["LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown"]
+"""The control requests, and the request with which a broker asks to be shut down (KIP-380)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleRequest:
+    """A control request arrives that was made for one generation of a broker, perhaps long ago.
+
+    Attributes:
+        broker: Whose generation it is about: the receiver of what a controller sends, the sender of
+            a ControlledShutdown.
+        target: Who gets it: that broker, or the controller.
+        version: Of the API.
+        generation: The czxid of the broker's registration when the request was made.
+        broker_epoch: What the request says of it, -1 for nothing; None where its version cannot.
+        controller: The controller when it was made, and its epoch; -1 for a ControlledShutdown.
+        states: (topic, partition, leader, leader epoch, ISR, controller epoch, version of the state
+            znode, replicas) of each partition that it names.
+        deletes: Of a StopReplica.
+        live: Of an UpdateMetadata, the brokers that live.
+    """
+
+    api: ControlApi
+    broker: int
+    target: int
+    version: int
+    generation: int
+    broker_epoch: int | None = None
+    controller: int = -1
+    controller_epoch: int = -1
+    states: tuple[tuple[str, int, int, int, tuple[int, ...], int, int, tuple[int, ...]], ...] = ()
+    deletes: bool = False
+    live: tuple[int, ...] = ()
+
+
 Act = (
     StartBroker
     | StopBroker
@@ -305,6 +340,7 @@ Act = (
     | ExpireSession
     | PreferredElection
     | MoveController
+    | StaleRequest
 )
 """Any of them. What acts on ZooKeeper alone is seen in ZooKeeper's own log."""
 

@@ -11,6 +11,7 @@ from faults.process.stop_broker import StopBroker
 from faults.wire.cut_link import CutLink
 from faults.wire.disconnect_network import DisconnectNetwork
 from faults.wire.hold_requests import HoldRequests
+from faults.wire.stale_request import StaleRequest
 from faults.zookeeper.cut_zookeeper import CutZooKeeper
 from faults.zookeeper.expire_session import ExpireSession
 from faults.zookeeper.move_controller import MoveController
@@ -30,6 +31,7 @@ FAULTS: Mapping[str, type[Any]] = {
         MoveController,
         PauseBroker,
         PreferredElection,
+        StaleRequest,
         StopBroker,
     )
 }
@@ -47,5 +49,6 @@ __all__ = [
     "MoveController",
     "PauseBroker",
     "PreferredElection",
+    "StaleRequest",
     "StopBroker",
 ]

@@ -11,13 +11,15 @@ nobody. Read from 1.1.1, 2.1.1, 2.2.0 and 2.8.2.
 """
 
 from dataclasses import replace
+from typing import Any
 
-from checkers.model import follower, leader
+from checkers.model import follower, leader, process
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
+    StaleRequest,
     TopicConfigured,
     TopicCreated,
     TopicPartition,
@@ -74,9 +76,28 @@ def broker_registered(world: World, event: BrokerRegistered) -> None:
     """Note the broker; a controller whose session had ended hears now that it is none any more."""
     registered = {**world.registered(), event.broker: event.czxid}
     world.put(("registered",), tuple(sorted(registered.items())))
+    broker = world.running(event.broker)
+    if broker is not None and broker.epoch < 0:
+        # A process that starts handles nothing before it knows (KafkaServer.startup, 2.2.0).
+        world.put_broker(event.broker, replace(broker, epoch=event.czxid))
+    elif broker is not None:
+        world.put(("new epoch", event.broker), event.czxid)
     for epoch in world.controller_epochs()[:-1]:
         if world.controller(epoch).broker == event.broker:
             resign(world, epoch)
+
+
+def learn_epoch(world: World, broker_id: int) -> bool:
+    """Let a broker hear that it has registered again; returns whether there was anything to hear.
+
+    The answer of ZooKeeper may come after the first request that names the new epoch (KAFKA-9839).
+    """
+    czxid, broker = world.get(("new epoch", broker_id)), world.broker(broker_id)
+    if czxid is None or broker is None or not broker.is_working:
+        return False
+    world.put(("new epoch", broker_id), None)
+    world.put_broker(broker_id, replace(broker, epoch=czxid))
+    return True
 
 
 def broker_unregistered(world: World, event: BrokerUnregistered) -> None:
@@ -191,7 +212,61 @@ def deliver(world: World, epoch: int, broker_id: int) -> None:
         ("outbox", epoch, broker_id),
         Outbox(requests=outbox.requests[1:], is_unanswered=True, held_by=kept),
     )
-    handle(world, broker_id, epoch, request)
+    acting = world.broker(source)
+    told = -1
+    if acting is not None and acting.generation.tells_broker_epoch:
+        told = dict(world.controller(epoch).seen).get(broker_id, -1)
+    handle(world, broker_id, epoch, request, broker_epoch=told)
+
+
+def late_request(world: World, event: StaleRequest) -> None:
+    """Let a broker handle a control request that no controller has in its outbox.
+
+    It may be for an earlier generation. What a controller decides because of a ControlledShutdown
+    is seen in ZooKeeper and at the links, not predicted here.
+    """
+    broker = world.broker(event.target)
+    if broker is None or not broker.is_working or event.api == "ControlledShutdown":
+        return
+    epoch = -1 if event.broker_epoch is None else event.broker_epoch
+    requests = late_requests(event)
+    for index, request in enumerate(requests, start=1):
+        handle(
+            world,
+            event.target,
+            event.controller_epoch,
+            request,
+            broker_epoch=epoch,
+            is_last=index == len(requests),
+        )
+    process.write_checkpoint(world, event.target)
+
+
+def late_requests(event: StaleRequest) -> list[ControlRequest]:
+    """Return what a late request says, one value for each part that a broker handles apart."""
+    partitions = [TopicPartition(*state[:2]) for state in event.states]
+    match event.api:
+        case "LeaderAndIsr":
+            return [LeaderAndIsr(states=(_state_of(state),)) for state in event.states]
+        case "UpdateMetadata":
+            return [UpdateMetadata(live=frozenset(event.live), told=frozenset(partitions))]
+        case "StopReplica":
+            return [StopReplica(partition=one, deletes=event.deletes) for one in partitions]
+        case _:
+            return []
+
+
+def _state_of(state: tuple[Any, ...]) -> PartitionState:
+    topic, partition, leader_id, leader_epoch, isr, controller_epoch, version, _ = state
+    return PartitionState(
+        topic=topic,
+        partition=partition,
+        leader=leader_id,
+        leader_epoch=leader_epoch,
+        isr=isr,
+        controller_epoch=controller_epoch,
+        version=version,
+    )
 
 
 def answered(world: World, epoch: int, broker_id: int) -> None:
@@ -229,9 +304,9 @@ def handle(
     """
     broker = world.broker(broker_id)
     assert broker is not None
-    own_epoch = world.registered().get(broker_id, -1)
-    if broker.generation.refuses_broker_epoch(broker_epoch, own_epoch):
-        return ((None, "STALE_BROKER_EPOCH"),)
+    error = broker.generation.error_of_broker_epoch(broker_epoch, broker.epoch)
+    if error:
+        return ((None, error),)
     if controller_epoch < broker.controller_epoch:
         return ((None, "STALE_CONTROLLER_EPOCH"),)
     if controller_epoch > broker.controller_epoch:
@@ -252,6 +327,10 @@ def handle(
     if is_last:
         # Only now: a dead thread that got another partition meanwhile stays.
         follower.end_idle_threads(world, broker_id)
+        now = world.broker(broker_id)
+        assert now is not None
+        if not now.checkpoints:
+            world.put_broker(broker_id, replace(now, checkpoints=True))
     return ((None, ""), *errors)
 
 
@@ -266,6 +345,8 @@ def _become(world: World, broker_id: int, state: PartitionState) -> str:
     replica = world.replica(broker_id, partition)
     if replica is None:
         replica = Replica()
+    if not replica.is_hosted:
+        replica = replace(replica, is_hosted=True)
         world.put_replica(broker_id, partition, replica)
     if state.leader_epoch == replica.leader_epoch:
         return "KNOWN_LEADER_EPOCH"

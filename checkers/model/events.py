@@ -22,6 +22,7 @@ from checkers.acts import (
     PauseBroker,
     ReleaseHold,
     ResumeBroker,
+    StaleRequest,
     StartBroker,
     StopBroker,
     TopicPartition,
@@ -47,6 +48,7 @@ __all__ = [
     "ReleaseHold",
     "ResumeBroker",
     "Snapshot",
+    "StaleRequest",
     "StartBroker",
     "StopBroker",
     "TopicConfigured",
@@ -183,6 +185,7 @@ Action = (
     | HealLink
     | Hold
     | ReleaseHold
+    | StaleRequest
     | Produce
     | HighWatermarkObserved
     | Snapshot

@@ -20,6 +20,7 @@ from checkers.model.events import (
     Produce,
     ReleaseHold,
     ResumeBroker,
+    StaleRequest,
     StartBroker,
     StopBroker,
     TopicConfigured,
@@ -63,6 +64,8 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             world.put(("holds",), (*world.holds(), event))
         case ReleaseHold():
             _release(world, event.name)
+        case StaleRequest():
+            control.late_request(world, event)
         case Produce():
             _produce(world, event)
         case HighWatermarkObserved():

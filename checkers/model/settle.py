@@ -37,7 +37,7 @@ def settle(world: World) -> None:
 
 
 def _control(world: World) -> bool:
-    changed = False
+    changed = any([control.learn_epoch(world, broker_id) for broker_id in world.broker_ids()])
     for epoch in world.controller_epochs():
         if control.sees_changes(world, epoch):
             control.observe(world, epoch)

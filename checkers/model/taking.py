@@ -14,6 +14,7 @@ from checkers.model.events import (
     Produce,
     ReleaseHold,
     Snapshot,
+    StaleRequest,
     StartBroker,
 )
 from checkers.model.generation import Generation
@@ -132,8 +133,8 @@ def take(
                 raise Excluded(copy_differs(world, copying))
         case Snapshot():
             pass
-        case Hold() | ReleaseHold():
-            # What a hold keeps is seen at the links.
+        case Hold() | ReleaseHold() | StaleRequest():
+            # What a hold keeps, and what arrives late, is seen at the links.
             pass
         case Produce():
             _produce(world, what)
