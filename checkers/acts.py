@@ -288,6 +288,8 @@ class MoveController:
     """The controller is deposed, so that the brokers elect one."""
 
 
+LATE_CLIENT_ID = "kchaos-stale"
+"""The client id of a late request that kchaos delivers: by it the links tell it from others."""
 ControlApi = Literal["LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown"]
 """The control requests, and the request with which a broker asks to be shut down (KIP-380)."""
 

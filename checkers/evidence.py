@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from checkers.findings import Finding
+from checkers.generations import ControlRequest
 from checkers.history import Operation
 from checkers.model.prediction import EpochRound, ImpossibleHighWatermark, PredictedProduce
 
@@ -88,6 +89,8 @@ class ReplicaEvidence:
         log_end_offset: Exclusive, predicted; None where it is observed, since no file tells it.
         high_watermarks: Observed, what the checkpoint says, or nothing; predicted, each that it
             may be.
+        is_hosted: Predicted, whether the process has got a LeaderAndIsr about it; True where it is
+            observed.
         is_running: Whether the broker's process ran when the snapshot was taken.
         fetcher: Predicted state of its fetcher, None where it is observed.
         is_high_watermark_pinned: Predicted, whether a gate saw the checkpoint hold what memory
@@ -101,6 +104,7 @@ class ReplicaEvidence:
     log_start_offset: int = 0
     log_end_offset: int | None = None
     high_watermarks: tuple[int, ...] = ()
+    is_hosted: bool = True
     is_running: bool = True
     fetcher: str | None = None
     is_high_watermark_pinned: bool = False
@@ -165,6 +169,10 @@ class PartitionEvidence:
         disallowed: Decisions about the partition that the model's rules forbid.
         settle: What `outcome.json` says of the partition; None if the run never settled.
         impossible: Observed high watermarks of the partition that the model does not allow.
+        late_requests: Control requests about the partition that kchaos made, or that arrived when
+            the generation of the broker for which they were meant was over (KIP-380).
+        never_told: Registered brokers of the assignment whose process got no LeaderAndIsr about the
+            partition, as far as the links saw.
     """
 
     run: str
@@ -188,6 +196,8 @@ class PartitionEvidence:
     disallowed: tuple[Mapping[str, Any], ...] = ()
     settle: Mapping[str, Any] | None = None
     impossible: tuple[ImpossibleHighWatermark, ...] = ()
+    late_requests: tuple[ControlRequest, ...] = ()
+    never_told: tuple[int, ...] = ()
 
     def side(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side, by broker."""
@@ -323,6 +333,8 @@ def _from_context(data: dict[str, Any]) -> PartitionEvidence:
             ImpossibleHighWatermark(**{**one, "allowed": tuple(one["allowed"])})
             for one in data["impossible"]
         ),
+        "late_requests": tuple(_late(one) for one in data["late_requests"]),
+        "never_told": tuple(data["never_told"]),
     }
     return PartitionEvidence(**(data | changed))
 
@@ -344,6 +356,11 @@ def _earlier(data: dict[str, Any]) -> EarlierReplica:
         "batches": (),
     }
     return EarlierReplica(**(data | changed))
+
+
+def _late(data: dict[str, Any]) -> ControlRequest:
+    partitions = tuple((one[0], one[1], one[2]) for one in data["partitions"])
+    return ControlRequest(**(data | {"partitions": partitions}))
 
 
 def _operation(data: dict[str, Any]) -> Operation:

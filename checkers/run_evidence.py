@@ -31,6 +31,7 @@ from checkers.formats.checkpoints import (
     parse_leader_epoch_checkpoint,
     parse_offset_checkpoint,
 )
+from checkers.generations import ControlRequest, never_told
 from checkers.model.events import TopicPartition
 from checkers.model.prediction import EpochRound, PredictedBatch, PredictedReplica, Prediction
 from checkers.run_directory import RunDirectory
@@ -165,6 +166,8 @@ def _context(
         operations=tuple(one for one in facts.operations if (one.topic, one.partition) == about),
         settle=_settle(facts.settle, about),
         rounds=None if facts.rounds is None else _about(facts.rounds, about),
+        late_requests=tuple(_late(facts, about)) if snapshot["is_final"] else (),
+        never_told=_never_told(facts, about, snapshot),
         **_predicted_of_partition(facts, prediction, about),
     )
 
@@ -191,6 +194,25 @@ def _predicted_of_partition(
             if one.allowed and (one.topic, one.partition) == about
         ),
     }
+
+
+def _late(facts: RunFacts, about: TopicPartition) -> Iterator[ControlRequest]:
+    """Late requests that name the partition, or name none and are about a broker that has it."""
+    assigned = assignment(facts, about)
+    for one in facts.control or ():
+        named = {(topic, partition) for topic, partition, _ in one.partitions}
+        is_about = about in named or (not named and one.broker in assigned)
+        if (one.is_late or one.is_made) and is_about:
+            yield one
+
+
+def _never_told(
+    facts: RunFacts, about: TopicPartition, snapshot: Mapping[str, Any]
+) -> tuple[int, ...]:
+    has_state = _state(snapshot, about)["leader_epoch"] >= 0
+    if not (snapshot["is_final"] and has_state):
+        return ()
+    return never_told(facts.control, facts.events, about, assignment(facts, about))
 
 
 def _about(rounds: Sequence[EpochRound], about: TopicPartition) -> tuple[EpochRound, ...]:
@@ -265,6 +287,7 @@ def _predicted(
             log_end_offset=one.log_end_offset,
             high_watermarks=one.high_watermarks,
             is_running=one.is_running,
+            is_hosted=one.is_hosted,
             fetcher=one.fetcher,
             is_high_watermark_pinned=one.is_high_watermark_pinned,
         )

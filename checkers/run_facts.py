@@ -6,6 +6,7 @@ from typing import Any
 
 from checkers.errors import ScenarioDataError
 from checkers.evidence import Excuse
+from checkers.generations import ControlRequest, control_requests
 from checkers.history import Operation, epoch_rounds, operations
 from checkers.model.events import (
     LoseTail,
@@ -35,6 +36,7 @@ class RunFacts:
         configurations: The last configuration of each topic, as ZooKeeper has it.
         operations: Of all partitions; see `checkers.history`.
         rounds: Likewise; None without links.
+        control: Every control request that was answered; None without links.
         snapshots: Each snapshot.json, oldest first.
         settle: From outcome.json; None if the run never settled.
         is_finished: Whether outcome.json says that the run came to its end.
@@ -48,6 +50,7 @@ class RunFacts:
     configurations: Mapping[str, Mapping[str, str]]
     operations: tuple[Operation, ...]
     rounds: tuple[EpochRound, ...] | None
+    control: tuple[ControlRequest, ...] | None
     snapshots: tuple[Mapping[str, Any], ...]
     settle: Mapping[str, Any] | None
     is_finished: bool
@@ -70,6 +73,7 @@ def run_facts(run: RunDirectory) -> RunFacts:
         configurations=topic_configurations(changes),
         operations=tuple(_with_isr(one, events) for one in operations(run)),
         rounds=epoch_rounds(run),
+        control=control_requests(run, events),
         snapshots=tuple(read_snapshot(run, label) for label in run.snapshots()),
         settle=outcome.get("settle"),
         is_finished=bool(outcome.get("finished")),

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from checkers.acts import LATE_CLIENT_ID
 from clusters.client import exchange
 from clusters.links.api_keys import ApiKey
 from clusters.links.details import TopicNames
@@ -17,9 +18,6 @@ from clusters.links.layouts import LAYOUTS
 from clusters.links.messages import read_request, read_response
 from clusters.links.sessions import FetchSessions
 from clusters.links.writing import encode, text
-
-CLIENT_ID = "kchaos-stale"
-"""By this name the links' records tell such a request from a controller's."""
 
 WRITABLE: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "LeaderAndIsr": {0: (0, 8), 1: (1, 0), 2: (2, 2)},
@@ -63,7 +61,7 @@ def send_control_request(
 
     Raises NotSent or NoAnswer as `clusters.client.send` does.
     """
-    frame = request_bytes(ApiKey(api), version, values, correlation_id=1, client_id=CLIENT_ID)
+    frame = request_bytes(ApiKey(api), version, values, correlation_id=1, client_id=LATE_CLIENT_ID)
     topics, sessions = TopicNames(), FetchSessions()
     request = read_request(
         memoryview(frame),

@@ -9,11 +9,25 @@ from harness.catalogue.kafka_6361 import KAFKA_6361
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_3 import KIP_279_3
+from harness.catalogue.kip_380_controlled_shutdown import KIP_380_STALE_CONTROLLED_SHUTDOWN
+from harness.catalogue.kip_380_leader_and_isr import KIP_380_STALE_LEADER_AND_ISR
+from harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REPLICA
+from harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
 from harness.errors import UsageError
 from harness.playing.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {
-    entry.name: entry for entry in (KAFKA_6361, KIP_101_1, KIP_101_2, KIP_279_3)
+    entry.name: entry
+    for entry in (
+        KAFKA_6361,
+        KIP_101_1,
+        KIP_101_2,
+        KIP_279_3,
+        KIP_380_STALE_STOP_REPLICA,
+        KIP_380_STALE_LEADER_AND_ISR,
+        KIP_380_STALE_UPDATE_METADATA,
+        KIP_380_STALE_CONTROLLED_SHUTDOWN,
+    )
 }
 
 

@@ -37,6 +37,8 @@ _CONTROLLER_SOCKET_TIMEOUT_MS = 30_000
 """Kafka's default, in all releases."""
 _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
+_DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
 # What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
 # the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
@@ -266,7 +268,8 @@ def _probe(
         play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
         answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
-        is_refused = isinstance(answer, Produced) and answer.error_code == NOT_ENOUGH_REPLICAS
+        refusals = (NOT_ENOUGH_REPLICAS, *_DOES_NOT_LEAD)
+        is_refused = isinstance(answer, Produced) and answer.error_code in refusals
         if not is_refused or time.monotonic() > deadline:
             break
         check_interrupt()
@@ -284,7 +287,11 @@ def _probe(
         else:
             return end
     settled.worsen("stalled")
-    settled.add("replication-stopped", about, leader, f"probe write not acknowledged: {answer}")
+    if shown in _DOES_NOT_LEAD:
+        detail = f"broker {leader} is named as leader and answers error {shown} to a write"
+        settled.add("offline-partition", about, -1, detail)
+    else:
+        settled.add("replication-stopped", about, leader, f"probe write not acknowledged: {answer}")
     return -1
 
 
