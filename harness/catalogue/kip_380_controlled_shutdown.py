@@ -51,17 +51,21 @@ def _steps(case: str) -> tuple[Step, ...]:
 
 
 _SOURCE = "KIP-380, motivation, second example; measured on real brokers"
-_STOPPED = ("replication-stopped", (BOUNCING,), -1, -1)
-_ACCEPTED = ("stale-request-accepted", (CONTROLLER,), -1, -1)
+_HARM = (
+    ("stale-request-accepted", (CONTROLLER,), -1, -1, "t"),
+    ("stale-request-accepted", (CONTROLLER,), -1, -1, "u"),
+    ("replication-stopped", (BOUNCING,), -1, -1, "u"),
+)
 
 KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
     name="KIP-380-stale-controlled-shutdown",
     title="A live broker loses its leaderships because its earlier generation asked for it",
     story=(
         "A ControlledShutdown of broker 1 reaches the controller when broker 1 has long bounced. "
-        "Up to 2.1 the controller takes every leadership from the live broker 1, takes it out of "
-        "every ISR, tells it to stop its replicas, and keeps it among the brokers that are "
-        "shutting down. Nothing brings it back but the next bounce or the next controller. From "
+        "Up to 2.1 the controller takes every leadership from the live broker 1, and takes it out "
+        "of the ISR of every partition that it follows and tells it to stop fetching that one. It "
+        "keeps broker 1 among those that are shutting down: what it led it follows now, what it "
+        "followed it never fetches again, until the next bounce or the next controller. From "
         "2.2 on the request carries the czxid of the sender's registration, and one that is below "
         "what the controller has seen is refused with STALE_BROKER_EPOCH (77). The request is "
         "made by kchaos at the injection."
@@ -73,7 +77,7 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
     expectations={
         ("live-broker", "2.1.1"): Expectation(
             safe=False,
-            findings=tuple((*one[:1], *one[1:]) for one in (_ACCEPTED, _STOPPED)),
+            findings=_HARM,
             witness=(
                 late_answer("ControlledShutdown", 0),
                 {"log": {"broker": CONTROLLER, "pattern": r"Shutting down broker 1"}},
