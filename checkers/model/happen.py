@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from checkers.errors import ModelError
-from checkers.model import control, exchange, leader, process
+from checkers.model import control, exchange, late, leader, process
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -65,7 +65,7 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
         case ReleaseHold():
             _release(world, event.name)
         case StaleRequest():
-            control.late_request(world, event)
+            late.late_request(world, event)
         case Produce():
             _produce(world, event)
         case HighWatermarkObserved():

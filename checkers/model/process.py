@@ -17,7 +17,6 @@ from checkers.model.replica import Replica, Role
 from checkers.model.state import Broker, Checkpoint
 from checkers.model.world import World
 
-
 _NOTHING_KNOWN = Checkpoint(known=0, possible=(0,))
 
 

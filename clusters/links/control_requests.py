@@ -34,6 +34,14 @@ EPOCH_SINCE = {"LeaderAndIsr": 2, "UpdateMetadata": 5, "StopReplica": 1, "Contro
 """The version from which on the request carries a broker epoch (KIP-380)."""
 
 
+_KEYS = {
+    "LeaderAndIsr": ApiKey.LEADER_AND_ISR,
+    "UpdateMetadata": ApiKey.UPDATE_METADATA,
+    "StopReplica": ApiKey.STOP_REPLICA,
+    "ControlledShutdown": ApiKey.CONTROLLED_SHUTDOWN,
+}
+
+
 def newest_version(api: str, protocol: tuple[int, ...]) -> int:
     """The version that a broker of this inter-broker protocol sends, of those in `WRITABLE`."""
     return max(version for version, since in WRITABLE[api].items() if protocol[:2] >= since)
@@ -61,7 +69,7 @@ def send_control_request(
 
     Raises NotSent or NoAnswer as `clusters.client.send` does.
     """
-    frame = request_bytes(ApiKey(api), version, values, correlation_id=1, client_id=LATE_CLIENT_ID)
+    frame = request_bytes(_KEYS[api], version, values, correlation_id=1, client_id=LATE_CLIENT_ID)
     topics, sessions = TopicNames(), FetchSessions()
     request = read_request(
         memoryview(frame),

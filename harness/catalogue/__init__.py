@@ -6,6 +6,7 @@ from dataclasses import replace
 from clusters.spec import ClusterSpec
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kafka_6361 import KAFKA_6361
+from harness.catalogue.kafka_7235 import KAFKA_7235
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_3 import KIP_279_3
@@ -20,6 +21,7 @@ CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         KAFKA_6361,
+        KAFKA_7235,
         KIP_101_1,
         KIP_101_2,
         KIP_279_3,
@@ -64,7 +66,7 @@ def scenario_of(
         case=case,
         title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
-        cluster=_judged_as(entry.cluster(kafka), judged_as),
+        cluster=_judged_as(entry.case_clusters.get(case, entry.cluster)(kafka), judged_as),
         steps=entry.steps(case),
         expectation=expectation.to_json() if expectation is not None else None,
     )

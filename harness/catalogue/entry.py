@@ -7,10 +7,7 @@ from typing import Any
 from clusters.spec import ClusterSpec
 from harness.playing.steps import Step
 
-
-ExpectedFinding = (
-    tuple[str, tuple[int, ...], int, int] | tuple[str, tuple[int, ...], int, int, str]
-)
+ExpectedFinding = tuple[str, tuple[int, ...], int, int] | tuple[str, tuple[int, ...], int, int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +46,8 @@ class Entry:
         source: KIP, Jira, and where the steps come from.
         cases: Name and one line of each case.
         cluster: The cluster for a Kafka (a release or a path).
+        case_clusters: In place of `cluster`, for cases that need another protocol, or several
+            releases.
         steps: The steps of a case.
         expectations: (case, release) to what is known; missing means: the model's answer.
         default_releases: What is played without `--kafka`.
@@ -61,6 +60,7 @@ class Entry:
     source: str
     cases: Mapping[str, str]
     cluster: Callable[[str], ClusterSpec]
+    case_clusters: Mapping[str, Callable[[str], ClusterSpec]] = field(default_factory=dict)
     steps: Callable[[str], tuple[Step, ...]]
     expectations: Mapping[tuple[str, str], Expectation] = field(default_factory=dict)
     default_releases: tuple[str, ...]

@@ -75,9 +75,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         Tell(text="broker 1 bounces, broker 2 leads; the news of that are slow"),
         Inject(
             name="news",
-            fault=HoldRequests(
-                name="news", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING
-            ),
+            fault=HoldRequests(name="news", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING),
         ),
         Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
         AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
@@ -100,9 +98,9 @@ KIP_380_STALE_LEADER_AND_ISR = Entry(
     name="KIP-380-stale-leader-and-isr",
     title="A bounced broker takes its partitions as its earlier generation was told of them",
     story=(
-        "Broker 1 led t and bounced; broker 2 leads t now. Before the controller has told broker 1, "
-        "an older LeaderAndIsr arrives that was made for its earlier generation. The leader epoch "
-        "fences nothing: a process that has just started knows none. Up to 2.1 broker 1 leads t "
+        "Broker 1 led t and bounced; broker 2 leads t now. Before the controller has told broker "
+        "1, an older LeaderAndIsr arrives that was made for its earlier generation. The "
+        "leader epoch fences nothing: a process that has just started knows none. Up to 2.1 broker 1 leads t "
         "again in the old epoch and takes writes that are gone as soon as it hears of broker 2; "
         "and since every first LeaderAndIsr starts the thread that writes the checkpoint of high "
         "watermarks, the file is written anew with t alone: the high watermark of u is forgotten "

@@ -134,7 +134,11 @@ def test_the_live_brokers_of_update_metadata_are_told_as_brokers_before_0_10_2_w
 @pytest.mark.parametrize("entry", captured("CONTROLLED_SHUTDOWN", "request"), ids=name_of)
 def test_a_controlled_shutdown_comes_from_the_broker_that_it_names(entry):
     message = read_entry(entry)
-    assert (message.source, message.fetch_offsets, message.is_complete) == (entry["source"], {}, True)
+    assert (message.source, message.fetch_offsets, message.is_complete) == (
+        entry["source"],
+        {},
+        True,
+    )
 
 
 @pytest.mark.parametrize("entry", captured("ALTER_PARTITION", "request"), ids=name_of)
