@@ -162,10 +162,12 @@ def never_told(
 ) -> tuple[int, ...]:
     """Those registered brokers whose process got no LeaderAndIsr about the partition.
 
-    One that was refused as a whole does not count. Nothing is said without links.
+    One that was refused as a whole does not count. Nothing is said without links, or where they saw
+    no LeaderAndIsr at all.
     """
-    if requests is None:
+    if not any(one.api == "LeaderAndIsr" for one in requests or ()):
         return ()
+    assert requests is not None
     started: dict[int, float] = {}
     for timed in events:
         if isinstance(timed.event, StartBroker):
@@ -273,10 +275,10 @@ class _Reader:
     def _is_made(self, record: Mapping[str, Any]) -> bool:
         if not self.made:
             return False
-        if record["client_id"] == LATE_CLIENT_ID:
+        if record.get("client_id") == LATE_CLIENT_ID:
             return True
         # The one header without a client id, which only protocols below 0.9 have besides.
-        return record["client_id"] is None and (self.made[0].api, self.made[0].version) == (
+        return record.get("client_id") is None and (self.made[0].api, self.made[0].version) == (
             APIS[record["api"]],
             record["api_version"],
         )
