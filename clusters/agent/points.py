@@ -20,8 +20,6 @@ FETCH_REQUEST = "fetch-request"
 FETCH_READ = "fetch-read"
 LOG_READ = "log-read"
 
-_THREAD = "Thread.currentThread().getName()"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -68,11 +66,6 @@ class Point:
         return found if found is not None and found.java_class else None
 
 
-def _request(seen: str) -> str:
-    """Return who sent a request: up to 0.10.2 a ControlledShutdown has no header."""
-    return f'"" + $1.{seen}'
-
-
 _KAFKA_APIS = "kafka.server.KafkaApis"
 _REPLICA_MANAGER = "kafka.server.ReplicaManager"
 _BROKER_CHANGE = "kafka.controller.KafkaController$BrokerChange"
@@ -109,17 +102,18 @@ POINTS: Mapping[str, Point] = {
             name=CONTROLLED_SHUTDOWN,
             meaning="a broker begins to handle a ControlledShutdown request",
             places=(
+                # Its version 0 had no header, and it is parsed by a class of its own.
                 Place(
                     since=(0, 10, 2, 0),
                     java_class=_KAFKA_APIS,
                     method="handleControlledShutdownRequest",
-                    seen=_request("requestObj()"),
+                    seen='"" + $1.requestObj()',
                 ),
                 Place(
-                    since=(0, 11, 0, 0),
+                    since=(1, 0, 0),
                     java_class=_KAFKA_APIS,
                     method="handleControlledShutdownRequest",
-                    seen=_request("header()"),
+                    seen='"" + $1.header()',
                 ),
             ),
         ),

@@ -22,6 +22,7 @@ def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:
         unable(view, act.broker)
         or _misnamed(act)
         or _without_point(view, act)
+        or unable(view, act.broker, Injectable)
         # What is read late is followed by what the links see; without them nobody could say.
         or unlinked(view)
         or name_in_use(view, act.name)
@@ -38,9 +39,7 @@ def _misnamed(act: acts.HoldPoint) -> str:
     if act.readers not in ("all", "followers", "consumers"):
         return f"readers is {act.readers!r}; use 'all', 'followers' or 'consumers'"
     if (act.manner == "delay") != (act.delay_ms > 0):
-        return (
-            f"delay_ms={act.delay_ms} with manner={act.manner!r}: a delay, and only that, has one"
-        )
+        return f"delay_ms={act.delay_ms} with manner={act.manner!r}: only a delay has one"
     if act.manner == "skip" and not point.can_skip:
         return f"what begins at {act.point} cannot be left undone"
     if act.readers != "all" and not point.names_reader:
@@ -54,7 +53,7 @@ def _misnamed(act: acts.HoldPoint) -> str:
 
 def _without_point(view: ClusterView, act: acts.HoldPoint) -> str:
     broker = view.brokers[act.broker]
-    if Injectable in broker.capabilities and act.point in broker.points:
+    if act.point in broker.points:
         return ""
     return (
         f"broker {act.broker} runs without the point {act.point}: name it in its spec, "
