@@ -63,6 +63,9 @@ APIS = (
 )
 """The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
 
+CONTROLLER_BROKER_CHANGE = "controller-broker-change"
+"""The point at which a controller begins to handle that brokers came or went."""
+
 
 class TopicPartition(NamedTuple):
     """A partition of a topic."""

@@ -18,9 +18,11 @@ from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
+    HoldPoint,
     LoseTail,
     PauseBroker,
     ReleaseHold,
+    ReleasePoint,
     ResumeBroker,
     StartBroker,
     StopBroker,
@@ -40,11 +42,13 @@ __all__ = [
     "HealLink",
     "HighWatermarkObserved",
     "Hold",
+    "HoldPoint",
     "LoseTail",
     "PartitionState",
     "PauseBroker",
     "Produce",
     "ReleaseHold",
+    "ReleasePoint",
     "ResumeBroker",
     "Snapshot",
     "StartBroker",
@@ -183,6 +187,8 @@ Action = (
     | HealLink
     | Hold
     | ReleaseHold
+    | HoldPoint
+    | ReleasePoint
     | Produce
     | HighWatermarkObserved
     | Snapshot

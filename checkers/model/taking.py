@@ -10,9 +10,11 @@ from checkers.model.events import (
     ControllerElected,
     Decision,
     Hold,
+    HoldPoint,
     PartitionState,
     Produce,
     ReleaseHold,
+    ReleasePoint,
     Snapshot,
     StartBroker,
 )
@@ -132,8 +134,8 @@ def take(
                 raise Excluded(copy_differs(world, copying))
         case Snapshot():
             pass
-        case Hold() | ReleaseHold():
-            # What a hold keeps is seen at the links.
+        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint():
+            # What a hold keeps is seen at the links, and so is what comes late for one at a point.
             pass
         case Produce():
             _produce(world, what)

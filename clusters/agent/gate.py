@@ -64,8 +64,9 @@ class Hit:
         return f"{self.point} of broker {self.broker}{who} ({self.thread}) {self.fate}: {self.seen}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the hit as JSON values."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the hit as JSON values; its time is called ``time``."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {"time": values.pop("wall_time_s"), **values}
 
 
 class PointHold:

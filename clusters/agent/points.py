@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from checkers.acts import CONTROLLER_BROKER_CHANGE
 from clusters.errors import ReleaseError
 from clusters.releases import KNOWN_RELEASES, Release, release_of
 
-CONTROLLER_BROKER_CHANGE = "controller-broker-change"
 CONTROLLED_SHUTDOWN = "controlled-shutdown"
 REGISTERED = "registered"
 SEND_FETCH = "send-fetch"

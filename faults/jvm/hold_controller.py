@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from checkers import acts
-from clusters.agent.points import CONTROLLER_BROKER_CHANGE
+from checkers.acts import CONTROLLER_BROKER_CHANGE
 from clusters.api import Cluster
 from faults.api import Injection, Journal, require_available
 from faults.jvm.holding import holding, unholdable
