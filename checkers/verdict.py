@@ -10,15 +10,17 @@ expected; or it is an object:
      "witness": [{"round": {"follower": 1, "leader": 0, "end_offset": 21}},
                  {"log": {"broker": 1, "pattern": "regular expression"}},
                  {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}},
-                 {"observed": {"kind": "high-watermark-forgotten", "broker": 1}}],
+                 {"observed": {"kind": "high-watermark-forgotten", "broker": 1}},
+                 {"hit": {"point": "controller-broker-change", "fate": "held"}}],
      "source": "where it is written or measured"}
 
 A finding may also name "topic" and "partition". A `round` is found if some question for a leader
 epoch has all the named fields of `checkers.model.prediction.EpochRound`; a `log` if a line of the
 broker's server.log (any broker's without "broker") matches; a `link` if a line of links.jsonl has
 all the named fields, where "api" is compared without case and underscores, and "partition" and
-"detail" are objects whose fields must be in one of the message's partitions, or in its detail; an
-`observed` if a line of observations.jsonl has all the named fields.
+"detail" are objects whose fields must be in one of the message's partitions, or in its detail; a
+`hit` if a line of hits.jsonl has all the named fields, an `observed` if one of observations.jsonl
+has.
 """
 
 import re
@@ -223,12 +225,14 @@ def _witness(
             return _log_witness(wanted, pattern, log.get("broker"), run)
         case {"link": {} as fields, **rest} if not rest:
             return _link_witness(wanted, fields, run)
+        case {"hit": {} as fields, **rest} if not rest:
+            return _line_witness(wanted, fields, run, "hits.jsonl", "hits at points")
         case {"observed": {} as fields, **rest} if not rest:
-            return _observed_witness(wanted, fields, run)
+            return _line_witness(wanted, fields, run, "observations.jsonl", "observations")
         case _:
             raise ScenarioDataError(
-                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link or "
-                "observed"
+                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, hit "
+                "or observed"
             )
 
 
@@ -275,14 +279,14 @@ def _link_witness(
     return Witness(wanted=wanted, found=False, seen=f"none of {number} messages")
 
 
-def _observed_witness(
-    wanted: Mapping[str, Any], fields: Mapping[str, Any], run: RunDirectory
+def _line_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], run: RunDirectory, file: str, what: str
 ) -> Witness:
     number = 0
-    for number, line in enumerate(run.read_lines("observations.jsonl"), start=1):
+    for number, line in enumerate(run.read_lines(file), start=1):
         if _includes(line, fields):
-            return Witness(wanted=wanted, found=True, seen=f"observations.jsonl:{number}")
-    return Witness(wanted=wanted, found=False, seen=f"none of {number} observations")
+            return Witness(wanted=wanted, found=True, seen=f"{file}:{number}")
+    return Witness(wanted=wanted, found=False, seen=f"none of {number} {what}")
 
 
 def _has(record: Mapping[str, Any], name: str, value: Any) -> bool:

@@ -18,9 +18,11 @@ from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
+    HoldPoint,
     LoseTail,
     PauseBroker,
     ReleaseHold,
+    ReleasePoint,
     ResumeBroker,
     StaleRequest,
     StartBroker,
@@ -41,11 +43,13 @@ __all__ = [
     "HealLink",
     "HighWatermarkObserved",
     "Hold",
+    "HoldPoint",
     "LoseTail",
     "PartitionState",
     "PauseBroker",
     "Produce",
     "ReleaseHold",
+    "ReleasePoint",
     "ResumeBroker",
     "Snapshot",
     "StaleRequest",
@@ -186,6 +190,8 @@ Action = (
     | Hold
     | ReleaseHold
     | StaleRequest
+    | HoldPoint
+    | ReleasePoint
     | Produce
     | HighWatermarkObserved
     | Snapshot

@@ -14,11 +14,13 @@ from checkers.model.events import (
     HealLink,
     HighWatermarkObserved,
     Hold,
+    HoldPoint,
     LoseTail,
     PartitionState,
     PauseBroker,
     Produce,
     ReleaseHold,
+    ReleasePoint,
     ResumeBroker,
     StaleRequest,
     StartBroker,
@@ -66,6 +68,11 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             _release(world, event.name)
         case StaleRequest():
             late.late_request(world, event)
+        case HoldPoint():
+            world.put(("point holds",), (*world.point_holds(), event))
+        case ReleasePoint():
+            left = tuple(hold for hold in world.point_holds() if hold.name != event.name)
+            world.put(("point holds",), left)
         case Produce():
             _produce(world, event)
         case HighWatermarkObserved():

@@ -10,9 +10,11 @@ from checkers.model.events import (
     ControllerElected,
     Decision,
     Hold,
+    HoldPoint,
     PartitionState,
     Produce,
     ReleaseHold,
+    ReleasePoint,
     Snapshot,
     StaleRequest,
     StartBroker,
@@ -133,8 +135,8 @@ def take(
                 raise Excluded(copy_differs(world, copying))
         case Snapshot():
             pass
-        case Hold() | ReleaseHold() | StaleRequest():
-            # What a hold keeps, and what arrives late, is seen at the links.
+        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
+            # What a hold keeps is seen at the links, and so is what comes late.
             pass
         case Produce():
             _produce(world, what)

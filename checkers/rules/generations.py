@@ -7,6 +7,8 @@ from checkers.findings import KINDS, Finding
 from checkers.generations import STALE_BROKER_EPOCH, ControlRequest
 from checkers.model.events import TopicPartition
 
+_UNTOLD = "generation-not-initialised"
+
 
 def stale_request_accepted(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """Yields each late control request that its receiver obeyed.
@@ -34,9 +36,12 @@ def stale_request_accepted(evidence: PartitionEvidence, side: Side) -> Iterator[
 def generation_not_initialised(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """Yields each registered broker that nobody has told of its replica.
 
+    Settling says so of a broker that was told nothing at all (`not_settled`); this is about each
+    partition. Predicted, a broker of the model that no LeaderAndIsr about the partition reached.
+
     **Verifies**, at the last snapshot: a broker of the assignment whose process runs and is
     registered, and to which no LeaderAndIsr about the partition has come since its start, or none
-    that it did not refuse as a whole. Predicted, the same of the model's broker.
+    that it did not refuse as a whole.
     **Does not verify**: a broker that registered again without a restart, which goes on with what
     it knows; anything in a run without links.
     """
@@ -44,16 +49,21 @@ def generation_not_initialised(evidence: PartitionEvidence, side: Side) -> Itera
         return
     running = {one.broker for one in evidence.side(side) if one.is_running}
     if side == OBSERVED:
-        found = set(evidence.never_told)
+        found = set(evidence.never_told) - _said_by_settling(evidence)
     else:
         found = {one.broker for one in evidence.side(side) if not one.is_hosted}
     for broker in sorted(found & running):
         yield evidence.finding(
-            "generation-not-initialised",
+            _UNTOLD,
             brokers=(broker,),
-            message=f"{KINDS['generation-not-initialised'].meaning}: broker {broker} runs, is "
+            message=f"{KINDS[_UNTOLD].meaning}: broker {broker} runs, is "
             "registered, and got none that names this partition since it started",
         )
+
+
+def _said_by_settling(evidence: PartitionEvidence) -> set[int]:
+    reasons = (evidence.settle or {}).get("reasons", ())
+    return {one.get("broker", -1) for one in reasons if one["kind"] == _UNTOLD}
 
 
 def late_requests_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:

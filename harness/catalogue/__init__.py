@@ -12,6 +12,7 @@ from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_3 import KIP_279_3
 from harness.catalogue.kip_380_controlled_shutdown import KIP_380_STALE_CONTROLLED_SHUTDOWN
 from harness.catalogue.kip_380_leader_and_isr import KIP_380_STALE_LEADER_AND_ISR
+from harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
 from harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REPLICA
 from harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
 from harness.errors import UsageError
@@ -25,6 +26,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_101_1,
         KIP_101_2,
         KIP_279_3,
+        KIP_380_MISSED_BOUNCE,
         KIP_380_STALE_STOP_REPLICA,
         KIP_380_STALE_LEADER_AND_ISR,
         KIP_380_STALE_UPDATE_METADATA,

@@ -16,10 +16,10 @@ class Expectation:
 
     Attributes:
         safe: Whether safety holds.
-        findings: (kind, brokers, first offset, last offset) of every safety finding, and the topic
-            where it matters.
+        findings: (kind, brokers, first offset, last offset) of every safety finding, and its topic
+            where the scenario has several.
         witness: What shows that the mechanism ran, each as `checkers.verdict` reads it:
-            {"round": …}, {"log": …} or {"link": …}.
+            {"round": …}, {"log": …}, {"link": …}, {"hit": …} or {"observed": …}.
         source: Where it is written or measured.
     """
 

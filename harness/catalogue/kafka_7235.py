@@ -135,9 +135,9 @@ KAFKA_7235 = Entry(
     ),
     source=_SOURCE,
     cases={
+        _OWN: "at the release's own protocol",
         _OLD: "at inter-broker protocol and message format 0.10.2",
         _NEW_CONTROLLER: "the same, and the controller that stood still is deposed",
-        _OWN: "at the release's own protocol",
     },
     cluster=_cluster,
     case_clusters=dict.fromkeys(

@@ -23,6 +23,7 @@ class Loaded:
         observations: `observations.jsonl`, oldest first.
         history: `history.jsonl`, oldest first.
         links: `links.jsonl`, oldest first.
+        hits: `hits.jsonl`, oldest first; empty where no broker ran with an agent.
         judgement: Name of the judgement, or None if there is none.
         results: `results.json` of the judgement; empty without one.
         findings: `findings.jsonl` of the judgement.
@@ -36,6 +37,7 @@ class Loaded:
     observations: Sequence[Line]
     history: Sequence[Line]
     links: Sequence[Line]
+    hits: Sequence[Line] = ()
     judgement: str | None = None
     results: Line = field(default_factory=dict)
     findings: Sequence[Line] = ()
@@ -76,6 +78,7 @@ def load(run: RunDirectory, judgement: str | None = None) -> Loaded:
         observations=_timed(run, "observations.jsonl"),
         history=_timed(run, "history.jsonl"),
         links=tuple(run.read_lines("links.jsonl")),
+        hits=_timed(run, "hits.jsonl"),
         judgement=name,
         results=_object(run, f"{folder}/results.json") if name else {},
         findings=tuple(run.read_lines(f"{folder}/findings.jsonl")) if name else (),

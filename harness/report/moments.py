@@ -9,6 +9,9 @@ from harness.report.leadership import Decisions, decision_text
 from harness.report.loading import Line, Loaded
 from harness.report.rounds import Round
 
+_MOST_HITS = 3
+"""So many hits of one hold with the same fate are told one by one."""
+_MOST_SEEN = 120
 _ACKS = {-1: "all", 0: "0", 1: "1"}
 _DULL = ("timeout_s", "step", "name", "one_record_batches", "accept_error", "await_answer", "codec")
 
@@ -20,7 +23,7 @@ class Moment:
     Attributes:
         time: Seconds since 1970.
         kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
-            "round", "snapshot" or "unknown".
+            "round", "hit", "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -185,6 +188,7 @@ def moments(
         *_of_decisions(decisions),
         *_of_writes(writes),
         *_of_reads(loaded),
+        *_of_hits(loaded),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)
@@ -312,6 +316,28 @@ def _of_reads(loaded: Loaded) -> Iterable[Moment]:
                 short="read",
                 outcome=str(line["type"]),
             )
+
+
+def _of_hits(loaded: Loaded) -> Iterable[Moment]:
+    """Threads that came to a point and were kept there, and when they went on."""
+    shown: dict[tuple[str, str], int] = {}
+    for line in loaded.hits:
+        hold, fate = str(line.get("hold")), str(line.get("fate"))
+        count = shown[hold, fate] = shown.get((hold, fate), 0) + 1
+        if fate == "passed" or count > _MOST_HITS + 1:
+            continue
+        text = f"{fate} at {line.get('point')} by {hold}: broker {line.get('broker')}"
+        if count > _MOST_HITS:
+            text += ", and more of them (hits.jsonl)"
+        else:
+            text += f", thread {line.get('thread')}{_seen_at(line)}"
+        yield Moment(time=float(line["time"]), kind="hit", text=text, short=fate)
+
+
+def _seen_at(line: Line) -> str:
+    reader, seen = str(line.get("reader") or ""), str(line.get("seen") or "")
+    cut = f"{seen[:_MOST_SEEN]}…" if len(seen) > _MOST_SEEN else seen
+    return f"{f', reader {reader}' if reader else ''}{f', saw {cut}' if cut else ''}"
 
 
 def _of_round(each: Round) -> Moment:

@@ -210,6 +210,20 @@ def test_a_message_at_a_link_is_found_by_its_fields(tmp_path: Path) -> None:
     ) == [True, True, False, False]
 
 
+def test_a_hit_at_a_point_is_found_by_its_fields(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run")
+    assert witnesses(build, {"hit": {"fate": "held"}}) == [False]
+    for fate in ("passed", "held"):
+        build.run.append("hits.jsonl", {"time": 1.0, "point": "log-read", "fate": fate})
+
+    assert witnesses(
+        build,
+        {"hit": {"point": "log-read", "fate": "held"}},
+        {"hit": {"point": "log-read", "fate": "released"}},
+        {"hit": {"point": "fetch-read"}},
+    ) == [True, False, False]
+
+
 def test_without_links_no_round_is_found(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run")
 
