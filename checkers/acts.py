@@ -18,50 +18,6 @@ Manner = Literal["hold", "delay", "skip"]
 """What becomes of a thread at a point: it waits until it is let on, or so long, or turns back."""
 Readers = Literal["all", "followers", "consumers"]
 
-APIS = (
-    "Produce",
-    "Fetch",
-    "ListOffsets",
-    "Metadata",
-    "LeaderAndIsr",
-    "StopReplica",
-    "UpdateMetadata",
-    "ControlledShutdown",
-    "OffsetCommit",
-    "OffsetFetch",
-    "FindCoordinator",
-    "JoinGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "SyncGroup",
-    "DescribeGroups",
-    "ListGroups",
-    "SaslHandshake",
-    "ApiVersions",
-    "CreateTopics",
-    "DeleteTopics",
-    "DeleteRecords",
-    "InitProducerId",
-    "OffsetForLeaderEpoch",
-    "AddPartitionsToTxn",
-    "AddOffsetsToTxn",
-    "EndTxn",
-    "WriteTxnMarkers",
-    "TxnOffsetCommit",
-    "DescribeConfigs",
-    "AlterConfigs",
-    "CreatePartitions",
-    "ElectLeaders",
-    "IncrementalAlterConfigs",
-    "AlterPartitionReassignments",
-    "ListPartitionReassignments",
-    "AlterPartition",
-    "UpdateFeatures",
-    "Envelope",
-    "DescribeCluster",
-    "AllocateProducerIds",
-)
-"""The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
 
 CONTROLLER_BROKER_CHANGE = "controller-broker-change"
 """The point at which a controller begins to handle that brokers came or went."""
@@ -206,7 +162,7 @@ class Hold:
 
     Attributes:
         name: Names the hold for `ReleaseHold`.
-        api: Kafka's name of the API, one of `APIS`: "Fetch", "LeaderAndIsr", ...
+        api: Kafka's name of the API, such as "Fetch"; one of `checkers.formats.api_names.APIS`.
         source: The broker that sends the request, or None for any.
         target: The broker that answers it, or None for any.
         direction: "request" (the target never sees it) or "response" (the target has handled it).
@@ -399,13 +355,6 @@ def act_of(kind: type[_Kind], value: Any) -> _Kind:
 def fields_of(value: Any) -> dict[str, Any]:
     """The fields of an act, or of another such value, as plain JSON values by name."""
     return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-
-
-def unknown_api(api: str) -> str:
-    """Why a `Hold` cannot name this API, or "". The spelling counts: the model compares it."""
-    if api in APIS:
-        return ""
-    return f"no API is named {api!r}; known: {', '.join(APIS)}"
 
 
 def unknown_style(cut: CutLink | CutZooKeeper) -> str:

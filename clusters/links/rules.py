@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from checkers import acts
 from checkers.acts import Direction
+from checkers.formats.api_names import unknown_api
 from clusters.errors import AwaitTimeout
 from clusters.links.api_keys import ApiKey
 from clusters.links.errors import RuleRefused
@@ -110,7 +111,7 @@ class Match:
 
         Raises RuleRefused as the constructor does, and for half a partition or no known API.
         """
-        unknown = acts.unknown_api(hold.api)
+        unknown = unknown_api(hold.api)
         if unknown:
             raise RuleRefused(unknown)
         if (hold.topic is None) != (hold.partition is None):
