@@ -58,6 +58,7 @@ _PUBLIC = {
     "QUICK": "harness.catalogue.settings",
     "Read": "harness.playing.client_steps",
     "ReorderReplicas": "harness.playing.steps",
+    "RollBroker": "faults",
     "RunDirectory": "checkers.run_directory",
     "RunOptions": "harness.playing.runner",
     "Scenario": "harness.playing.scenario",

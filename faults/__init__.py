@@ -10,6 +10,7 @@ from faults.jvm.slow_fetch_reads import SlowFetchReads
 from faults.process.fast_bounce import FastBounce
 from faults.process.kill_broker import KillBroker
 from faults.process.pause_broker import PauseBroker
+from faults.process.roll_broker import RollBroker
 from faults.process.stop_broker import StopBroker
 from faults.wire.cut_link import CutLink
 from faults.wire.disconnect_network import DisconnectNetwork
@@ -36,6 +37,7 @@ FAULTS: Mapping[str, type[Any]] = {
         MoveController,
         PauseBroker,
         PreferredElection,
+        RollBroker,
         SlowFetchReads,
         StaleRequest,
         StopBroker,
@@ -57,6 +59,7 @@ __all__ = [
     "MoveController",
     "PauseBroker",
     "PreferredElection",
+    "RollBroker",
     "SlowFetchReads",
     "StaleRequest",
     "StopBroker",

@@ -15,6 +15,7 @@ from harness.catalogue.kip_380_leader_and_isr import KIP_380_STALE_LEADER_AND_IS
 from harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
 from harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REPLICA
 from harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
+from harness.catalogue.kip_380_upgrade_window import KIP_380_UPGRADE_WINDOW
 from harness.errors import UsageError
 from harness.playing.scenario import Scenario
 
@@ -31,6 +32,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_380_STALE_LEADER_AND_ISR,
         KIP_380_STALE_UPDATE_METADATA,
         KIP_380_STALE_CONTROLLED_SHUTDOWN,
+        KIP_380_UPGRADE_WINDOW,
     )
 }
 
@@ -57,11 +59,14 @@ def scenario_of(
         judged_as: The release whose rules the brokers are judged by, None for their own.
 
     Raises:
-        UsageError: The entry has no such case.
+        UsageError: The entry has no such case, or the release cannot show it.
     """
     if case not in entry.cases:
         known = ", ".join(entry.cases)
         raise UsageError(f"{entry.name} has no case {case!r}; known: {known}")
+    why_not = entry.cannot_show(case, judged_as or release or kafka)
+    if why_not:
+        raise UsageError(f"{entry.name} cannot be shown so: {why_not}")
     expectation = entry.expectations.get((case, judged_as or release or kafka))
     return Scenario(
         entry=entry.name,

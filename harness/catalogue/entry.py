@@ -49,6 +49,8 @@ class Entry:
         case_clusters: In place of `cluster`, for cases that need another protocol, or several
             releases.
         steps: The steps of a case.
+        cannot_show: (case, release) to why that release cannot show the case, and which one can;
+            "" where it can.
         expectations: (case, release) to what is known; missing means: the model's answer.
         default_releases: What is played without `--kafka`.
         releases: The releases that the entry makes a statement about, for the list.
@@ -62,6 +64,7 @@ class Entry:
     cluster: Callable[[str], ClusterSpec]
     case_clusters: Mapping[str, Callable[[str], ClusterSpec]] = field(default_factory=dict)
     steps: Callable[[str], tuple[Step, ...]]
+    cannot_show: Callable[[str, str], str] = lambda _case, _release: ""
     expectations: Mapping[tuple[str, str], Expectation] = field(default_factory=dict)
     default_releases: tuple[str, ...]
 

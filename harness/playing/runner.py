@@ -277,7 +277,7 @@ def _new_run(
         run={
             "entry": scenario.entry,
             "case": scenario.case,
-            "release": releases[min(releases)][0],
+            "release": _release_of(scenario, releases),
             "driver": options.driver,
             **cluster.about,
             "unlinked": cluster.why_unlinked if cluster.spec.linked else "",
@@ -297,6 +297,16 @@ def _new_run(
     )
     _link_latest(options.runs_directory, path)
     return run
+
+
+def _release_of(scenario: Scenario, releases: Mapping[int, tuple[str, str]]) -> str:
+    """The release that was asked for, and of a path the one that was found there.
+
+    A scenario may start brokers of several releases, and roll them to others.
+    """
+    if Path(scenario.release).exists() or not scenario.release:
+        return releases[min(releases)][0]
+    return scenario.release
 
 
 def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:
