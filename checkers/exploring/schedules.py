@@ -20,7 +20,7 @@ from checkers.model.predicting import left_alone_after
 from checkers.model.prediction import PredictedProduce, Promise
 from checkers.model.relevance import relevant_replica
 from checkers.model.requests import Controller
-from checkers.model.state import EMPTY, Checkpoint, State
+from checkers.model.state import EMPTY, Broker, Checkpoint, State
 from checkers.model.world import World
 
 _RECORDS = ("records",)
@@ -260,6 +260,9 @@ def _canonical(state: State, generations: Mapping[int, Generation]) -> State:
                 changes[component] = relevant_replica(generations[component[1]], value)
             case "registered", _:
                 changes[component] = tuple((broker, _CZXID) for broker, _ in value)
+            case _, Broker():
+                # After each act everybody has heard of every registration.
+                changes[component] = replace(value, epoch=min(value.epoch, _CZXID))
             case _, Controller():
                 seen = tuple((broker, _CZXID) for broker, _ in value.seen)
                 changes[component] = replace(value, seen=seen)
