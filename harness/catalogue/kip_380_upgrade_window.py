@@ -236,9 +236,7 @@ KIP_380_UPGRADE_WINDOW = Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (case, _AFTER): Expectation(
-            safe=False, findings=_HARM, witness=(_OBEYED,), source=_SOURCE
-        )
+        (case, _AFTER): Expectation(safe=False, findings=_HARM, witness=(_OBEYED,), source=_SOURCE)
         for case in (_FIRST, _UNKNOWN)
     }
     | {
