@@ -39,9 +39,7 @@ def _cluster(kafka: str, protocol: str = "2.2") -> ClusterSpec:
 
 def _all_before(_kafka: str) -> ClusterSpec:
     return ClusterSpec(
-        brokers=brokers_of(_BEFORE, (CONTROLLER, BOUNCING, OTHER)),
-        first_broker=CONTROLLER,
-        properties=BOUNCED,
+        brokers=brokers_of(_BEFORE, (BOUNCING, OTHER)), first_broker=OTHER, properties=BOUNCED
     )
 
 
@@ -107,11 +105,11 @@ def _rolls() -> tuple[Step, ...]:
     """As the document says: new binaries at the old protocol, then the new protocol."""
     first = [
         Inject(name=f"binary-{one}", fault=RollBroker(broker=one, kafka=_AFTER, properties=_AT_2_1))
-        for one in (BOUNCING, OTHER, CONTROLLER)
+        for one in (BOUNCING, OTHER)
     ]
     second = [
         Inject(name=f"protocol-{one}", fault=RollBroker(broker=one, properties=_AT_2_2))
-        for one in (BOUNCING, CONTROLLER, OTHER)
+        for one in (BOUNCING, OTHER)
     ]
     return (
         Tell(text="the first roll: 2.2.2 at protocol 2.1"),

@@ -39,6 +39,7 @@ class StoppedBroker:
     release: str = "2.8.2"
     is_paused: bool = False
     pid: None = None
+    points: frozenset[str] = frozenset()
 
 
 class NothingRegistered:

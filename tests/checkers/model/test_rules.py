@@ -48,7 +48,7 @@ NEW_RULES = {
     "2.2.2": ["KAFKA-7601"],
     "2.3.1": ["KIP-461"],
     "2.4.1": ["high watermark in the log", "KAFKA-8841", "high watermark wakes fetches"],
-    "2.5.1": ["KAFKA-9338", "KAFKA-9654", "KAFKA-9839"],
+    "2.5.1": ["KAFKA-9338", "KAFKA-9839", "KAFKA-9654"],
     "2.6.3": ["KAFKA-10432", "KAFKA-10706"],
     "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-12996", "KAFKA-13141", "KIP-497"],
     "2.8.2": ["KAFKA-10554"],
