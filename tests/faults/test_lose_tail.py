@@ -55,6 +55,7 @@ class Folder:
     brokers: dict[int, StoppedBroker]
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     links: None = None
+    gate: None = None
     why_unlinked: str = "nothing runs here"
     metadata: NothingRegistered = field(default_factory=NothingRegistered)
 
