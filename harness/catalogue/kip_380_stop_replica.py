@@ -94,7 +94,6 @@ KIP_380_STALE_STOP_REPLICA = Entry(
                 ("stale-request-accepted", (BOUNCING,), -1, -1),
                 ("offline-partition", (), -1, -1),
                 ("committed-loss", (BOUNCING,), 0, 0),
-                ("missing-tail", (BOUNCING,), 0, 0),
             ),
             witness=(_OBEYED,),
             source=_SOURCE,
