@@ -22,6 +22,7 @@ from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
 from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import new_work_directory
 from faults.errors import FaultError
+from faults.observation import observe_broker
 from faults.process.restart import start_of
 from harness.errors import HarnessError
 from harness.playing.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
@@ -143,6 +144,7 @@ def begin(
     _record_hits(now)
     for broker in cluster.brokers.values():
         now.recorder.action(start_of(broker), 0)
+        now.observed("broker", **observe_broker(cluster, broker.id).to_json())
     return now
 
 

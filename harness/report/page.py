@@ -9,6 +9,7 @@ import jinja2
 
 from checkers.run_directory import RunDirectory
 from harness.report import answers
+from harness.report.control import control_rows, most_of
 from harness.report.finding_views import finding_views, in_order
 from harness.report.lane_drawing import draw_partition
 from harness.report.leadership import decisions_of, incarnations
@@ -21,6 +22,7 @@ from harness.report.time_drawing import draw_time
 MOST_FINDINGS = 300
 MOST_MOMENTS = 600
 MOST_PARTITIONS = 60
+MOST_REQUESTS = 600
 """More than this of a kind is cut short on the page, which says how many were left out."""
 
 
@@ -57,6 +59,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     decisions = decisions_of(loaded.directory)
     faults, writes = faults_of(loaded), writes_of(loaded)
     happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
+    control = control_rows(loaded)
     caches = [_cache(view) for view in views[:MOST_PARTITIONS]]
     return {
         "name": loaded.directory.name,
@@ -98,6 +101,8 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "states": decisions.states,
         "decision_problems": decisions.problems,
         "incarnations": incarnations(loaded, decisions),
+        "control": most_of(control, MOST_REQUESTS),
+        "control_left_out": max(0, len(control) - MOST_REQUESTS),
         "rounds": side_by_side(predicted_rounds(loaded), rounds),
         "has_prediction": bool(loaded.prediction),
         "truncations": loaded.prediction.get("truncations", ()),
