@@ -11,6 +11,7 @@ from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_3 import KIP_279_3
 from harness.catalogue.kip_380_controlled_shutdown import KIP_380_STALE_CONTROLLED_SHUTDOWN
+from harness.catalogue.kip_380_epoch_ahead import KIP_380_EPOCH_AHEAD
 from harness.catalogue.kip_380_leader_and_isr import KIP_380_STALE_LEADER_AND_ISR
 from harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
 from harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REPLICA
@@ -33,6 +34,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_380_STALE_UPDATE_METADATA,
         KIP_380_STALE_CONTROLLED_SHUTDOWN,
         KIP_380_UPGRADE_WINDOW,
+        KIP_380_EPOCH_AHEAD,
     )
 }
 
