@@ -215,6 +215,8 @@ def _give_up_others(world: World, seen: Question) -> None:
     thread = world.thread(seen.follower, seen.leader)
     if thread is not None:
         world.put_thread(seen.follower, seen.leader, replace(thread, session=None))
+    # Before it asks anew it does what it can do without an answer.
+    exchange.truncate_without_asking(world, seen.follower, seen.leader)
 
 
 def _reply(world: World, seen: Reply) -> None:
