@@ -7,7 +7,8 @@ from typing import Any
 
 from checkers.evidence import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from checkers.findings import Finding
-from checkers.history import Operation, round_in_words
+from checkers.evidence.history import Operation
+from checkers.evidence.links import round_in_words
 from checkers.model.prediction import EpochRound, PredictedProduce
 from checkers.rules.offsets import in_words
 

@@ -6,7 +6,7 @@ from typing import Any
 from kafka_6361_runs import BOTH
 from run_builder import RunBuilder, values
 
-from checkers.judge import Results
+from checkers.results import Results
 from checkers.model import events
 
 

@@ -4,7 +4,8 @@ import pytest
 from clean_runs import clean_run, clean_snapshot, unknown_of
 
 from checkers.errors import RunDirectoryError
-from checkers.judge import judge, write_judgement
+from checkers.judge import judge
+from checkers.results import write_judgement
 from checkers.run_directory import RunDirectory
 
 SNAPSHOT = "snapshots/final/snapshot.json"

@@ -20,12 +20,12 @@ from checkers.evidence import (
 from checkers.findings import Finding
 from checkers.model import predict
 from checkers.rules import apply_rules
-from checkers.run_evidence import contexts, run_evidence
-from checkers.run_facts import run_facts
+from checkers.evidence.assembling import run_evidence
+from checkers.evidence.run import RunEvidence
 
 
 def of_run(path: Path, case: str, release: str) -> list[PartitionEvidence]:
-    facts = run_facts(kafka_6361(path, case, release))
+    facts = RunEvidence(kafka_6361(path, case, release))
     return list(run_evidence(facts, predict(tuple(timed.event for timed in facts.events))))
 
 
@@ -75,7 +75,7 @@ def test_contexts_need_no_segment(tmp_path: Path) -> None:
     for file in run.path.glob("snapshots/*/broker-*/t-0/*.log"):
         file.write_bytes(b"not to be read")
 
-    facts = run_facts(run)
+    facts = RunEvidence(run)
 
     for one in contexts(facts, predict(tuple(timed.event for timed in facts.events))):
         assert {row["side"] for row in batch_rows(one)} <= {"predicted", "predicted-before"}

@@ -4,7 +4,8 @@ import pytest
 from run_builder import RunBuilder
 
 from checkers.errors import ScenarioDataError
-from checkers.history import epoch_rounds, operations, record_payload
+from checkers.evidence.history import operations, record_payload
+from checkers.evidence.links import epoch_rounds
 from checkers.model.prediction import EpochRound
 
 ABOUT = {"topic": "t", "partition": 0}

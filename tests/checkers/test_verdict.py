@@ -7,7 +7,7 @@ from run_builder import RunBuilder
 
 from checkers.errors import ScenarioDataError
 from checkers.findings import Finding
-from checkers.history import epoch_rounds
+from checkers.evidence.links import epoch_rounds
 from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
 
 

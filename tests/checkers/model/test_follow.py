@@ -36,7 +36,7 @@ from checkers.model.observations import (
     Reply,
 )
 from checkers.record import predict_run, record_of
-from checkers.run_facts import run_facts
+from checkers.evidence.run import RunEvidence
 from tests.golden.stored import unpacked
 
 T = TopicPartition("t", 0)
@@ -48,7 +48,7 @@ ASKING = ("1.1.1", "2.0.1")
 @cache
 def record(release: str) -> Record:
     with TemporaryDirectory() as folder:
-        return record_of(run_facts(unpacked(release, Path(folder))))
+        return record_of(RunEvidence(unpacked(release, Path(folder))))
 
 
 Change = Callable[[object], object | None]
@@ -297,7 +297,7 @@ def test_a_search_beyond_its_bound_is_unknown_and_the_bound_is_named(tmp_path: P
 def test_a_run_without_links_is_predicted_from_events_alone(tmp_path: Path) -> None:
     run = unpacked("2.0.1", tmp_path)
     (run.path / "links.jsonl").unlink()
-    facts = run_facts(run)
+    facts = RunEvidence(run)
 
     prediction = predict_run(facts)
 
@@ -317,7 +317,7 @@ def test_a_run_whose_links_saw_no_control_request_is_predicted_from_events_alone
         if json.loads(line)["api"] in ("FETCH", "OFFSET_FOR_LEADER_EPOCH")
     ]
     file.write_text("".join(kept))
-    facts = run_facts(run)
+    facts = RunEvidence(run)
 
     prediction = predict_run(facts)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from checkers.history import operations
+from checkers.evidence.history import operations
 from checkers.run_directory import RunDirectory
 from clusters.leftovers import find_leftovers
 from harness.catalogue import entry_named

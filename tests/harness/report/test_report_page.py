@@ -20,7 +20,8 @@ from report_runs import (
     prediction_of,
 )
 
-from checkers.judge import judge, write_judgement
+from checkers.judge import judge
+from checkers.results import write_judgement
 from checkers.run_directory import RunDirectory
 from harness.errors import UsageError
 from harness.report import render
