@@ -26,17 +26,19 @@ class ShapeError(ValueError):
     """A value has another shape than its type; the message names the field and what it has."""
 
 
-def from_json(kind: type[_T], value: Any, *, allow_more: bool = False) -> _T:
+def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: Any) -> _T:
     """The dataclass of that kind that the JSON value describes.
 
     Args:
         allow_more: Whether fields that the dataclass does not have are passed over, in it and in
             what it contains; otherwise they are refused.
+        given: Fields that are not read, since their values are known from elsewhere.
 
     Raises:
         ShapeError: A field is missing, unknown or of another type.
     """
-    found: _T = _reader(kind, allow_more)(value)
+    hint: Any = kind
+    found: _T = _dataclass(hint, allow_more)(value, given)
     return found
 
 
@@ -62,7 +64,9 @@ def _reader(hint: Any, allow_more: bool) -> _Read:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping(arguments[0], _reader(arguments[1], allow_more))
     if dataclasses.is_dataclass(hint):
-        return _dataclass(hint, allow_more)
+        kind: Any = hint
+        read = _dataclass(kind, allow_more)
+        return lambda value: read(value, {})
     raise TypeError(f"{hint} has no form in JSON")
 
 
@@ -117,9 +121,9 @@ def _mapping(key: Any, inner: _Read) -> _Read:
     return read
 
 
-def _dataclass(kind: Any, allow_more: bool) -> _Read:
+@cache
+def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]], Any]:
     hints = get_type_hints(kind)
-    readers = {one.name: _reader(hints[one.name], allow_more) for one in dataclasses.fields(kind)}
     missing = dataclasses.MISSING
     required = [
         one.name
@@ -127,20 +131,20 @@ def _dataclass(kind: Any, allow_more: bool) -> _Read:
         if one.default is missing and one.default_factory is missing
     ]
 
-    def read(value: Any) -> Any:
-        lacking = [name for name in required if name not in _object(value)]
+    def read(value: Any, given: Mapping[str, Any]) -> Any:
+        lacking = [name for name in required if name not in _object(value) and name not in given]
         if lacking:
             raise ShapeError(f"{', '.join(lacking)} missing")
-        more = [] if allow_more else [name for name in value if name not in readers]
+        more = [] if allow_more else [name for name in value if name not in hints]
         if more:
             raise ShapeError(f"{kind.__name__} has no field {', '.join(sorted(more))}")
-        given = {
-            name: _inside(name, readers[name], one)
+        read = {
+            name: _inside(name, _reader(hints[name], allow_more), one)
             for name, one in value.items()
-            if name in readers
+            if name in hints and name not in given
         }
         try:
-            return kind(**given)
+            return kind(**read, **given)
         except ValueError as error:
             raise ShapeError(str(error)) from error
 

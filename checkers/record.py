@@ -146,9 +146,7 @@ def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:
         yield Seen(what=CopyEnded(label=label, broker=broker), time=ended, source=source)
 
 
-def _files(
-    evidence: RunEvidence, label: str, broker: int, about: TopicPartition
-) -> Files | None:
+def _files(evidence: RunEvidence, label: str, broker: int, about: TopicPartition) -> Files | None:
     try:
         contents = evidence.copied.contents(label, broker, about)
     except SegmentError:

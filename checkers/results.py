@@ -1,16 +1,19 @@
 """What a judgement says of a run: its results, and `judgements/NNNN/` in which they are kept."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from checkers.errors import RunDirectoryError
 from checkers.evidence.partition import finding_to_json
 from checkers.findings import Finding
+from checkers.json_form import ShapeError, from_json
 from checkers.model.prediction import Prediction
 from checkers.run_directory import JUDGEMENTS, RunDirectory
 from checkers.verdict import Witness
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,27 +39,65 @@ class Results:
         prediction: What the model said, or None.
     """
 
-    entry: str
-    case: str
-    release: str
-    driver: str
-    seed: int
+    entry: str = ""
+    case: str = ""
+    release: str = ""
+    driver: str = ""
+    seed: int = 0
     conforms: bool | None
     safe: bool | None
     expected: bool
-    reason: str
-    unknown: str | None
-    findings: tuple[Finding, ...]
-    predicted_findings: tuple[Finding, ...]
-    expectation_from: str
-    witness: tuple[Witness, ...]
-    not_checked: tuple[str, ...]
-    crashes: tuple[str, ...]
-    seconds: float | None
-    run: str
+    reason: str = ""
+    unknown: str | None = None
+    findings: tuple[Finding, ...] = ()
+    predicted_findings: tuple[Finding, ...] = ()
+    expectation_from: str = "model"
+    witness: tuple[Witness, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    crashes: tuple[str, ...] = ()
+    seconds: float | None = None
+    run: str = ""
     path: Path
-    judged_by: str
+    judged_by: str = ""
     prediction: Prediction | None
+
+
+def read_judgement(run: RunDirectory, name: str) -> Results:
+    """The judgement of that name, as `write_judgement` or an earlier kchaos wrote it.
+
+    Raises:
+        RunDirectoryError: A file is missing or has another shape than this kchaos writes.
+    """
+    folder = f"{JUDGEMENTS}/{name}"
+    prediction = f"{folder}/prediction.json"
+    findings = f"{folder}/findings.jsonl"
+    results = f"{folder}/results.json"
+    predicted = run.content(prediction)
+    return _stored(
+        run,
+        results,
+        Results,
+        run.read(results),
+        findings=tuple(
+            _stored(run, f"{findings}:{number}", Finding, line)
+            for number, line in enumerate(run.read_lines(findings), start=1)
+        ),
+        # The model may have come to nothing; then the file holds null.
+        prediction=None
+        if predicted.strip() == b"null"
+        else _stored(run, prediction, Prediction, run.parsed(prediction, predicted)),
+        path=run.path,
+    )
+
+
+def _stored(run: RunDirectory, name: str, kind: type[_T], value: Any, **given: Any) -> _T:
+    try:
+        return from_json(kind, value, allow_more=True, **given)
+    except ShapeError as error:
+        raise RunDirectoryError(
+            f"{run.path / name}: {error}; another kchaos judged it: show it with that one, or "
+            f"judge again: kchaos judge {run.name}"
+        ) from error
 
 
 def write_judgement(run: RunDirectory, results: Results) -> Path:

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.errors import ScenarioDataError
-from checkers.findings import Finding, Question
 from checkers.evidence.links import LinkMessage, round_in_words
 from checkers.evidence.run import RunEvidence
+from checkers.findings import Finding, Question
 from checkers.model.prediction import EpochRound
 from checkers.rules.offsets import in_words
 

@@ -117,7 +117,7 @@ def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[Znode
     return tuple(_all_changes(max(read, key=_last_zxid, default=[])))
 
 
-def _last_zxid(located: Sequence[_Located]) -> int:
+def _last_zxid(located: Iterable[_Located]) -> int:
     return max((transaction.zxid for _, _, transaction in located), default=-1)
 
 

@@ -53,7 +53,7 @@ class RunAbout:
     command: str = ""
     replay: str = ""
     unlinked: Any = None
-    brokers: Mapping[str, BrokerAbout] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerAbout] = field(default_factory=dict)
     engine: Any = None
     images: Any = None
     kchaos: Any = None

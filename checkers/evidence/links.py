@@ -165,9 +165,7 @@ def _entries(detail: _Detail, name: str = "partitions") -> Iterator[tuple[TopicP
             yield TopicPartition(topic, entry["partition"]), entry
 
 
-def _question(
-    message: LinkMessage, detail: _Detail, source: int, target: int
-) -> Question | None:
+def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -> Question | None:
     asked: dict[TopicPartition, FetchAsked | EpochAsked] = {}
     for about, entry in _entries(detail):
         epoch = entry.get("current_leader_epoch")

@@ -53,7 +53,7 @@ def read_observed(files: EvidenceFiles) -> Iterator[Observed]:
         source = files.place(OBSERVATIONS, number)
         own = {name: line.pop(name) for name in ("time", "kind", "step") if name in line}
         try:
-            yield from_json(Observed, own | {"detail": line, "source": source})
+            yield from_json(Observed, own, detail=line, source=source)
         except ShapeError as error:
             raise ScenarioDataError(f"{source}: {error}") from error
 

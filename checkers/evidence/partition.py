@@ -253,7 +253,9 @@ def partition_evidence(
         else:
             columns = {name: row[name] for name in BATCH_COLUMNS}
             batches.setdefault(owner, []).append(BatchEvidence(**columns))
-    return with_batches(from_json(PartitionEvidence, json.loads(context["context"])), batches, findings)
+    return with_batches(
+        from_json(PartitionEvidence, json.loads(context["context"])), batches, findings
+    )
 
 
 def with_batches(

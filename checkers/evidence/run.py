@@ -41,7 +41,7 @@ class RunEvidence:
         self.copied = CopiedFiles(self.files)
 
     def read(self) -> "RunEvidence":
-        """Itself, after all has been read that is not copied files or a broker's log.
+        """Itself, after all was read but copied files and the brokers' logs.
 
         Raises:
             CheckError: A file does not have the documented shape; the message names it.

@@ -10,6 +10,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 """Name of a partition's leader epoch checkpoint."""
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEntry:
     """One line of `leader-epoch-checkpoint`: `leader_epoch` began at `start_offset`, inclusive."""

@@ -141,9 +141,7 @@ def rows_of_part(part: Part) -> Iterator[dict[str, Any]]:
         yield start | {"finding": located}
 
 
-def _replicas(
-    evidence: RunEvidence, snapshot: TakenSnapshot, after: str | None
-) -> Iterator[Part]:
+def _replicas(evidence: RunEvidence, snapshot: TakenSnapshot, after: str | None) -> Iterator[Part]:
     for broker, about in evidence.copied.replicas(snapshot.label, snapshot.brokers):
         directory = evidence.copied.directory(snapshot.label, broker, about)
         yield Part(

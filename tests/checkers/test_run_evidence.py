@@ -7,12 +7,12 @@ from run_builder import RunBuilder, create_body, values
 
 from checkers.errors import ScenarioDataError
 from checkers.evidence import PartitionEvidence, batch_rows, context_row, partition_evidence
+from checkers.evidence.assembling import run_evidence
+from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
 from checkers.judge import judge
 from checkers.model import events, predict
 from checkers.run_directory import RunDirectory
-from checkers.evidence.assembling import run_evidence
-from checkers.evidence.run import RunEvidence
 
 
 def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:
@@ -93,10 +93,12 @@ def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
 
 def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
-    build.run.append("observations.jsonl", {"kind": "high-watermarks-pinned", "topic": "t"})
+    build.run.append(
+        "observations.jsonl", {"time": 1.0, "kind": "high-watermarks-pinned", "topic": "t"}
+    )
 
     with pytest.raises(ScenarioDataError, match=r"observations\.jsonl:1 does not say"):
-        RunEvidence(ended(build))
+        RunEvidence(ended(build)).read()
 
 
 def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(
@@ -105,9 +107,9 @@ def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(
     build = started(tmp_path / "run")
     build.act(observed(1, 11))
     run = ended(build)
-    facts = RunEvidence(run)
+    evidence = RunEvidence(run)
 
-    (final,) = run_evidence(facts, predict(tuple(timed.event for timed in facts.events)))
+    (final,) = run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events)))
 
     assert final.predicted is not None
     assert [one.is_high_watermark_pinned for one in final.predicted] == [False, True]

@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from checkers.evidence.run import RunEvidence
 from checkers.judge import judge
-from checkers.results import Results
 from checkers.model.observations import Question
 from checkers.model.status import status
 from checkers.record import record_of
+from checkers.results import Results
 from checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
-from checkers.evidence.run import RunEvidence
 from clusters.releases import KNOWN_RELEASES
 
 RUNS = Path(__file__).with_name("runs")
