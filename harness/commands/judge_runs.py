@@ -2,13 +2,14 @@
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from checkers.errors import CheckError
+from checkers.json_form import from_json
 from checkers.judge import judge
-from checkers.results import results_line, write_judgement
+from checkers.results import Results, results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from clusters.errors import MachineError
 from clusters.java import spark_java_home
@@ -169,24 +170,12 @@ def _with_spark(
     for one in judgement.results:
         if one.unknown or one.reason:
             say(f"{one.run}: {one.unknown or one.reason}")
-    return [line_of_spark(one.results, one) for one in judgement.results]
+    return [_line_of_spark(one) for one in judgement.results]
 
 
-def line_of_spark(results: Mapping[str, Any] | None, one: Any) -> dict[str, Any]:
-    """The object of `--json` for one run that Spark judged; `results` None is no run at all."""
-    known = results or {}
-    line: dict[str, Any] = {name: known.get(name) for name in _LINE}
-    findings = [_short_finding(finding) for finding in known.get("findings", ())]
-    answers = {"conforms": one.conforms, "safe": one.safe, "expected": one.expected}
-    return line | answers | {"findings": findings, "run": str(one.path)}
-
-
-def _short_finding(finding: Mapping[str, Any]) -> dict[str, Any]:
-    topic = finding["topic"]
-    return {
-        "kind": finding["kind"],
-        "partition": f"{topic}-{finding['partition']}" if topic else None,
-        "brokers": list(finding["brokers"]),
-        "first_offset": finding["first_offset"],
-        "last_offset": finding["last_offset"],
-    }
+def _line_of_spark(one: Any) -> dict[str, Any]:
+    """The object of `--json` for one run that Spark judged, which may be no run at all."""
+    if one.results is None:
+        nothing: dict[str, Any] = dict.fromkeys(_LINE)
+        return nothing | {"expected": one.expected, "findings": [], "run": str(one.path)}
+    return results_line(from_json(Results, one.results, path=one.path, prediction=None))
