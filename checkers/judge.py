@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Any, TypeVar
 
+from checkers.acts import StartBroker
 from checkers.errors import RunDirectoryError, ScenarioDataError
 from checkers.evidence.assembling import run_evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
-from checkers.model.events import StartBroker
 from checkers.model.prediction import EmptiedBy, Prediction
 from checkers.model.status import status
 from checkers.record import predict_run

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from checkers.evidence import BATCH_COLUMNS, finding_to_json
+from checkers.evidence.partition import BATCH_COLUMNS, finding_to_json
 from checkers.findings import Finding
 from checkers.json_form import from_json
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from checkers.errors import CheckError
-from checkers.json_form import from_json
 from checkers.judge import judge
 from checkers.results import Results, results_line, write_judgement
 from checkers.run_directory import RunDirectory
@@ -86,9 +85,8 @@ def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
         results = judge(directory)
         write_judgement(directory, results)
     except CheckError as error:
-        unknown: dict[str, Any] = dict.fromkeys(_LINE)
         say(f"{run} cannot be judged: {error}")
-        return unknown | {"expected": False, "findings": [], "run": str(run)}
+        return _unknown_line(run)
     for line in result_lines(results):
         say(line)
     write_report_or_say(directory, say)
@@ -173,9 +171,11 @@ def _with_spark(
     return [_line_of_spark(one) for one in judgement.results]
 
 
-def _line_of_spark(one: Any) -> dict[str, Any]:
+def _line_of_spark(one: Results) -> dict[str, Any]:
     """The object of `--json` for one run that Spark judged, which may be no run at all."""
-    if one.results is None:
-        nothing: dict[str, Any] = dict.fromkeys(_LINE)
-        return nothing | {"expected": one.expected, "findings": [], "run": str(one.path)}
-    return results_line(from_json(Results, one.results, path=one.path, prediction=None))
+    return results_line(one) if one.judged_by else _unknown_line(one.path)
+
+
+def _unknown_line(run: Path) -> dict[str, Any]:
+    unknown: dict[str, Any] = dict.fromkeys(_LINE)
+    return unknown | {"expected": False, "findings": [], "run": str(run)}
