@@ -76,9 +76,9 @@ class RunDirectory:
         directory = cls(path)
         run = directory.read("run.json")
         written = run.get("format")
-        if not isinstance(written, int) or written > FORMAT:
+        if type(written) is not int or not 1 <= written <= FORMAT:
             raise RunDirectoryError(
-                f"{path / 'run.json'} has format {written!r}; this kchaos reads up to {FORMAT}: "
+                f"{path / 'run.json'} has format {written!r}; this kchaos reads 1 to {FORMAT}: "
                 "judge it with the kchaos that made it, or a newer one"
             )
         return directory
