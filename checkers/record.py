@@ -80,7 +80,7 @@ def _actions(evidence: RunEvidence, links: list[Seen]) -> Iterator[Seen]:
             time = min(time, _first_sign(links, event.broker, stopped.get(event.broker, 0.0)))
         if isinstance(event, Snapshot):
             yield from _copies(evidence, event.label, time)
-        yield Seen(what=event, time=time, zxid=timed.zxid, source="actions.jsonl")
+        yield Seen(what=event, time=time, zxid=timed.zxid, source=timed.source)
 
 
 def _first_sign(links: list[Seen], broker: int, since: float) -> float:
@@ -119,7 +119,7 @@ def _answers(evidence: RunEvidence) -> Iterator[Seen]:
                 base_offset=one.base_offset,
                 error=one.error if one.error_code else "",
             )
-            yield Seen(what=answered, time=one.ended_at, source="history.jsonl")
+            yield Seen(what=answered, time=one.ended_at, source=one.source)
 
 
 def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:

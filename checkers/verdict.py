@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.errors import ScenarioDataError
-from checkers.evidence.links import LinkMessage, round_in_words
+from checkers.evidence.epoch_rounds import round_in_words
+from checkers.evidence.links import LinkMessage
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
 from checkers.model.prediction import EpochRound

@@ -25,6 +25,7 @@ class TimedEvent:
         step: Index of the scenario's step that acted; -1 for a decision.
         began: Of an action, when it began, where `time` is when it was done; None for a decision,
             and in runs that did not write it down.
+        source: File and line of an action; "" for a decision, whose zxid says it.
     """
 
     event: Event
@@ -32,6 +33,7 @@ class TimedEvent:
     time: float
     step: int = -1
     began: float | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,12 @@ def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
         except ValueError as error:
             raise ScenarioDataError(f"{files.place(ACTIONS, number)}: action: {error}") from error
         yield TimedEvent(
-            event=event, zxid=line.zxid, time=line.time, step=line.step, began=line.began
+            event=event,
+            zxid=line.zxid,
+            time=line.time,
+            step=line.step,
+            began=line.began,
+            source=f"{ACTIONS}:{number}",
         )
 
 

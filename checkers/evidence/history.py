@@ -38,6 +38,7 @@ class Operation:
         isr_when_ended: The ISR in ZooKeeper when it ended.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
             not ask for it.
+        source: File and line of its invocation.
     """
 
     operation: str
@@ -56,6 +57,7 @@ class Operation:
     ended_at: float | None = None
     isr_when_ended: tuple[int, ...] = ()
     is_probe: bool = False
+    source: str = ""
 
     @property
     def last_offset(self) -> int:
@@ -93,7 +95,7 @@ def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
         if line.type != "invoke" and name in found:
             found[name] = _ended(found[name], line)
         elif line.type == "invoke":
-            found[name] = _invoked(line, files.place(HISTORY, number))
+            found[name] = _invoked(line, files.place(HISTORY, number), f"{HISTORY}:{number}")
         else:
             raise ScenarioDataError(
                 f"{files.place(HISTORY, number)} ends {name!r}, which was not invoked before"
@@ -111,7 +113,7 @@ def _payloads(records: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(record_payload(value) for value in records)
 
 
-def _invoked(line: _Line, place: str) -> Operation:
+def _invoked(line: _Line, place: str, source: str) -> Operation:
     function, broker, topic, partition = line.function, line.broker, line.topic, line.partition
     if function is None or broker is None or topic is None or partition is None:
         raise ScenarioDataError(
@@ -129,6 +131,7 @@ def _invoked(line: _Line, place: str) -> Operation:
         payloads=_payloads(line.records or ()),
         invoked_at=line.time,
         is_probe=line.operation.startswith(_PROBE_PREFIX) if line.probe is None else line.probe,
+        source=source,
     )
 
 
