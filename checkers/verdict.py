@@ -262,7 +262,7 @@ def _link_witness(
     messages = evidence.links or ()
     for message in messages:
         if all(_has(message, name, value) for name, value in fields.items()):
-            return Witness(wanted=wanted, found=True, seen=f"links.jsonl:{message.line}")
+            return Witness(wanted=wanted, found=True, seen=message.read_at)
     return Witness(wanted=wanted, found=False, seen=f"none of {len(messages)} messages")
 
 

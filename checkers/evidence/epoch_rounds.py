@@ -62,7 +62,7 @@ class _Exchange:
     asked_at: float | None = None
     asked: dict[TopicPartition, FetchAsked | EpochAsked] = field(default_factory=dict)
     answered: Mapping[TopicPartition, FetchAnswered | EpochAnswered] = field(default_factory=dict)
-    answered_in_line: int = 0
+    answered_as: int = 0
     fate: str = ""
 
 
@@ -80,8 +80,8 @@ def epoch_rounds(messages: Iterable[LinkMessage]) -> tuple[EpochRound, ...]:
     **Does not verify**: requests whose version the links could not read, and those of a sender
     that they could not tell (a consumer's, for instance).
     """
-    answered = [one for one in _exchanges(messages) if one.answered_in_line]
-    answered.sort(key=lambda exchange: exchange.answered_in_line)
+    answered = [one for one in _exchanges(messages) if one.answered_as]
+    answered.sort(key=lambda exchange: exchange.answered_as)
     return tuple(
         EpochRound(**{field.name: getattr(one, field.name) for field in fields(EpochRound)})
         for exchange in answered
@@ -103,7 +103,7 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
     found: dict[tuple[object, str], _Exchange] = {}
     # A fetch session (KIP-227) leaves out a partition about which nothing has changed.
     sessions: dict[tuple[int, int], dict[TopicPartition, FetchAsked | EpochAsked]] = {}
-    for message in messages:
+    for number, message in enumerate(messages, start=1):
         said = message.said
         if not isinstance(said, Question | Reply):
             continue
@@ -119,7 +119,7 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
             if message.fate not in ("passed", "released"):
                 exchange.fate = exchange.fate or message.fate
         elif said.fate is Fate.ARRIVES:
-            exchange.answered, exchange.answered_in_line = said.partitions, message.line
+            exchange.answered, exchange.answered_as = said.partitions, number
         elif said.fate is Fate.ABANDONED:
             exchange.fate = exchange.fate or message.fate
     return list(found.values())

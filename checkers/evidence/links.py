@@ -51,7 +51,7 @@ class LinkMessage:
         api: Kafka's name of it, in capitals; None for one that the links do not know.
         direction: "request" or "response".
         detail: What the body says; None where it was not read.
-        line: Its line in the file, from 1.
+        read_at: File and line, such as "links.jsonl:12".
         said: The same in the model's words; None for what means nothing to it.
     """
 
@@ -69,7 +69,7 @@ class LinkMessage:
     client_id: str | None = None
     sequence: int | None = None
     monotonic_s: float | None = None
-    line: int = 0
+    read_at: str
     said: Observation | None = None
 
 
@@ -81,17 +81,16 @@ def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
     """
     if not files.has(LINKS):
         return None
-    return tuple(_message(files, number, line) for number, line in files.lines(LinkMessage, LINKS))
+    return tuple(_with_meaning(files, one) for one in files.lines(LinkMessage, LINKS))
 
 
-def _message(files: EvidenceFiles, number: int, message: LinkMessage) -> LinkMessage:
+def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
     try:
-        said = _said(message)
+        return replace(message, said=_said(message))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ScenarioDataError(
-            f"{files.place(LINKS, number)} has a message without the documented fields: {error!r}"
+            f"{files.place(message.read_at)} has a message without the documented fields: {error!r}"
         ) from error
-    return replace(message, line=number, said=said)
 
 
 def _said(message: LinkMessage) -> Observation | None:
