@@ -3,30 +3,32 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from checkers.acts import (
+    CutLink,
+    HealLink,
+    Hold,
+    HoldPoint,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ReleasePoint,
+    ResumeBroker,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+)
 from checkers.errors import ModelError
 from checkers.model import control, exchange, leader, process
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
-    CutLink,
     Event,
-    HealLink,
     HighWatermarkObserved,
-    Hold,
-    HoldPoint,
-    LoseTail,
     PartitionState,
-    PauseBroker,
     Produce,
-    ReleaseHold,
-    ReleasePoint,
-    ResumeBroker,
-    StartBroker,
-    StopBroker,
     TopicConfigured,
     TopicCreated,
-    TopicPartition,
 )
 from checkers.model.generation import Generation
 from checkers.model.generations import generation_for
