@@ -113,6 +113,14 @@ def paused(view: ClusterView, broker: int) -> str:
     return f"broker {broker} is paused already: heal that first"
 
 
+def held_inside(view: ClusterView, broker: int) -> str:
+    """That threads of the broker may stand still at a point, and it would wait for them."""
+    for name, hold in view.point_holds.items():
+        if hold.broker == broker and hold.manner == "hold":
+            return f"threads of broker {broker} are held by {name!r}: heal that first"
+    return ""
+
+
 def off_zookeeper(view: ClusterView, broker: int) -> str:
     """Why the broker cannot reach ZooKeeper, which it needs to stop cleanly or to register."""
     if not view.brokers[broker].is_connected:

@@ -3,31 +3,33 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.errors import ModelError
-from checkers.model import control, exchange, late, leader, process
-from checkers.model.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
-    ControllerElected,
+from checkers.acts import (
     CutLink,
-    Event,
     HealLink,
-    HighWatermarkObserved,
     Hold,
     HoldPoint,
     LoseTail,
-    PartitionState,
     PauseBroker,
-    Produce,
     ReleaseHold,
     ReleasePoint,
     ResumeBroker,
     StaleRequest,
     StartBroker,
     StopBroker,
+    TopicPartition,
+)
+from checkers.errors import ModelError
+from checkers.model import control, exchange, late, leader, process
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    Event,
+    HighWatermarkObserved,
+    PartitionState,
+    Produce,
     TopicConfigured,
     TopicCreated,
-    TopicPartition,
 )
 from checkers.model.generation import Generation
 from checkers.model.generations import generation_for

@@ -6,8 +6,9 @@ timelines without links.
 
 from typing import Any
 
+from checkers.acts import StaleRequest, TopicPartition
 from checkers.model import control, process
-from checkers.model.events import PartitionState, StaleRequest, TopicPartition
+from checkers.model.events import PartitionState
 from checkers.model.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from checkers.model.world import World
 

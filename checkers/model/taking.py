@@ -3,21 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from checkers.acts import Hold, HoldPoint, ReleaseHold, ReleasePoint, StaleRequest, StartBroker
 from checkers.errors import ModelError
 from checkers.model import decisions, exchange
 from checkers.model.events import (
     Action,
     ControllerElected,
     Decision,
-    Hold,
-    HoldPoint,
     PartitionState,
     Produce,
-    ReleaseHold,
-    ReleasePoint,
     Snapshot,
-    StaleRequest,
-    StartBroker,
 )
 from checkers.model.generation import Generation
 from checkers.model.happen import happen

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence import OBSERVED, PartitionEvidence, Side
+from checkers.acts import TopicPartition
+from checkers.evidence.generations import STALE_BROKER_EPOCH, ControlRequest
+from checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
 from checkers.findings import KINDS, Finding
-from checkers.generations import STALE_BROKER_EPOCH, ControlRequest
-from checkers.model.events import TopicPartition
 
 _UNTOLD = "generation-not-initialised"
 
@@ -17,7 +17,7 @@ def stale_request_accepted(evidence: PartitionEvidence, side: Side) -> Iterator[
     fence refused it (the controller epoch, the partition's leader epoch) is observed on both sides.
 
     **Verifies**: requests at the links that were meant for an earlier generation of the broker than
-    the one in force when they arrived; see `checkers.generations` for how that is known.
+    the one in force when they arrived; see `checkers.evidence.generations` for how that is known.
     **Does not verify**: requests without a broker epoch that kchaos neither made nor kept back;
     anything in a run without links.
     """

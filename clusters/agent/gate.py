@@ -2,71 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
-from checkers.acts import HoldPoint, TopicPartition
+from checkers.acts import HoldPoint
 from clusters.agent.byteman import GO, HELLO, SKIP
+from clusters.agent.hits import Fate, Hit
 from clusters.errors import ClusterError
-
-Fate = Literal["passed", "held", "released", "delayed", "skipped"]
 
 _MOST_BYTES = 1 << 16
 _SKIP_S = 0.05
 """How long a thread whose work is left undone waits, since it comes again at once."""
 _CLOSE_S = 5.0
-# A topic id may stand before the name.
-_PARTITION = re.compile(r"\((?:[\w-]{22}:)?([\w.-]+)-(\d+),")
-_FOLLOWER = re.compile(r"\d+|broker-.*|ReplicaFetcherThread-.*|follower|FetchLogEnd|LOG_END")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """One thread that came to a point, and what became of it.
-
-    ``number`` counts a cluster's hits from 1; one that waits has two records with its number,
-    ``held`` or ``delayed`` when it came and ``released`` when it went on. ``life`` counts the
-    broker's starts from 1. ``reader`` is who reads: a replica id, a client id, or how far it may
-    read; empty where it is not known. ``seen`` is what was seen there, in Kafka's words. ``hold``
-    names what kept it. ``passed`` hits are recorded once for each life of a broker and point.
-    """
-
-    number: int
-    wall_time_s: float
-    broker: int
-    life: int
-    point: str
-    thread: str
-    reader: str
-    seen: str
-    fate: Fate
-    hold: str = ""
-
-    @property
-    def is_follower(self) -> bool:
-        """Whether a follower reads."""
-        return _FOLLOWER.fullmatch(self.reader) is not None
-
-    @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
-        """The partitions that what was seen names."""
-        return tuple(TopicPartition(t, int(p)) for t, p in _PARTITION.findall(self.seen))
-
-    def describe(self) -> str:
-        """Return the hit in a few words, for messages."""
-        who = f" by {self.reader}" if self.reader else ""
-        return f"{self.point} of broker {self.broker}{who} ({self.thread}) {self.fate}: {self.seen}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the hit as JSON values; its time is called ``time``."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {"time": values.pop("wall_time_s"), **values}
 
 
 class PointHold:
@@ -229,7 +181,7 @@ class Gate:
                 line = _line(connection)
                 # Something else found the port, or the JVM ended before it had said all.
                 if line is not None:
-                    connection.sendall(self._answer(line))
+                    connection.sendall(self._answer(line, connection))
         except OSError:
             # The JVM ended while its thread waited: there is nobody to be let on.
             pass
@@ -237,7 +189,7 @@ class Gate:
             with self.changed:
                 self._threads.discard(threading.current_thread())
 
-    def _answer(self, fields: list[str]) -> bytes:
+    def _answer(self, fields: list[str], connection: socket.socket) -> bytes:
         """Return what the thread is told, once it may be told."""
         hit, hold = self._arrived(fields)
         if hold is None:
@@ -249,7 +201,8 @@ class Gate:
                 wait_s = _SKIP_S if hit.fate == "skipped" else hold.act.delay_ms / 1000
                 self.changed.wait_for(lambda: hold.is_released, timeout=wait_s)
             if hit.fate != "skipped":
-                self._record(replace(hit, fate="released", wall_time_s=time.time()))
+                fate: Fate = "gone" if _has_ended(connection) else "released"
+                self._record(replace(hit, fate=fate, wall_time_s=time.time()))
         return SKIP if hit.fate == "skipped" else GO
 
     def _arrived(self, fields: list[str]) -> tuple[Hit, PointHold | None]:
@@ -294,6 +247,16 @@ class Gate:
 
 _FATES: dict[str, Fate] = {"hold": "held", "delay": "delayed", "skip": "skipped"}
 _FIELDS = 6
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    """Return whether the other side has hung up; it says nothing while it waits."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _line(connection: socket.socket) -> list[str] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from checkers import acts
 from clusters.agent import POINTS, Gate, PointHold
 from clusters.agent.byteman import complaints
-from clusters.api import Cluster, Injectable
+from clusters.api import Cluster
 from faults.api import Injection, Journal
 from faults.errors import NoEffect
 from faults.view import ClusterView, name_in_use, unable, unlinked
@@ -22,7 +22,6 @@ def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:
         unable(view, act.broker)
         or _misnamed(act)
         or _without_point(view, act)
-        or unable(view, act.broker, Injectable)
         # What is read late is followed by what the links see; without them nobody could say.
         or unlinked(view)
         or name_in_use(view, act.name)

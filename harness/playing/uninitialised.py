@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from clusters.links import ApiKey, LinkRecord
 from clusters.waiting import await_until
 from faults.api import links_of

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checkers.errors import CheckError
-from checkers.generations import ControlRequest, control_requests
-from checkers.timeline import timed_events, znode_changes
+from checkers.evidence.generations import ControlRequest
 from harness.report.loading import Loaded
 
 
@@ -32,9 +31,8 @@ class ControlRow:
 
 def control_rows(loaded: Loaded) -> tuple[ControlRow, ...]:
     """Every control request that was answered, late ones too; none without links."""
-    run = loaded.directory
     try:
-        found = control_requests(run, timed_events(run, znode_changes(run)))
+        found = loaded.evidence.control
     except CheckError:
         return ()  # The judgement says what cannot be read.
     return tuple(_row(one) for one in found or ())

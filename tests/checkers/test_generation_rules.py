@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from rule_evidence import batch, evidence, replica, shown
 
-from checkers.evidence import OBSERVED, PREDICTED
-from checkers.generations import ControlRequest
+from checkers.evidence.generations import ControlRequest
+from checkers.evidence.partition import OBSERVED, PREDICTED
 from checkers.rules.generations import (
     generation_not_initialised,
     late_requests_as_predicted,

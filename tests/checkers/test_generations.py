@@ -5,11 +5,10 @@ from typing import Any
 
 from run_builder import CONTROLLER_SESSION, RunBuilder
 
-from checkers.acts import LATE_CLIENT_ID
-from checkers.generations import control_requests, generations, never_told
-from checkers.model import events
-from checkers.model.events import TopicPartition
-from checkers.run_facts import run_facts
+from checkers import acts
+from checkers.acts import LATE_CLIENT_ID, TopicPartition
+from checkers.evidence.generations import generations, never_told
+from checkers.evidence.run import RunEvidence
 
 T = TopicPartition("t", 0)
 KEYS = {"LEADER_AND_ISR": 4, "STOP_REPLICA": 5, "CONTROLLED_SHUTDOWN": 7}
@@ -19,14 +18,14 @@ def two_generations(path: Path, release: str = "2.2.2") -> RunBuilder:
     """Broker 1 has registered with czxid 3, is told of t-0, dies, and registers with czxid 8."""
     build = RunBuilder(path, release=release, is_linked=True)
     for broker in (0, 1, 2):
-        build.act(events.StartBroker(broker=broker, release=release), zxid=0)
+        build.act(acts.StartBroker(broker=broker, release=release), zxid=0)
     build.elect_controller(2, CONTROLLER_SESSION)
     build.register(2, CONTROLLER_SESSION).register(1, 0x11).register(0, 0x10)
     build.topic("t", [0, 1]).state(0, 0, [0, 1])
     asked(build, "LEADER_AND_ISR", number=1, broker_epoch=3 if release == "2.2.2" else None)
-    build.act(events.StopBroker(broker=1, clean=False))
+    build.act(acts.StopBroker(broker=1, clean=False))
     build.close_session(0x11)
-    build.act(events.StartBroker(broker=1, release=release))
+    build.act(acts.StartBroker(broker=1, release=release))
     build.register(1, 0x12)
     return build
 
@@ -71,12 +70,12 @@ def asked(
 
 def made(build: RunBuilder, **fields: Any) -> None:
     act = {"api": "StopReplica", "broker": 1, "target": 1, "version": 0, "generation": 3}
-    build.act(events.StaleRequest(**(act | fields)))
+    build.act(acts.StaleRequest(**(act | fields)))
 
 
 def last(build: RunBuilder) -> Any:
     build.write_zookeeper()
-    found = run_facts(build.run).control
+    found = RunEvidence(build.run).control
     assert found is not None
     return found[-1]
 
@@ -84,7 +83,7 @@ def last(build: RunBuilder) -> Any:
 def test_a_generation_is_a_registration_and_lasts_until_it_is_gone(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run")
     build.write_zookeeper()
-    found = generations(run_facts(build.run).events)
+    found = generations(RunEvidence(build.run).events)
     assert [(one.broker, one.czxid) for one in found] == [(2, 2), (1, 3), (0, 4), (1, 8)]
     first, second = (one for one in found if one.broker == 1)
     assert first.until is not None
@@ -149,7 +148,7 @@ def test_a_controlled_shutdown_is_about_the_broker_that_sends_it(tmp_path: Path)
 def test_a_new_process_that_no_request_named_was_never_told(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run")
     build.write_zookeeper()
-    facts = run_facts(build.run)
+    facts = RunEvidence(build.run)
     assert never_told(facts.control, facts.events, T, (0, 1)) == (0, 1)
 
 
@@ -160,13 +159,13 @@ def test_a_new_process_that_was_told_or_refused_all_is_told_apart(tmp_path: Path
     asked(refused, "LEADER_AND_ISR", number=2, broker_epoch=3, error_code=77)
     for build, expected in ((told, ()), (refused, (1,))):
         build.write_zookeeper()
-        facts = run_facts(build.run)
+        facts = RunEvidence(build.run)
         assert never_told(facts.control, facts.events, T, (1,)) == expected
 
 
 def test_without_links_nothing_is_said(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run").register(1, 0x11)
     build.write_zookeeper()
-    facts = run_facts(build.run)
-    assert control_requests(build.run, facts.events) is None
+    facts = RunEvidence(build.run)
+    assert facts.control is None
     assert never_told(None, facts.events, T, (1,)) == ()

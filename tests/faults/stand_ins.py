@@ -105,7 +105,11 @@ class StandInBroker:
     judged_as: str = "2.8.2"
     log_directory: Path = Path("/nowhere")
     properties: Mapping[str, str] = field(default_factory=dict)
-    points: frozenset[str] = frozenset(POINTS)
+
+    @property
+    def points(self) -> frozenset[str]:
+        """Only broker 0 runs with an agent."""
+        return frozenset(POINTS) if self.id == 0 else frozenset()
 
     @property
     def client_address(self) -> str:

@@ -43,13 +43,14 @@ from faults.errors import NotAvailable
 from faults.view import BrokerView, ClusterView, view_of
 
 ALL = frozenset({Killable, Pausable, Restartable, Collectable, Disconnectable, Injectable})
-UP = BrokerView(broker=1, release="2.8.2", capabilities=ALL, points=frozenset(POINTS))
+UP = BrokerView(broker=1, release="2.8.2", capabilities=ALL)
 DOWN = replace(UP, is_running=False, is_registered=False)
-OTHER = replace(UP, broker=0)
+OTHER = replace(UP, broker=0, points=frozenset(POINTS))
 CUT = acts.CutZooKeeper(broker=1)
 TAIL = LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
 HOLD = HoldRequests(name="h", api="Fetch", source=1)
-AT_POINT = HoldPoint(name="p", broker=1, point="send-fetch", manner="skip")
+AT_POINT = HoldPoint(name="p", broker=0, point="send-fetch", manner="skip")
+HELD = replace(AT_POINT, manner="hold")
 LATE = StaleRequest(api="StopReplica", broker=1, partitions=(("t", 0),))
 BY_API = PreferredElection(topic="t", partition=0, by="api")
 
@@ -69,9 +70,8 @@ LEGAL = [
     (HOLD, view()),
     (HoldController(broker=0), view()),
     (AT_POINT, view()),
-    (AT_POINT, view(DOWN)),
-    (SlowFetchReads(broker=1), view()),
-    (SlowFetchReads(broker=1, where="log", delay_ms=5, topic="t", partition=0), view()),
+    (SlowFetchReads(broker=0), view()),
+    (SlowFetchReads(broker=0, where="log", delay_ms=5, topic="t", partition=0), view()),
     (KillBroker(broker=1), view()),
     (KillBroker(broker=1), view(replace(UP, is_paused=True))),
     (KillBroker(broker=1), view(cuts={CUT.name: CUT})),
@@ -80,6 +80,8 @@ LEGAL = [
     (PauseBroker(broker=1), view()),
     (BY_API, view()),
     (StopBroker(broker=1), view()),
+    (StopBroker(broker=1), view(point_holds={"p": HELD})),
+    (StopBroker(broker=0), view(point_holds={"p": AT_POINT})),
     (RollBroker(broker=1, kafka="3.9.1"), view()),
     (RollBroker(broker=1, properties=(("num.io.threads", "2"),)), view()),
     (LATE, view()),
@@ -123,7 +125,7 @@ def test_every_fault_can_be_taken_by_some_cluster():
         (replace(HOLD, api="Fetchs"), view(), "no API is named 'Fetchs'; known: Produce, Fetch"),
         (replace(HOLD, direction="up"), view(), "use 'request' or 'response'"),
         (replace(HOLD, api="ControlledShutdown", topic="t", partition=0), view(), "by partition"),
-        (AT_POINT, view(replace(UP, points=frozenset())), "BrokerSpec(points=('send-fetch',))"),
+        (replace(AT_POINT, broker=1), view(), "BrokerSpec(points=('send-fetch',))"),
         (AT_POINT, view(point_holds={"p": AT_POINT}), "hold named 'p' lasts already"),
         (AT_POINT, view(why_unlinked="no loopback"), "runs without links: no loopback"),
         (replace(AT_POINT, point="nowhere"), view(), "no point is named 'nowhere'; known: contr"),
@@ -135,11 +137,17 @@ def test_every_fault_can_be_taken_by_some_cluster():
         (replace(AT_POINT, readers="followers"), view(), "at send-fetch nothing tells who reads"),
         (replace(AT_POINT, topic="t", partition=0), view(), "nothing tells the partition"),
         (replace(AT_POINT, topic="t"), view(), "topic and partition go together"),
-        (HoldController(broker=1), view(), "broker 1 is not the controller: broker 0 is"),
-        (SlowFetchReads(broker=1, where="disk"), view(), "use 'request' or 'read' or 'log'"),
-        (SlowFetchReads(broker=1, delay_ms=0), view(), "longer than 0, None holds"),
         (
-            SlowFetchReads(broker=1, where="request", topic="t", partition=0),
+            HoldController(broker=0),
+            replace(view(), controller=1),
+            "not the controller: broker 1 is",
+        ),
+        (DisconnectNetwork(broker=0), view(), "the agent cannot reach the harness"),
+        (StopBroker(broker=0), view(point_holds={"p": HELD}), "broker 0 are held by 'p': heal"),
+        (SlowFetchReads(broker=0, where="disk"), view(), "use 'request' or 'read' or 'log'"),
+        (SlowFetchReads(broker=0, delay_ms=0), view(), "longer than 0, None holds"),
+        (
+            SlowFetchReads(broker=0, where="request", topic="t", partition=0),
             view(),
             "at fetch-request nothing tells the partition",
         ),

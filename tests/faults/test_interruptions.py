@@ -45,8 +45,8 @@ LASTING_OR_RISKY = [
     DisconnectNetwork(broker=1),
     HoldRequests(name="h", api="Fetch", source=1, target=0),
     ExpireSession(broker=1),
-    HoldPoint(name="p", broker=1, point="send-fetch"),
-    SlowFetchReads(broker=1),
+    HoldPoint(name="p", broker=0, point="send-fetch"),
+    SlowFetchReads(broker=0),
 ]
 
 
@@ -167,7 +167,6 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         (FastBounce(broker=1), "Killable"),
         (PauseBroker(broker=1), "Pausable"),
         (DisconnectNetwork(broker=1), "Disconnectable"),
-        (SlowFetchReads(broker=1), "Injectable"),
     ],
     ids=repr,
 )

@@ -5,18 +5,10 @@ from dataclasses import replace
 import pytest
 from model_timelines import cluster, kill, replica, start, state, write
 
+from checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest
 from checkers.model import generation_for, predict
 from checkers.model.control import handle, queue
-from checkers.model.events import (
-    CutLink,
-    Event,
-    Hold,
-    PartitionState,
-    ReleaseHold,
-    Snapshot,
-    StaleRequest,
-    TopicCreated,
-)
+from checkers.model.events import Event, PartitionState, Snapshot, TopicCreated
 from checkers.model.predicting import left_alone_after
 from checkers.model.prediction import Prediction
 from checkers.model.requests import StopReplica

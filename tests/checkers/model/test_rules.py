@@ -13,10 +13,7 @@ from model_timelines import (
     write,
 )
 
-from checkers.model import RELEASES, generation_for, predict
-from checkers.model.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
+from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
@@ -26,6 +23,11 @@ from checkers.model.events import (
     ReleaseHold,
     ReleasePoint,
     ResumeBroker,
+)
+from checkers.model import RELEASES, generation_for, predict
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
     Snapshot,
     TopicConfigured,
     TopicCreated,

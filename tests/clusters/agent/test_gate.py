@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from checkers.acts import HoldPoint, TopicPartition
-from clusters.agent.gate import Gate, Hit
+from clusters.agent.gate import Gate
+from clusters.agent.hits import Hit
 from clusters.errors import ClusterError
 from clusters.waiting import await_until
 
@@ -168,12 +169,16 @@ def test_closing_lets_every_thread_go_on(gate: Gate) -> None:
     assert answer(held) == b"g"
 
 
-def test_a_thread_whose_broker_has_died_disturbs_nobody(gate: Gate) -> None:
+def test_a_thread_whose_broker_has_died_is_gone_and_disturbs_nobody(gate: Gate) -> None:
     hold = gate.hold(HOLD)
     come(gate).close()
     await_hits(gate, 1)
     hold.release()
     assert answer(come(gate)) == b"g"
+    await_until(
+        lambda: len(gate.records()) == 2, timeout_s=30, waiting_for="both", last_seen=gate.records
+    )
+    assert fates(gate) == [(1, "held", "reads"), (1, "gone", "reads")]
 
 
 def test_what_is_not_said_to_the_end_is_no_hit(gate: Gate) -> None:

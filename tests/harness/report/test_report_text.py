@@ -123,6 +123,7 @@ def test_threads_that_were_held_at_points_are_on_the_time_line_and_many_are_cut_
 ) -> None:
     build = diverged(tmp_path / "run")
     hit = {"broker": 0, "point": "log-read", "thread": "handler-3", "reader": "follower"}
+    hit |= {"life": 1}
     passed = {**hit, "fate": "passed", "hold": "", "seen": "nothing", "number": 1}
     build.run.append("hits.jsonl", {"time": build.tick(), **passed})
     for number in range(2, 8):

@@ -15,19 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.acts import LATE_CLIENT_ID
+from checkers.acts import LATE_CLIENT_ID, StaleRequest, StartBroker, TopicPartition
 from checkers.errors import ScenarioDataError
-from checkers.history import ARRIVED, LINK_LOG, link_records
-from checkers.model.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
-    StaleRequest,
-    StartBroker,
-    TopicPartition,
-)
+from checkers.evidence.actions import TimedEvent
+from checkers.evidence.links import ARRIVED, LinkMessage
+from checkers.model.events import BrokerRegistered, BrokerUnregistered
 from checkers.model.generations import generation_for
-from checkers.run_directory import RunDirectory
-from checkers.timeline import TimedEvent
 
 STALE_BROKER_EPOCH = 77
 APIS: Mapping[str, str] = {
@@ -134,9 +127,9 @@ def generations(events: Iterable[TimedEvent]) -> tuple[BrokerGeneration, ...]:
 
 
 def control_requests(
-    run: RunDirectory, events: Sequence[TimedEvent]
-) -> tuple[ControlRequest, ...] | None:
-    """Every control request that was answered, in the order of the answers; None without links.
+    messages: Iterable[LinkMessage], events: Sequence[TimedEvent]
+) -> tuple[ControlRequest, ...]:
+    """Every control request at the links that was answered, in the order of the answers.
 
     Raises:
         ScenarioDataError: A message lacks a documented field.
@@ -144,13 +137,11 @@ def control_requests(
     **Does not verify**: requests whose version the links could not read, and those without an
     answer.
     """
-    if not (run.path / LINK_LOG).is_file():
-        return None
     try:
-        return tuple(_Reader(events).requests(link_records(run)))
+        return tuple(_Reader(events).requests(messages))
     except (AttributeError, KeyError, TypeError) as error:
         raise ScenarioDataError(
-            f"{run.path / LINK_LOG} has a control request without the documented fields: {error!r}"
+            f"links.jsonl has a control request without the documented fields: {error!r}"
         ) from error
 
 
@@ -203,8 +194,8 @@ def _close(found: list[BrokerGeneration], index: int | None, time: float) -> Non
 
 @dataclass(slots=True)
 class _Sent:
-    record: Mapping[str, Any]
-    line: int
+    message: LinkMessage
+    detail: Mapping[str, Any]
     arrived_at: float
     waited: bool
 
@@ -221,77 +212,79 @@ class _Reader:
         for one in generations(self.events):
             self.registered.setdefault(one.broker, []).append(one)
 
-    def requests(self, records: Iterable[Mapping[str, Any]]) -> Iterator[ControlRequest]:
+    def requests(self, messages: Iterable[LinkMessage]) -> Iterator[ControlRequest]:
         sent: dict[tuple[int, int], _Sent] = {}
-        for line, record in enumerate(records, start=1):
-            if record["api"] not in APIS or record["detail"] is None:
+        for one in messages:
+            if one.api not in APIS or one.detail is None or one.target is None:
                 continue
-            number = (record["connection"], record["correlation_id"])
-            if record["direction"] == "request":
-                now, waited = record["wall_time_s"], record["fate"] not in ARRIVED
-                first = sent.setdefault(number, _Sent(record, line, now, waited))
-                first.arrived_at = now
+            number = (one.connection, one.correlation_id)
+            if one.direction == "request":
+                waited = one.fate not in ARRIVED
+                first = sent.setdefault(number, _Sent(one, one.detail, one.wall_time_s, waited))
+                first.arrived_at = one.wall_time_s
             elif number in sent:
-                yield self._answered(sent.pop(number), record)
+                yield self._answered(sent.pop(number), one, one.detail)
 
-    def _generation(self, broker: int | None, time: float) -> int:
+    def _generation(self, broker: int, time: float) -> int:
         """The czxid of the broker's newest registration at a time, -1 before the first."""
         czxid = -1
-        for one in self.registered.get(-1 if broker is None else broker, ()):
+        for one in self.registered.get(broker, ()):
             if one.since <= time:
                 czxid = one.czxid
         return czxid
 
-    def _answered(self, sent: _Sent, answer: Mapping[str, Any]) -> ControlRequest:
-        record, arrived_at = sent.record, sent.arrived_at
-        broker = _about(record)
-        told = record["detail"].get("broker_epoch")
+    def _answered(
+        self, sent: _Sent, answer: LinkMessage, answered: Mapping[str, Any]
+    ) -> ControlRequest:
+        message, arrived_at = sent.message, sent.arrived_at
+        api, target = APIS[message.api or ""], message.target
+        assert target is not None
+        broker = int(sent.detail["broker_id"]) if api == "ControlledShutdown" else target
+        told = sent.detail.get("broker_epoch")
         in_force = self._generation(broker, arrived_at + _CLOCKS_S)
         meant_for = in_force
-        is_made = self._is_made(record)
+        is_made = self._is_made(message, api)
         if is_made:
             meant_for = self.made.pop(0).generation
         elif told is not None and told >= 0:
             meant_for = told
         elif sent.waited:
-            meant_for = self._generation(broker, record["wall_time_s"] + _CLOCKS_S)
+            meant_for = self._generation(broker, message.wall_time_s + _CLOCKS_S)
         return ControlRequest(
-            api=APIS[record["api"]],
-            version=record["api_version"],
-            broker=-1 if broker is None else broker,
-            target=record["target"],
+            api=api,
+            version=-1 if message.api_version is None else message.api_version,
+            broker=broker,
+            target=target,
             broker_epoch=told,
             meant_for=meant_for,
             in_force=in_force,
-            error_code=answer["detail"].get("error_code") or 0,
+            error_code=answered.get("error_code") or 0,
             is_late=0 <= meant_for < self._generation(broker, arrived_at - _CLOCKS_S),
-            partitions=tuple(_partitions(record, answer)),
-            predicted_error_code=self._predicted(record, told, in_force, arrived_at),
+            partitions=tuple(_partitions(sent.detail, answered)),
+            predicted_error_code=self._predicted(api, target, told, in_force, arrived_at),
             is_made=is_made,
-            time=answer["wall_time_s"],
-            source=f"links.jsonl:{sent.line}",
+            time=answer.wall_time_s,
+            source=message.read_at,
         )
 
-    def _is_made(self, record: Mapping[str, Any]) -> bool:
+    def _is_made(self, message: LinkMessage, api: str) -> bool:
         if not self.made:
             return False
-        if record.get("client_id") == LATE_CLIENT_ID:
+        if message.client_id == LATE_CLIENT_ID:
             return True
         # The one header without a client id, which only protocols below 0.9 have besides.
-        return record.get("client_id") is None and (self.made[0].api, self.made[0].version) == (
-            APIS[record["api"]],
-            record["api_version"],
-        )
+        first = self.made[0]
+        is_bare = message.client_id is None and api == "ControlledShutdown"
+        return is_bare and (first.api, first.version) == (api, message.api_version)
 
     def _predicted(
-        self, record: Mapping[str, Any], told: int | None, in_force: int, time: float
+        self, api: str, target: int, told: int | None, in_force: int, time: float
     ) -> int:
         """What the release that the target ran then says of the epoch."""
         found: StartBroker | None = None
         for timed in self.events:
-            if _starts(timed, record["target"]) and (found is None or timed.time <= time):
-                assert isinstance(timed.event, StartBroker)
-                found = timed.event
+            if isinstance(timed.event, StartBroker) and timed.event.broker == target:
+                found = timed.event if found is None or timed.time <= time else found
         if found is None:
             return 0
         generation = generation_for(
@@ -300,26 +293,19 @@ class _Reader:
             message_format=found.message_format,
         )
         epoch = -1 if told is None else told
-        if record["api"] == "CONTROLLED_SHUTDOWN":
+        if api == "ControlledShutdown":
             return STALE_BROKER_EPOCH if generation.refuses_shutdown(epoch, in_force) else 0
         return _CODES[generation.error_of_broker_epoch(epoch, in_force)]
 
 
-def _about(record: Mapping[str, Any]) -> int | None:
-    """Whose generation a control request is about."""
-    is_shutdown = record["api"] == "CONTROLLED_SHUTDOWN"
-    found = record["detail"].get("broker_id") if is_shutdown else record["target"]
-    return None if found is None else int(found)
-
-
 def _partitions(
-    record: Mapping[str, Any], answer: Mapping[str, Any]
+    asked: Mapping[str, Any], answered: Mapping[str, Any]
 ) -> Iterator[tuple[str, int, int]]:
     errors = {
         (one.get("topic"), one.get("partition")): one.get("error_code") or 0
-        for one in answer["detail"].get("partitions", ())
+        for one in answered.get("partitions", ())
     }
-    for one in record["detail"].get("partitions", ()):
+    for one in asked.get("partitions", ()):
         if one.get("topic") is not None:
             name = (one["topic"], one["partition"])
             yield (*name, errors.get(name, 0))
