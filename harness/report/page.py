@@ -61,7 +61,6 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     decisions = decisions_of(loaded)
     faults, writes = faults_of(loaded), writes_of(loaded)
     happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
-    control = control_rows(loaded)
     caches = [_cache(view) for view in views[:MOST_PARTITIONS]]
     return {
         "name": loaded.directory.name,
@@ -103,8 +102,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "states": decisions.states,
         "decision_problems": decisions.problems,
         "incarnations": incarnations(loaded, decisions),
-        "control": most_of(control, MOST_REQUESTS),
-        "control_left_out": max(0, len(control) - MOST_REQUESTS),
+        **_control(loaded),
         "rounds": side_by_side(predicted_rounds(loaded), rounds),
         "has_prediction": loaded.prediction is not None,
         "truncations": loaded.prediction.truncations if loaded.prediction else (),
@@ -117,6 +115,12 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "command": loaded.run.command,
         "replay": loaded.run.replay or f"kchaos replay {loaded.directory.name}",
     }
+
+
+def _control(loaded: Loaded) -> dict[str, Any]:
+    rows = control_rows(loaded)
+    left_out = max(0, len(rows) - MOST_REQUESTS)
+    return {"control": most_of(rows, MOST_REQUESTS), "control_left_out": left_out}
 
 
 def _sentence(line: str) -> str:
