@@ -35,6 +35,7 @@ from checkers.model.observations import (
     Files,
     IsrAnswered,
     IsrAsked,
+    IsrWanted,
     Observation,
     Question,
     Record,
@@ -358,7 +359,8 @@ def _isr_asked(record: _Detail) -> IsrAsked:
     isrs = {}
     for about, entry in _entries(record["detail"]):
         new = entry.get("new_isr") or entry.get("new_isr_with_epochs") or ()
-        isrs[about] = tuple(one if isinstance(one, int) else int(one["broker_id"]) for one in new)
+        isr = tuple(one if isinstance(one, int) else int(one["broker_id"]) for one in new)
+        isrs[about] = IsrWanted(leader_epoch=entry["leader_epoch"], isr=isr)
     return IsrAsked(leader=record["source"], isrs=isrs)
 
 

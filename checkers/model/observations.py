@@ -142,11 +142,19 @@ class ControlAnswered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IsrWanted:
+    """The ISR that a leader asks for, and the leader epoch in which it made up its mind."""
+
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IsrAsked:
     """A leader asks the controller to change ISRs (AlterPartition)."""
 
     leader: int
-    isrs: Mapping[TopicPartition, tuple[int, ...]]
+    isrs: Mapping[TopicPartition, IsrWanted]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

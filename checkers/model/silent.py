@@ -141,9 +141,16 @@ def _handle(
             yield _handled(world, broker_id, one, failed)
             continue
         world = World(state)
-        errors = _errors(world, broker_id, one, is_last)
+        errors = handle_control(world, broker_id, one, is_last=is_last)
         if seen is None or not errors_differ(errors, seen):
-            yield _handled(world, broker_id, one, errors)
+            yield world
+
+
+def handle_control(world: World, broker_id: int, one: Received, *, is_last: bool) -> control.Errors:
+    """Let a broker handle a part of a control request; returns what it answers."""
+    errors = _errors(world, broker_id, one, is_last)
+    _handled(world, broker_id, one, errors)
+    return errors
 
 
 def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control.Errors:
