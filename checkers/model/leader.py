@@ -47,9 +47,11 @@ def become_leader(
             replica, role=Role.LEADER, leader=broker_id, views=(), high_watermark=high_watermark
         )
     views = dict(replica.views)
+    counts_election = broker.generation.counts_election_as_fetch
     for follower in world.assignment(partition):
         if follower != broker_id:
             view = views.get(follower, FollowerView())
+            has_fetch = not is_new_leader and (counts_election or follower in state.isr)
             views[follower] = replace(
                 view,
                 is_caught_up=follower in state.isr,
@@ -59,7 +61,7 @@ def become_leader(
                 asks_to_join=False,
                 # A new leader knows no fetch before its first (Replica.updateLogReadResult with
                 # an unknown result); one that goes on compares with its end at the election.
-                last_leader_end_offset=NO_FETCH_YET if is_new_leader else log_end_offset,
+                last_leader_end_offset=log_end_offset if has_fetch else NO_FETCH_YET,
             )
     replica = replace(replica, views=tuple(sorted(views.items())))
     world.put(("isr change", broker_id, partition), None)
