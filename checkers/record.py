@@ -57,6 +57,7 @@ _CONTROL = {
     "STOP_REPLICA": "StopReplica",
 }
 _COPYING_S = 0.25
+_NOTHING_CHANGED = (55, 107)
 _FULL_FETCH_EPOCHS = (None, 0, -1)
 
 
@@ -370,4 +371,9 @@ def _isr_answered(record: _Detail) -> IsrAnswered:
         for about, entry in _entries(record["detail"])
         if not entry.get("error_code")
     }
-    return IsrAnswered(leader=record["source"], isrs=isrs)
+    refused = frozenset(
+        about
+        for about, entry in _entries(record["detail"])
+        if entry.get("error_code") in _NOTHING_CHANGED
+    )
+    return IsrAnswered(leader=record["source"], isrs=isrs, refused=refused)

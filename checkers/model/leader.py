@@ -65,6 +65,7 @@ def become_leader(
             )
     replica = replace(replica, views=tuple(sorted(views.items())))
     world.put(("isr change", broker_id, partition), None)
+    world.put(("isr refused", broker_id, partition), None)
     world.put_replica(broker_id, partition, replica)
     increment_high_watermark(world, broker_id, partition)
 
@@ -269,6 +270,16 @@ def learn_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
     )
     if broker.generation.moves_high_watermark_with_isr:
         increment_high_watermark(world, broker_id, partition)
+
+
+def give_up_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Let a leader go back to the ISR that it had before it asked for another.
+
+    The high watermark moves at the next occasion, and not with it
+    (kafka.cluster.Partition.handleAlterPartitionError, 3.3.0 on).
+    """
+    replica = world.known_replica(broker_id, partition)
+    world.put_replica(broker_id, partition, replace(replica, maximal_isr=replica.isr))
 
 
 def complete_produces(world: World, broker_id: int, partition: TopicPartition) -> None:

@@ -159,10 +159,17 @@ class IsrAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrAnswered:
-    """The controller's answer reached the leader; those of the partitions without an error."""
+    """The controller's answer reached the leader.
+
+    Attributes:
+        isrs: Those of the partitions without an error.
+        refused: Partitions of which the controller says that nothing was changed and that the
+            leader knows the present state (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED).
+    """
 
     leader: int
     isrs: Mapping[TopicPartition, tuple[int, ...]]
+    refused: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

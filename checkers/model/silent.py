@@ -177,11 +177,16 @@ def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
-    """A leader moves its high watermark after an append, or takes over a written ISR."""
+    """A leader moves its high watermark after an append, or learns what became of an ISR."""
     for partition in World(state).partitions(broker_id):
         if state(("appended", broker_id, partition)):
             world = World(state)
             leader.settle_append(world, broker_id, partition)
+            yield world
+        if state(("isr refused", broker_id, partition)):
+            world = World(state)
+            world.put(("isr refused", broker_id, partition), None)
+            leader.give_up_isr(world, broker_id, partition)
             yield world
         if state(("isr change", broker_id, partition)) is None:
             continue

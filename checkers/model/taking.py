@@ -120,6 +120,8 @@ def take(
             for partition in what.isrs:
                 if world.get(("isr change", what.leader, partition)) is not None:
                     world.put(("isr answer", what.leader, partition), True)
+            for partition in what.refused:
+                world.put(("isr refused", what.leader, partition), True)
         case ClientAnswered():
             _client_answered(world, what)
         case CopyBegun():
