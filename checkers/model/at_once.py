@@ -93,7 +93,7 @@ def _told_nothing_new(
 
 
 def _acts_alike(before: Broker, after: Broker) -> bool:
-    """Tell whether a broker acts alike but for control requests; those of a controller are in order."""
+    """Tell whether a broker acts alike but for control requests, which it handles in order."""
     if before.told != after.told:
         return False
     changed = before.live ^ after.live
