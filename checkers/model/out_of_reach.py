@@ -6,8 +6,8 @@ A search goes on from them last: what they lead to is only of use where nothing 
 from collections.abc import Mapping
 from typing import Any
 
+from checkers.acts import TopicPartition
 from checkers.model import leader
-from checkers.model.events import TopicPartition
 from checkers.model.lookahead import Lookahead
 from checkers.model.matching import answers_as_seen
 from checkers.model.observations import FetchAnswered

@@ -8,7 +8,7 @@ harness waits until a cluster has done so.
 
 from collections.abc import Iterator
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.model.ranges import RANGES
 from checkers.model.releases import parse_version
 from clusters.errors import AwaitTimeout

@@ -3,8 +3,8 @@
 import pytest
 from model_timelines import start, state, write
 
+from checkers.acts import TopicPartition
 from checkers.model import generation_for
-from checkers.model.events import TopicPartition
 from checkers.model.happen import happen
 from checkers.model.leader import become_leader, give_up_isr, update_view
 from checkers.model.lookahead import Lookahead

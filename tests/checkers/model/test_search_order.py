@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from model_timelines import start, state, write
 
+from checkers.acts import TopicPartition
 from checkers.model.at_once import needed, step_at_once
-from checkers.model.events import TopicPartition
 from checkers.model.happen import happen
 from checkers.model.leader import become_leader
 from checkers.model.lookahead import Lookahead
