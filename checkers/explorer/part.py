@@ -166,13 +166,16 @@ class Part:
         What this part keeps is counted from 0 again.
         """
         self.known = {key for key in self.known if owner(key, count) == number}
-        first, places = self._first, range(number, len(self._states), count)
+        first, size = self._first, len(self._states)
+        # States that are alike lead to states that are alike, for which the same bodies run.
+        alike = sorted(range(size), key=self._states.__getitem__)
+        places = alike[number * size // count : (number + 1) * size // count]
         self._first = len(self._parents)
         for place in places:
             self._parents.append(self._parents[first + place])
             self._steps.append(self._steps[first + place])
-        self._states = self._states[number::count]
-        self._fingerprints = self._fingerprints[number::count]
+        self._states = [self._states[place] for place in places]
+        self._fingerprints = [self._fingerprints[place] for place in places]
         self.generated = self.distinct = 0
 
     def _begin(self) -> None:
