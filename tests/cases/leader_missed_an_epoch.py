@@ -82,6 +82,5 @@ STEPS = (
 
 
 def seen(run, release):
-    led = log_lines(run, 0, r"Leader t-0 .*starts at (leader )?epoch")
-    assert not any("epoch 2 " in line for line in led), led
-    assert any("epoch 3 " in line for line in led), led
+    assert not log_lines(run, 0, r"t-0 .*starts at leader epoch 2 ")
+    assert log_lines(run, 0, r"t-0 .*starts at leader epoch 3 from offset 1 ")
