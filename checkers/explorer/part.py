@@ -19,6 +19,9 @@ Candidate: TypeAlias = tuple[int, int, int, Step]
 # How many states are expanded before bounds are looked at: some hundredths of a second.
 ROUND_STATES = 4096
 
+# Into how many blocks of states that are alike a frontier is cut, for each part that gets some.
+_BLOCKS = 64
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
@@ -167,9 +170,11 @@ class Part:
         """
         self.known = {key for key in self.known if owner(key, count) == number}
         first, size = self._first, len(self._states)
-        # States that are alike lead to states that are alike, for which the same bodies run.
+        # States that are alike lead to states that are alike, for which the same bodies run; of
+        # larger blocks one part would get all that many states come from.
         alike = sorted(range(size), key=self._states.__getitem__)
-        places = alike[number * size // count : (number + 1) * size // count]
+        block = max(1, size // (count * _BLOCKS))
+        places = [place for at, place in enumerate(alike) if at // block % count == number]
         self._first = len(self._parents)
         for place in places:
             self._parents.append(self._parents[first + place])
