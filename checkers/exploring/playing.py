@@ -54,12 +54,7 @@ class Played:
         self.timeline: list[Event] = []
         self.is_acknowledged = False
         self.promised: Promised = frozenset()
-        self._before = state
         self._playing = playing
-
-    def state(self) -> State:
-        """Return the cluster's state as it is now."""
-        return self.world.state(self._before)
 
     @property
     def changes(self) -> dict[Component, Any]:

@@ -6,7 +6,7 @@ cluster is left alone until nothing changes, as in a scenario, so that a schedul
 a counterexample only if everything stays broken once every fault is healed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,6 +122,8 @@ class _Playing:
         self._replicas = tuple(sorted(schedules.generations))
         first, second, *rest = self._replicas
         self._order = (second, first, *rest)
+        self._broken: dict[State, str] = {}
+        self._healed_by: dict[tuple[State, Act], State] = {}
 
     def begin(self) -> State:
         """Return the state in which the first broker leads, and the second is preferred."""
@@ -152,47 +154,57 @@ class _Playing:
         is_write = move.kind.startswith("write")
         if is_write and number >= self._schedules.records:
             return None
-        played = self._played(state, move, f"record-{number}")
-        if not played.timeline:
+        found = self._healed_by.pop((state, move), None)
+        if found is None:
+            found = self._acted(state, move, f"record-{number}", number + is_write)
+        if found is None:
             return None
-        if move.kind == "write-all" and not played.is_acknowledged:
-            # A scenario could not wait for it.
-            return None
-        now = played.world.partition_state(PARTITION)
-        assert now is not None
-        if now.leader_epoch > self._schedules.leader_epoch:
-            return None
-        extra = {_RECORDS: number + is_write, _PROMISED: state(_PROMISED) | played.promised}
-        return self._state_after(state, {**played.changes, **extra})
+        now = found(("state", PARTITION))
+        return found if now.leader_epoch <= self._schedules.leader_epoch else None
 
     def broken_when_healed(self, state: State) -> str:
-        """Return what is wrong after every fault was healed."""
-        world, promised = World(state), state(_PROMISED)
-        for _, played in self._healed(state):
-            world, promised = played.world, promised | played.promised
-        return _broken(world, promised)
+        """Return what is wrong after every fault was healed.
+
+        What heals one fault leads to a state in which there is less to heal, and which most often
+        was looked at before.
+        """
+        way = []
+        while state not in self._broken:
+            way.append(state)
+            act = _healing(World(state))
+            if act is None:
+                self._broken[state] = _broken(World(state), state(_PROMISED))
+                break
+            after = self._heal(state, act)
+            # It is one of the acts that are tried in this state when its turn comes.
+            self._healed_by[state, act] = after
+            state = after
+        message = self._broken[state]
+        self._broken.update(dict.fromkeys(way, message))
+        return message
 
     def healed(self, state: State) -> list[tuple[Act, State]]:
-        """Return the acts that heal every fault, and the state after each."""
-        return [(act, played.state()) for act, played in self._healed(state)]
+        """Return the acts that heal every fault, sessions first, and the state after each."""
+        found = []
+        while (act := _healing(World(state))) is not None:
+            state = self._heal(state, act)
+            found.append((act, state))
+        return found
 
-    def _healed(self, state: State) -> Iterator[tuple[Act, Played]]:
-        """Yield the acts that heal every fault, sessions first, and what comes of each."""
-        world = World(state)
-        expired = sorted(set(world.assignment(PARTITION)) - set(world.registered()))
-        acts = [Act("register", broker) for broker in expired]
-        acts += [Act("heal", cut.source, cut.target) for cut in world.cuts()]
-        for act in acts:
-            played = self._played(state, act, "")
-            state = played.state()
-            yield act, played
+    def _heal(self, state: State, act: Act) -> State:
+        after = self._acted(state, act, "", state(_RECORDS))
+        assert after is not None, f"{act} heals what acts"
+        return after
 
-    def _played(self, state: State, move: Act, operation: str) -> Played:
+    def _acted(self, state: State, move: Act, operation: str, records: int) -> State | None:
         played = Played(self._playing, state)
-        if move.broker == -1:
-            move = move._replace(broker=self._replicas[0])
-        played.act(_controlling(played, self._order), move, operation)
-        return played
+        one = move._replace(broker=self._replicas[0]) if move.broker == -1 else move
+        played.act(_controlling(played, self._order), one, operation)
+        # A scenario could not wait for an acknowledgement that does not come.
+        if not played.timeline or (move.kind == "write-all" and not played.is_acknowledged):
+            return None
+        extra = {_RECORDS: records, _PROMISED: state(_PROMISED) | played.promised}
+        return self._state_after(state, {**played.changes, **extra})
 
     def _state_after(self, state: State, changes: Mapping[Component, Any]) -> State:
         value = self._playing.footprints.value
@@ -206,6 +218,17 @@ class _Playing:
 
 def _controlling(played: Played, replicas: tuple[int, ...]) -> Controlling:
     return Controlling(world=lambda: played.world, add=played.add, replicas=replicas, czxid=_CZXID)
+
+
+def _healing(world: World) -> Act | None:
+    """Return what heals one fault, sessions first; None where nothing is left to heal."""
+    registered = world.registered()
+    for broker in sorted(world.assignment(PARTITION)):
+        if broker not in registered and world.running(broker) is not None:
+            return Act("register", broker)
+    for cut in world.cuts():
+        return Act("heal", cut.source, cut.target)
+    return None
 
 
 def _broken(world: World, promised: Promised) -> str:
