@@ -17,6 +17,7 @@ Two properties are checked:
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from checkers.exploring.playing import Played, Playing, difference, lost
 from checkers.model.controlling import PARTITION, Controlling
@@ -60,7 +61,7 @@ class MovesPlayed:
 
 def play(setup: Setup, moves: Sequence[Move]) -> MovesPlayed:
     """Return the timeline that the moves give and the first property that broke in it."""
-    played = Played(Playing(setup.generations), EMPTY)
+    played = Played(_playing(tuple(setup.generations.items())), EMPTY)
     controlling = Controlling(
         world=lambda: played.world,
         add=played.add,
@@ -79,6 +80,12 @@ def play(setup: Setup, moves: Sequence[Move]) -> MovesPlayed:
         played.heal(controlling)
         violation = _broken_when_healed(setup, played)
     return MovesPlayed(timeline=tuple(played.timeline), violation=violation)
+
+
+@lru_cache(maxsize=4)
+def _playing(generations: tuple[tuple[int, Generation], ...]) -> Playing:
+    """Return what lists of moves on the same brokers have in common."""
+    return Playing(dict(generations))
 
 
 def _broken_when_healed(setup: Setup, played: Played) -> str:
