@@ -7,8 +7,9 @@ One partition; its controller is one more broker, which never stops. Disks lose 
 from collections.abc import Mapping
 from typing import Any
 
+from checkers.acts import HealLink, ReleaseHold, ResumeBroker
 from checkers.model.controlling import PARTITION, Controlling
-from checkers.model.events import Event, HealLink, ReleaseHold, ResumeBroker
+from checkers.model.events import Event
 from checkers.model.footprints import Footprints
 from checkers.model.generation import Generation
 from checkers.model.happen import happen

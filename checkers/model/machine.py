@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
+from checkers.acts import StartBroker
 from checkers.errors import ModelError
 from checkers.model import control, process
 from checkers.model.acting import act
@@ -45,7 +46,7 @@ from checkers.model.bounds import (
     Machine,
 )
 from checkers.model.deciding import decide
-from checkers.model.events import StartBroker, TopicCreated
+from checkers.model.events import TopicCreated
 from checkers.model.fault_actions import (
     AskToStop,
     CompleteReassignment,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from checkers.acts import TopicPartition
 from checkers.errors import ModelError
 from checkers.model import control, exchange, leader
-from checkers.model.events import TopicPartition
 from checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
 from checkers.model.prediction import EpochRound
 from checkers.model.requests import Exchange, Stage
