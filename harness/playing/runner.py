@@ -142,6 +142,7 @@ def begin(
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
     _record_hits(now)
+    now.observer.look_at_controller()
     for broker in cluster.brokers.values():
         now.recorder.action(start_of(broker), 0)
         now.observed("broker", **observe_broker(cluster, broker.id).to_json())
