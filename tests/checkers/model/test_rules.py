@@ -55,7 +55,7 @@ NEW_RULES = {
     "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-12996", "KAFKA-13141", "KIP-497"],
     "2.8.2": ["KAFKA-10554"],
     "3.0.2": [],
-    "3.3.2": ["KAFKA-13091", "KIP-841"],
+    "3.3.2": ["KAFKA-13091", "KIP-841", "no fetch at an election"],
     "3.6.2": ["KAFKA-14704", "KAFKA-15021", "last fetched epoch lost"],
     "3.9.1": ["KAFKA-15583", "KAFKA-18723", "asynchronous epoch checkpoint"],
 }
