@@ -141,6 +141,7 @@ def begin(
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
     _record_hits(now)
+    now.observer.look_at_controller()
     for broker in cluster.brokers.values():
         now.recorder.action(start_of(broker), 0)
     return now
