@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.acts import Hold, ReleaseHold, StartBroker
+from checkers.acts import Hold, HoldPoint, ReleaseHold, ReleasePoint, StartBroker
 from checkers.errors import ModelError
 from checkers.model import decisions, exchange
 from checkers.model.events import (
@@ -132,8 +132,8 @@ def take(
                 raise Excluded(copy_differs(world, copying))
         case Snapshot():
             pass
-        case Hold() | ReleaseHold():
-            # What a hold keeps is seen at the links.
+        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint():
+            # What a hold keeps is seen at the links, and so is what comes late for one at a point.
             pass
         case Produce():
             _produce(world, what)
