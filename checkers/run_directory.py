@@ -26,13 +26,13 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checkers.errors import RunDirectoryError
+from checkers.folders import WORKING, held, remove_abandoned_in
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -240,21 +240,18 @@ class RunDirectory:
                 nothing may be written there.
         """
         root = self.path / JUDGEMENTS
-        working = root / f".working-{os.getpid()}-{os.urandom(4).hex()}"
-        try:
-            root.mkdir(exist_ok=True)
-            working.mkdir()
-        except OSError as error:
-            raise RunDirectoryError(
-                f"no judgement can be written to {root}: {error}; it must be a folder to which "
-                "you may write, or be absent"
-            ) from error
-        try:
+        with contextlib.ExitStack() as ending:
+            try:
+                root.mkdir(exist_ok=True)
+                remove_abandoned_in(root, WORKING)
+                working = ending.enter_context(held(root, WORKING))
+            except OSError as error:
+                raise RunDirectoryError(
+                    f"no judgement can be written to {root}: {error}; it must be a folder to which "
+                    "you may write, or be absent"
+                ) from error
             yield working
             _rename_to_next_number(working, root)
-        finally:
-            if working.exists():
-                shutil.rmtree(working)
 
     def _time_of_snapshot(self, label: str) -> float:
         name = f"snapshots/{label}/snapshot.json"

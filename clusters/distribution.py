@@ -10,6 +10,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from checkers.folders import plain
 from clusters.cache import cache_directory, locked, staging
 from clusters.errors import MachineError, ReleaseError
 from clusters.java import java_home
@@ -111,7 +112,7 @@ def _from_folder(folder: Path, *, source: str) -> Distribution:
             raise ReleaseError(f"{source} is broken: libs/ has no {needed}VERSION.jar")
     return Distribution(
         release=_release_inside(jars, server[0], source),
-        class_path=tuple(jar.resolve() for jar in jars),
+        class_path=tuple(plain(jar.resolve().parent) / jar.resolve().name for jar in jars),
         source=source,
     )
 

@@ -14,6 +14,7 @@ from typing import Self
 from kazoo.client import KazooClient
 
 from checkers.acts import CutZooKeeper
+from checkers.folders import plain
 from clusters.class_archive import ClassSharing
 from clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
 from clusters.distribution import Distribution, java_of
@@ -21,7 +22,6 @@ from clusters.errors import BrokerExited, ClusterError, MachineError
 from clusters.ground import Ground, Site
 from clusters.jvm_broker import BrokerPlace, JvmBroker
 from clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
-from clusters.leftovers import claim
 from clusters.links import Cut, Links
 from clusters.log_tail import last_lines
 from clusters.memory import check_memory
@@ -58,7 +58,7 @@ class JvmCluster:
         share_classes: bool = True,
     ) -> None:
         self.spec = spec
-        self.work_directory = work_directory.resolve()
+        self.work_directory = plain(work_directory)
         self.links: Links | None = None
         self._say = say or (lambda _text: None)
         self._ground = ground
@@ -150,7 +150,6 @@ class JvmCluster:
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
         self.work_directory.mkdir(parents=True, exist_ok=True)
-        claim(self.work_directory)
         self._ground.open(self.spec)
         self._start_zookeeper(distributions)
         self._open_links()

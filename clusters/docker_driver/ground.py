@@ -74,7 +74,7 @@ class DockerGround:
         self._image_ids: dict[str, str] = {}
         self._offline = offline
         self._say = say
-        self._labels = labels_of(self.run)
+        self._labels = labels_of(self.run, work_directory)
         self._api: APIClient | None = None
         self._hosts: dict[str, str] = {}
         self._containers: dict[str, str] = {}

@@ -265,24 +265,27 @@ def doctor() -> int:
 
 
 @cli.command()
-def gc() -> None:
+def gc() -> int:
     """Remove what dead runs of kchaos left behind, and only that."""
     from clusters.docker_driver.leftovers import collect as collect_containers
     from clusters.leftovers import gc as collect
+    from harness.commands.exits import AS_EXPECTED, MACHINE
 
     # First, since containers write into the work directories.
     lines = collect_containers()
     for line in lines:
         click.echo(line)
-    removed = collect()
-    for leftover in removed:
+    collected = collect()
+    for leftover in collected.removed:
         processes = len(leftover.processes)
-        click.echo(
-            f"removed {leftover.directory} of process {leftover.owner_pid}, "
-            f"{processes} processes ended"
-        )
-    if not removed and not lines:
+        click.echo(f"removed {leftover.directory}, {processes} processes ended")
+    for problem in collected.problems:
+        click.echo(problem)
+    if collected.problems:
+        return MACHINE
+    if not collected.removed and not lines:
         click.echo("nothing is left behind")
+    return AS_EXPECTED
 
 
 @cli.command()

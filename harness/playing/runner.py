@@ -4,7 +4,6 @@ import contextlib
 import os
 import platform
 import shlex
-import shutil
 import sys
 import time
 import traceback
@@ -20,7 +19,7 @@ from clusters.api import Cluster
 from clusters.drivers import make_cluster
 from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
 from clusters.interrupts import check_interrupt, interrupts_at_gates
-from clusters.leftovers import new_work_directory
+from clusters.leftovers import work_directory
 from faults.errors import FaultError
 from faults.process.restart import start_of
 from harness.errors import HarnessError
@@ -77,25 +76,25 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         for kafka in kafkas
     }
     started = time.time()
-    work = new_work_directory(_slug(scenario))
-    try:
-        with interrupts_at_gates(), contextlib.ExitStack() as stack:
-            cluster = make_cluster(
-                options.driver,
-                scenario.cluster,
-                work_directory=work,
-                offline=options.offline,
-                say=say,
-            )
-            try:
-                stack.enter_context(cluster)
-            except (BrokerExited, AwaitTimeout) as error:
-                return _never_came_up(scenario, cluster, options, found, started, error)
-            now = begin(scenario, cluster, options=options, started=started, say=say)
-            failure = _perform_all(scenario, now)
-            return finish(now, started=started, failure=failure)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with (
+        interrupts_at_gates(),
+        work_directory(_slug(scenario)) as work,
+        contextlib.ExitStack() as stack,
+    ):
+        cluster = make_cluster(
+            options.driver,
+            scenario.cluster,
+            work_directory=work,
+            offline=options.offline,
+            say=say,
+        )
+        try:
+            stack.enter_context(cluster)
+        except (BrokerExited, AwaitTimeout) as error:
+            return _never_came_up(scenario, cluster, options, found, started, error)
+        now = begin(scenario, cluster, options=options, started=started, say=say)
+        failure = _perform_all(scenario, now)
+        return finish(now, started=started, failure=failure)
 
 
 def _never_came_up(
