@@ -46,6 +46,8 @@ class Results:
         not_checked: What the evidence did not allow to check, a sentence each.
         crashes: Tracebacks of checkers that failed.
         seconds: How long the run took, its cluster's start included; None if it never ended.
+        started_at: When it began, in seconds since the epoch; None if run.json does not say.
+        played_by: The version of kchaos that played it, or None.
         run: The run's name.
         path: Where it was when it was judged.
         judged_by: The version of kchaos that judged.
@@ -69,6 +71,8 @@ class Results:
     not_checked: tuple[str, ...]
     crashes: tuple[str, ...]
     seconds: float | None
+    started_at: float | None
+    played_by: str | None
     run: str
     path: Path
     judged_by: str
@@ -182,32 +186,6 @@ def results_to_json(results: Results) -> dict[str, Any]:
     }
 
 
-def results_line(results: Results) -> dict[str, Any]:
-    """The object that `--json` prints for one run."""
-    return {
-        "entry": results.entry,
-        "case": results.case,
-        "release": results.release,
-        "driver": results.driver,
-        "seed": results.seed,
-        "conforms": results.conforms,
-        "safe": results.safe,
-        "expected": results.expected,
-        "findings": [
-            {
-                "kind": finding.kind,
-                "partition": f"{finding.topic}-{finding.partition}" if finding.topic else None,
-                "brokers": list(finding.brokers),
-                "first_offset": finding.first_offset,
-                "last_offset": finding.last_offset,
-            }
-            for finding in results.findings
-        ],
-        "seconds": results.seconds,
-        "run": str(results.path),
-    }
-
-
 class _Judging:
     """Collects what went wrong while one run is judged."""
 
@@ -276,6 +254,8 @@ class _Judging:
             not_checked=tuple(_not_checked(facts)),
             crashes=(*self._crashes, *judged.crashes),
             seconds=outcome.get("seconds"),
+            started_at=about.get("started_at"),
+            played_by=about.get("kchaos"),
             run=self._run.name,
             path=self._run.path,
             judged_by=version("kchaos"),

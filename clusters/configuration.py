@@ -99,7 +99,7 @@ def properties_text(properties: Mapping[str, str]) -> str:
 
 def _escaped(text: str, *, special: str) -> str:
     """Return the text as `java.util.Properties` reads it: one line, UTF-16 units beyond ASCII."""
-    shown = []
+    shown: list[str] = []
     for unit in struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be")):
         character = chr(unit)
         is_leading_space = character == " " and not shown

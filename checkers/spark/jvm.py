@@ -86,7 +86,7 @@ def changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
 def _command(options: Mapping[str, str]) -> list[str]:
     settings = [part for name, value in options.items() for part in ("--conf", f"{name}={value}")]
     typed = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    home = _find_spark_home()  # type: ignore[no-untyped-call]
+    home = _find_spark_home()
     return [str(Path(home) / "bin" / "spark-submit"), *settings, *typed]
 
 
@@ -121,4 +121,5 @@ def _await_connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int
     with told.open("rb") as file:
         # Written under another name and renamed, so it is whole.
         port = read_int(file)  # type: ignore[no-untyped-call]
-        return int(port), str(UTF8Deserializer().loads(file))  # type: ignore[no-untyped-call]
+        secret = UTF8Deserializer().loads(file)  # type: ignore[no-untyped-call]
+        return int(port), str(secret)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from checkers.errors import CheckError
-from checkers.judge import judge, results_line, write_judgement
+from checkers.judge import judge, write_judgement
+from checkers.results_line import LINE_FIELDS, results_line, short_finding
 from checkers.run_directory import RunDirectory
 from clusters.errors import MachineError
 from clusters.java import spark_java_home
@@ -16,19 +17,6 @@ from harness.errors import HarnessError, UsageError
 from harness.report import write_report
 
 _MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
-_LINE = (
-    "entry",
-    "case",
-    "release",
-    "driver",
-    "seed",
-    "conforms",
-    "safe",
-    "expected",
-    "findings",
-    "seconds",
-    "run",
-)
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
@@ -51,7 +39,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 def judge_paths(
     paths: Sequence[Path],
     *,
-    spark: bool,
+    spark: bool | None,
     master: str | None,
     output: Path | None,
     offline: bool,
@@ -60,7 +48,8 @@ def judge_paths(
     """Judges every run; returns the object of `--json` for each.
 
     Args:
-        spark: Whether Spark does it; else each run gets a judgement beside its evidence.
+        spark: Whether Spark does it; else each run gets a judgement beside its evidence. None:
+            where it is installed, or a master or an output is named.
         master: Spark's master, or None for this machine.
         output: The folder that Spark makes for its Parquet files; None makes the next number in
             `judgements-spark/` beside the first run.
@@ -70,7 +59,9 @@ def judge_paths(
         RunDirectoryError: There is one run only, and it cannot be opened.
     """
     runs = find_runs(paths)
-    if spark:
+    if spark is None and (master is not None or output is not None):
+        spark = True
+    if with_spark(spark, offline=offline, say=say):
         return _with_spark(runs, master=master, output=output, offline=offline, say=say)
     if len(runs) == 1:
         RunDirectory.open(runs[0])
@@ -84,21 +75,30 @@ def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
         results = judge(directory)
         write_judgement(directory, results)
     except CheckError as error:
-        unknown: dict[str, Any] = dict.fromkeys(_LINE)
+        unknown: dict[str, Any] = dict.fromkeys(LINE_FIELDS)
         say(f"{run} cannot be judged: {error}")
-        return unknown | {"expected": False, "findings": [], "run": str(run)}
+        return unknown | {
+            "expected": False,
+            "findings": [],
+            "unknown": str(error),
+            "run": str(run),
+            "report": None,
+        }
     for line in result_lines(results):
         say(line)
-    write_report_or_say(directory, say)
-    return results_line(results)
+    return results_line(results, report=write_report_or_say(directory, say))
 
 
-def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> None:
-    """Writes the report; damaged evidence may keep it from being drawn, but no verdict from it."""
+def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
+    """Writes the report and returns where it is.
+
+    Damaged evidence may keep it from being drawn, but no verdict from it: then None.
+    """
     try:
-        write_report(run)
+        return write_report(run)
     except (CheckError, HarnessError, KeyError, TypeError, ValueError) as error:
         say(f"no report of {run.path}: {error!r}")
+        return None
 
 
 def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], None]) -> bool:
@@ -117,19 +117,37 @@ def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], No
     return agreed == len(paths)
 
 
+def with_spark(wanted: bool | None, *, offline: bool, say: Callable[[str], None]) -> bool:
+    """Whether Spark judges: as it is wanted, or, for None, if it is installed; that is said.
+
+    Raises:
+        MachineError: It is wanted and cannot start, or there is no Java for it.
+    """
+    if wanted is None and (missing := _missing_for_spark()):
+        say(f"plain Python judges: {missing} is not installed (pip install 'kchaos[spark]')")
+        return False
+    if wanted is not False:
+        require_spark(offline=offline)
+    return wanted is not False
+
+
 def require_spark(*, offline: bool) -> Path:
     """Makes sure that Spark can start; returns its JAVA_HOME.
 
     Raises:
         MachineError: pyspark or what it needs is not installed, or there is no Java for it.
     """
-    for name in ("pyspark", "pyarrow", "pandas"):
-        if importlib.util.find_spec(name) is None:
-            raise MachineError(
-                f"Spark is not installed ({name} is missing): pip install 'kchaos[spark]', or "
-                "give --no-spark to judge in plain Python"
-            )
+    if missing := _missing_for_spark():
+        raise MachineError(
+            f"Spark is not installed ({missing} is missing): pip install 'kchaos[spark]', or "
+            "give --no-spark to judge in plain Python"
+        )
     return spark_java_home(offline=offline)
+
+
+def _missing_for_spark() -> str:
+    names = ("pyspark", "pyarrow", "pandas")
+    return next((name for name in names if importlib.util.find_spec(name) is None), "")
 
 
 def _kinds(findings: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -174,18 +192,8 @@ def _with_spark(
 def line_of_spark(results: Mapping[str, Any] | None, one: Any) -> dict[str, Any]:
     """The object of `--json` for one run that Spark judged; `results` None is no run at all."""
     known = results or {}
-    line: dict[str, Any] = {name: known.get(name) for name in _LINE}
-    findings = [_short_finding(finding) for finding in known.get("findings", ())]
-    answers = {"conforms": one.conforms, "safe": one.safe, "expected": one.expected}
-    return line | answers | {"findings": findings, "run": str(one.path)}
-
-
-def _short_finding(finding: Mapping[str, Any]) -> dict[str, Any]:
-    topic = finding["topic"]
-    return {
-        "kind": finding["kind"],
-        "partition": f"{topic}-{finding['partition']}" if topic else None,
-        "brokers": list(finding["brokers"]),
-        "first_offset": finding["first_offset"],
-        "last_offset": finding["last_offset"],
-    }
+    line: dict[str, Any] = {name: known.get(name) for name in LINE_FIELDS}
+    findings = [short_finding(finding) for finding in known.get("findings", ())]
+    answers = {name: getattr(one, name) for name in ("conforms", "safe", "expected")}
+    why = {"reason": one.reason, "unknown": one.unknown}
+    return line | answers | why | {"findings": findings, "run": str(one.path), "report": None}

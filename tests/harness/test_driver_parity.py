@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkers.judge import results_line
+from checkers.results_line import results_line
 from clusters.releases import release_of
 from harness.catalogue import CATALOGUE, entry_named, scenario_of
 from harness.commands.reproduce import judged
@@ -15,7 +15,7 @@ from harness.playing.runner import RunOptions, play
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
 
 # What differs from run to run, whatever the driver.
-_OWN = ("driver", "seconds", "run")
+_OWN = ("driver", "seconds", "run", "started_at")
 
 
 def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> dict[str, Any]:

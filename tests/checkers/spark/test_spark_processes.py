@@ -14,6 +14,7 @@ import pytest
 from kafka_6361_runs import kafka_6361
 from planted_runs import torn_segment_before_the_last, unsealed
 
+from checkers.folders import WORKING, remove_abandoned_in
 from checkers.judge import judge, results_to_json
 from checkers.run_directory import RunDirectory
 from clusters.java import spark_java_home
@@ -192,6 +193,60 @@ def test_no_jvm_outlives_the_process_that_started_it(sent: signal.Signals, tmp_p
     )
 
 
+LAUNCHING = {
+    "spark-submit runs": b"spark-submit",
+    "the JVM is about to run": b"org.apache.spark.deploy.SparkSubmit",
+}
+
+
+@pytest.mark.parametrize("when", LAUNCHING)
+@pytest.mark.parametrize(
+    "sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda one: one.name
+)
+def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
+    when: str, sent: signal.Signals, tmp_path: Path
+) -> None:
+    runs = [kafka_6361(tmp_path / name, "n20", "1.1.1").path for name in ("one", "two")]
+    command = [sys.executable, "-m", "kchaos", "judge", "--spark", *map(str, runs)]
+    # A shell's background job ignores Ctrl-C from birth; this one does not.
+    judging = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=0,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    try:
+        await_until(
+            lambda: [pid for pid in descendants(judging.pid) if LAUNCHING[when] in cmdline(pid)],
+            timeout_s=120,
+            waiting_for=when,
+            last_seen=lambda: [cmdline(pid) for pid in descendants(judging.pid)],
+        )
+        below = {pid: process_start_time(pid) for pid in descendants(judging.pid)}
+        judging.send_signal(sent)
+        _, said = judging.communicate(timeout=60)
+    finally:
+        judging.kill()
+        judging.wait()
+    assert judging.returncode == (130 if sent != signal.SIGKILL else -signal.SIGKILL)
+    assert "Traceback" not in said
+    await_until(
+        lambda: not [pid for pid, born in below.items() if process_start_time(pid) == born],
+        timeout_s=60,
+        waiting_for=f"{list(below)} to end",
+        last_seen=lambda: [cmdline(pid) for pid in below],
+    )
+    (tmp_path / "judgements-spark").mkdir(exist_ok=True)
+    remove_abandoned_in(tmp_path / "judgements-spark", WORKING)
+    assert list((tmp_path / "judgements-spark").iterdir()) == []
+
+
+def cmdline(pid: int) -> bytes:
+    """The command line of a process, empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def descendants(pid: int) -> list[int]:
     """Processes below this one, from /proc."""
     children: dict[int, list[int]] = {}
@@ -225,4 +280,5 @@ def test_a_java_that_spark_cannot_use_is_told_with_the_end_of_the_log(tmp_path: 
 
     assert "Spark did not start" in done.stdout
     assert "bin/java: No such file or directory" in done.stdout
-    assert list(tmp_path.glob("judgements-spark/*")) == []
+    (log,) = tmp_path.glob("judgements-spark/*")
+    assert str(log) in done.stdout

@@ -1,0 +1,64 @@
+"""kchaos as a process of its own: its output, its signals, its last moments."""
+
+import io
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from clusters.interrupts import ENDING_SIGNALS, interrupt_once
+
+
+class _Unread(io.FileIO):
+    """A file descriptor whose reader may go away: then what is written is thrown away.
+
+    A command goes on to its end and its exit code, whoever reads: `kchaos reproduce … | head -1`
+    plays every run.
+    """
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), self.fileno())
+            return len(data)
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Runs the command line and ends the process with the code of the contract."""
+    sys.stdout, sys.stderr = _stream(1, line_buffering=False), _stream(2, line_buffering=True)
+    # Whoever runs a command has no use for its libraries' warnings, not even as errors.
+    warnings.resetwarnings()
+    warnings.simplefilter("ignore")
+    for number in ENDING_SIGNALS:
+        # What nohup has asked for stays.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt_once)
+    from harness.commands.cli import run
+
+    code = run(arguments)
+    # The result stands: what interrupts the interpreter's own end would only print a traceback.
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(code)
+
+
+def _stream(number: int, *, line_buffering: bool) -> io.TextIOWrapper:
+    """Standard output or error; a descriptor that is closed leads nowhere."""
+    try:
+        os.fstat(number)
+    except OSError:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), number)
+    was = sys.stdout if number == 1 else sys.stderr
+    binary = io.BufferedWriter(_Unread(number, "wb", closefd=False))
+    return io.TextIOWrapper(
+        binary,
+        encoding=getattr(was, "encoding", None) or "utf-8",
+        # A path may have bytes that are no text.
+        errors="backslashreplace",
+        line_buffering=line_buffering or os.isatty(number),
+    )
