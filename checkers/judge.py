@@ -226,6 +226,7 @@ class _Judging:
         if facts is not None:
             self._unknown += _unusable(facts)
             self._safety += _unsettled(facts)
+            self._conformance += _undecided(self._run)
             self._conformance += _unlinked(facts)
             self._conformance += _not_compared(facts, judged.findings)
         if facts is not None and prediction is not None:
@@ -313,6 +314,11 @@ def _unusable(facts: RunFacts) -> Iterator[str]:
         for broker, seen in snapshot["brokers"].items():
             if not seen.get("stable", True):
                 yield f"snapshot {snapshot['label']}: broker {broker}'s files never stood still"
+
+
+def _undecided(run: RunDirectory) -> Iterator[str]:
+    if not any(run.path.glob("zookeeper/member-*/log.*")):
+        yield "there is no transaction log of ZooKeeper: what was decided is not known"
 
 
 def _is_acknowledged(operation: Operation) -> bool:

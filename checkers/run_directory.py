@@ -52,7 +52,7 @@ class RunDirectory:
         """A new run directory with `run.json` and `scenario.json` in it.
 
         Raises:
-            RunDirectoryError: Something exists at `path` already.
+            RunDirectoryError: Something exists at `path` already, or nothing can be made there.
         """
         try:
             path.mkdir(parents=True)
@@ -60,6 +60,10 @@ class RunDirectory:
             raise RunDirectoryError(
                 f"{path} exists; a run is never written over: choose another --runs-dir"
             ) from None
+        except OSError as error:
+            raise RunDirectoryError(
+                f"no run can be written to {path}: {error.strerror}; choose another --runs-dir"
+            ) from error
         directory = cls(path)
         directory.write("run.json", {"format": FORMAT, **run})
         directory.write("scenario.json", scenario)

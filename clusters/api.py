@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from kazoo.client import KazooClient
 
@@ -206,8 +206,12 @@ class Cluster(Protocol):
         """The links between the brokers, None without; closed with the cluster."""
 
     @property
-    def about(self) -> Mapping[str, str]:
-        """What runs its JVMs, in versions, such as engine and image; empty for processes."""
+    def about(self) -> Mapping[str, Any]:
+        """What is worth keeping with a run, as JSON values.
+
+        ``jars`` has the SHA-256 of each jar of each Kafka; with containers there are engine and
+        images besides.
+        """
 
     @property
     def environment(self) -> Mapping[str, str]:

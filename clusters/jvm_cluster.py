@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kazoo.client import KazooClient
 
@@ -92,9 +92,13 @@ class JvmCluster:
         return tuple(self._zookeepers)
 
     @property
-    def about(self) -> Mapping[str, str]:
-        """What runs the JVMs; see ``clusters.api.Cluster``."""
-        return self._ground.about
+    def about(self) -> Mapping[str, Any]:
+        """What runs the JVMs, and what they run; see ``clusters.api.Cluster``."""
+        jars = {
+            kafka: self._distribution_of(kafka).digests
+            for kafka in sorted(self.spec.kafkas | {one.kafka for one in self._brokers.values()})
+        }
+        return {**self._ground.about, "jars": jars}
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -227,7 +231,7 @@ class JvmCluster:
         if self._ground.why_unlinked:
             self._say(f"no links between the brokers: {self._ground.why_unlinked}")
             return
-        self.links = Links(host=self._ground.links_host)
+        self.links = Links(host=self._ground.links_host, guests=self._ground.guests)
 
     def _place(
         self, broker_spec: BrokerSpec, distributions: Mapping[int, Distribution]

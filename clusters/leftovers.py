@@ -43,7 +43,7 @@ def work_directory(name: str) -> Iterator[Path]:
     another container or host that shares the cache. Raises MachineError when it cannot be made.
     """
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:_NAME_LENGTH]
-    folder = held(_running(), f"{readable}-")
+    folder = held(running_directory(), f"{readable}-")
     try:
         directory = folder.__enter__()
     except OSError as error:
@@ -67,7 +67,7 @@ def record_process(directory: Path, child: Child) -> None:
 def find_leftovers() -> list[Leftover]:
     """Return the work directories below the cache whose owners are dead."""
     found = []
-    for directory in sorted(_running().glob("*")):
+    for directory in sorted(running_directory().glob("*")):
         if is_abandoned(directory):
             alive = tuple(p for p in _processes(directory) if process_start_time(p[0]) == p[1])
             found.append(Leftover(directory=directory, processes=alive))
@@ -76,7 +76,7 @@ def find_leftovers() -> list[Leftover]:
 
 def is_left(name: str) -> bool:
     """Return whether the owner of the work directory of that name is dead, or it is gone."""
-    directory = _running() / name
+    directory = running_directory() / name
     return not directory.exists() or is_abandoned(directory)
 
 
@@ -102,7 +102,8 @@ def gc() -> Collected:
     return Collected(removed=tuple(removed), problems=tuple(problems))
 
 
-def _running() -> Path:
+def running_directory() -> Path:
+    """Return the folder below the cache in which each running cluster has one."""
     return cache_directory() / RUNNING
 
 

@@ -266,6 +266,16 @@ def doctor() -> int:
 
 
 @cli.command()
+@offline
+def repair(offline: bool) -> None:
+    """Make a broken cache whole: remove what is damaged, and fetch it anew."""
+    from clusters.repair import repair_cache
+
+    done = repair_cache(offline=offline, say=sayer())
+    click.echo("\n".join(done) or "nothing is broken")
+
+
+@cli.command()
 def gc() -> int:
     """Remove what dead runs of kchaos left behind, and only that."""
     from clusters.docker_driver.leftovers import collect as collect_containers
@@ -331,7 +341,6 @@ def run(arguments: Sequence[str]) -> int:
     from harness.commands.exits import (
         INTERNAL,
         INTERRUPTED,
-        MACHINE,
         USAGE,
         exit_code_of,
         machine_error_in,
@@ -346,8 +355,6 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return USAGE
-    except MemoryError:
-        return _failed("this process may have no more memory: raise its limit (ulimit -v)", MACHINE)
     except BaseException as error:  # noqa: BLE001 - every error becomes an exit code here
         code = exit_code_of(error)
         if code == INTERRUPTED:
@@ -357,11 +364,15 @@ def run(arguments: Sequence[str]) -> int:
             return _failed("this is a defect of kchaos: please report the lines above", INTERNAL)
         refused = machine_error_in(error)
         if refused is not None:
-            what = f" at {refused.filename}" if refused.filename else ""
+            # Of a copy that failed, it is where it should have gone.
+            place = refused.filename2 or refused.filename
+            what = f" at {place}" if place else ""
             remedy = (
                 "free some, or choose another --runs-dir or KCHAOS_CACHE; what was collected stays"
             )
             return _failed(f"{refused.strerror}{what}: {remedy}", code)
+        if isinstance(error, MemoryError):
+            return _failed("this process may have no more memory: raise its limit", code)
         return _failed(explained(error), code)
 
 

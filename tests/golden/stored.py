@@ -14,6 +14,7 @@ from checkers.model.status import status
 from checkers.record import record_of
 from checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
 from checkers.run_facts import run_facts
+from clusters.archives import extract
 from clusters.releases import KNOWN_RELEASES
 
 RUNS = Path(__file__).with_name("runs")
@@ -51,7 +52,7 @@ def unpacked(release: str, folder: Path, *, runs: Path = RUNS) -> RunDirectory:
     """Return the golden run of a release, unpacked into a new folder below `folder`."""
     path = folder / f"golden-{release}"
     with tarfile.open(runs / release / "run.tar.xz") as archive:
-        archive.extractall(path, filter="data")
+        extract(archive, path)
     return RunDirectory.open(path)
 
 
