@@ -1,5 +1,6 @@
 """kchaos as a process of its own: its output, its signals, its last moments."""
 
+import atexit
 import io
 import os
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from clusters.interrupts import ENDING_SIGNALS, interrupt_once
+from harness.commands.exits import INTERRUPTED
 
 
 class _Unread(io.FileIO):
@@ -43,6 +45,13 @@ def main(arguments: Sequence[str]) -> NoReturn:
     # The result stands: what interrupts the interpreter's own end would only print a traceback.
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    if code == INTERRUPTED:
+        # An interrupt that came while Python executed text (a dataclass is made by that) counts as
+        # unhandled, and Python would end the process by SIGINT instead.
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 
