@@ -2,9 +2,9 @@
 
     python -m benchmarks.kills [--kills 100] [--driver docker] [--side-by-side 2] [--seed 1]
 
-Each kill hits a command at a moment drawn from its usual length: playing a known bug, judging runs
-with Spark. Counted are processes that still run ten seconds later and, after one `kchaos gc`, work
-directories, unfinished downloads, containers, networks and mounts; and every run that was begun
+Half of the kills hit a command while it starts, and half while it is at work: playing a known bug,
+judging runs with Spark. Counted are processes that still run ten seconds later and, after one
+`kchaos gc`, work directories, unfinished downloads, containers, networks and mounts; and every run that was begun
 must be whole and sealed, or be judged as unfinished. The last line says whether all are zero.
 """
 
@@ -93,9 +93,17 @@ class Place:
         return found
 
 
-def kill_at(place: Place, command: Sequence[str], moment_s: float) -> Counter[str]:
-    """Kills a command at a moment; returns what is left then, by kind."""
+def kill_at(
+    place: Place, command: Sequence[str], moment_s: float, *, since_run: bool = False
+) -> Counter[str]:
+    """Kills a command at a moment; returns what is left then, by kind.
+
+    Args:
+        moment_s: Since its start, or with `since_run` since it has begun to write into `runs`.
+    """
     child = place.start(command)
+    while since_run and child.poll() is None and not any(place.runs.glob("*")):
+        time.sleep(_LOOK_S / 10)
     try:
         child.wait(moment_s)
     except subprocess.TimeoutExpired:
@@ -169,11 +177,15 @@ def kills(
     ]
     length_s = usual_length_s(places[0], command)
     _runs(places[0])
-    moments = [random.Random(f"{seed} {n}").uniform(0, length_s) for n in range(count)]
 
     def worker(number: int) -> Counter[str]:
-        mine = moments[number::side_by_side]
-        return sum((kill_at(places[number], command, one) for one in mine), Counter())
+        found: Counter[str] = Counter()
+        for which in range(number, count, side_by_side):
+            # Half of them while the command starts what it needs, and half while it is at work,
+            # however long the start takes on a busy machine.
+            moment_s = random.Random(f"{seed} {which}").uniform(0, length_s / 2)
+            found += kill_at(places[number], command, moment_s, since_run=which % 4 > 1)
+        return found
 
     with ThreadPoolExecutor(side_by_side) as pool:
         return sum(pool.map(worker, range(side_by_side)), Counter())

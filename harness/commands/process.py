@@ -7,26 +7,35 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from clusters.interrupts import ENDING_SIGNALS, interrupt_once
 from harness.commands.exits import INTERRUPTED
 
 
-class _Unread(io.FileIO):
-    """A file descriptor whose reader may go away: then what is written is thrown away.
+class _Unread(io.TextIOWrapper):
+    """A stream whose reader may go away: then what is written is thrown away.
 
     A command goes on to its end and its exit code, whoever reads: `kchaos reproduce … | head -1`
     plays every run.
     """
 
-    def write(self, data: Any) -> int:
+    def write(self, text: str) -> int:
         try:
-            return super().write(data) or 0
+            return super().write(text)
         except BrokenPipeError:
-            with open(os.devnull, "wb") as nowhere:
-                os.dup2(nowhere.fileno(), self.fileno())
-            return len(data)
+            self._lead_nowhere()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._lead_nowhere()
+
+    def _lead_nowhere(self) -> None:
+        _lead_nowhere(self.fileno())
+        super().flush()
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -60,14 +69,19 @@ def _stream(number: int, *, line_buffering: bool) -> io.TextIOWrapper:
     try:
         os.fstat(number)
     except OSError:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), number)
+        _lead_nowhere(number)
     was = sys.stdout if number == 1 else sys.stderr
-    binary = io.BufferedWriter(_Unread(number, "wb", closefd=False))
-    return io.TextIOWrapper(
-        binary,
+    return _Unread(
+        open(number, "wb", closefd=False),
         encoding=getattr(was, "encoding", None) or "utf-8",
         # A path may have bytes that are no text.
         errors="backslashreplace",
         line_buffering=line_buffering or os.isatty(number),
     )
+
+
+def _lead_nowhere(number: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if nowhere != number:
+        os.dup2(nowhere, number)
+        os.close(nowhere)
