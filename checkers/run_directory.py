@@ -1,8 +1,9 @@
 """The run directory: what is in it, how it is written, sealed, read and judged.
 
     RUN/
-      run.json            what was run: entry, case, releases, seed, versions, replay command; with
-                          containers engine and images, and why there were no links if so
+      run.json            what was run: entry, case, releases, the SHA-256 of every jar, seed,
+                          versions, replay command; with containers engine and images, and why
+                          there were no links if so
       scenario.json       the scenario as data: cluster, topics, steps, expectation
       actions.jsonl       the model's actions, each with step, when it began and was done (wall
                           time), and the last zxid before it
