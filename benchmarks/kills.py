@@ -5,7 +5,7 @@
 Half of the kills hit a command while it starts, and half while it is at work: playing a known bug,
 judging runs with Spark. Counted are processes that still run ten seconds later and, after one
 `kchaos gc`, work directories, unfinished downloads, containers, networks and mounts; and every run
-that was begun must be whole and sealed, or be judged as unfinished. The last line says whether all are zero.
+that was begun must be whole and sealed, or be judged as unfinished. The last line sums it up.
 """
 
 import argparse

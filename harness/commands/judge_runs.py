@@ -2,13 +2,13 @@
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from checkers.errors import CheckError
-from checkers.judge import judge, write_judgement
-from checkers.results_line import LINE_FIELDS, results_line, short_finding
+from checkers.judge import judge
+from checkers.results import LINE_FIELDS, Results, results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from clusters.errors import MachineError
 from clusters.java import spark_java_home
@@ -75,15 +75,8 @@ def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
         results = judge(directory)
         write_judgement(directory, results)
     except CheckError as error:
-        unknown: dict[str, Any] = dict.fromkeys(LINE_FIELDS)
         say(f"{run} cannot be judged: {error}")
-        return unknown | {
-            "expected": False,
-            "findings": [],
-            "unknown": str(error),
-            "run": str(run),
-            "report": None,
-        }
+        return _unknown_line(run, str(error))
     for line in result_lines(results):
         say(line)
     return results_line(results, report=write_report_or_say(directory, say))
@@ -186,14 +179,15 @@ def _with_spark(
     for one in judgement.results:
         if one.unknown or one.reason:
             say(f"{one.run}: {one.unknown or one.reason}")
-    return [line_of_spark(one.results, one) for one in judgement.results]
+    return [_line_of_spark(one) for one in judgement.results]
 
 
-def line_of_spark(results: Mapping[str, Any] | None, one: Any) -> dict[str, Any]:
-    """The object of `--json` for one run that Spark judged; `results` None is no run at all."""
-    known = results or {}
-    line: dict[str, Any] = {name: known.get(name) for name in LINE_FIELDS}
-    findings = [short_finding(finding) for finding in known.get("findings", ())]
-    answers = {name: getattr(one, name) for name in ("conforms", "safe", "expected")}
-    why = {"reason": one.reason, "unknown": one.unknown}
-    return line | answers | why | {"findings": findings, "run": str(one.path), "report": None}
+def _line_of_spark(one: Results) -> dict[str, Any]:
+    """The object of `--json` for one run that Spark judged, which may be no run at all."""
+    return results_line(one) if one.judged_by else _unknown_line(one.path, one.unknown)
+
+
+def _unknown_line(run: Path, why: str | None) -> dict[str, Any]:
+    unknown: dict[str, Any] = dict.fromkeys(LINE_FIELDS)
+    known: dict[str, Any] = {"expected": False, "unknown": why, "findings": []}
+    return unknown | known | {"run": str(run), "report": None}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checkers.judge import Results, judge, write_judgement
-from checkers.results_line import results_line
+from checkers.judge import judge
+from checkers.results import Results, results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.catalogue import Entry, scenario_of
 from harness.commands.judge_runs import write_report_or_say
