@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.errors import CheckError
+from checkers.folders import WORKING
 from checkers.judge import judge
 from checkers.run_directory import RunDirectory
 from clusters.cache import cache_directory
@@ -137,7 +138,9 @@ def _runs(place: Place) -> Counter[str]:
     """How the runs of a place turned out; they are removed."""
     found: Counter[str] = Counter()
     for path in place.runs.glob("*"):
-        if not path.is_symlink() and path.is_dir() and not path.name.startswith("judgements"):
+        # What a killed Spark job had begun is named so, and goes with the next one.
+        is_run = not path.name.startswith((WORKING, "judged"))
+        if is_run and not path.is_symlink() and path.is_dir():
             found[_state(path)] += 1
     shutil.rmtree(place.runs, ignore_errors=True)
     return found
@@ -183,7 +186,7 @@ def kills(
         for which in range(number, count, side_by_side):
             # Half of them while the command starts what it needs, and half while it is at work,
             # however long the start takes on a busy machine.
-            moment_s = random.Random(f"{seed} {which}").uniform(0, length_s / 2)
+            moment_s = random.Random(f"{seed} {which}").uniform(0, length_s / 3)
             found += kill_at(places[number], command, moment_s, since_run=which % 4 > 1)
         return found
 
