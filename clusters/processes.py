@@ -81,12 +81,13 @@ class Child:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the kernel calls it stopped."""
+        """Whether the kernel calls each of its threads stopped; they stop one by one."""
         try:
-            after_name = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            threads = list(Path(f"/proc/{self.pid}/task").iterdir())
+            states = [_state_of(thread) for thread in threads]
         except OSError:
             return False
-        return after_name[0] == "T"
+        return set(states) == {"T"}
 
     @property
     def cause_of_death(self) -> str:
@@ -148,6 +149,11 @@ def process_table() -> str:
     """Name the table that pids are from: this boot's, and this pid namespace's."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+
+
+def _state_of(task: Path) -> str:
+    """The kernel's letter for what a thread does, such as "T" for stopped."""
+    return (task / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def kill_by_identity(pid: int, start_time: int, timeout_s: float = 30) -> bool:
