@@ -77,6 +77,11 @@ class Links:
         self._brokers[broker_id] = address
         return address
 
+    def address_of(self, broker_id: int) -> tuple[str, int]:
+        """Where the link in front of a broker listens."""
+        self._check_brokers(broker_id)
+        return self._brokers[broker_id]
+
     def add_zookeeper(
         self, broker_id: int, member_index: int, target: tuple[str, int]
     ) -> tuple[str, int]:

@@ -22,6 +22,7 @@ from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
 from clusters.interrupts import check_interrupt, interrupts_at_gates
 from clusters.leftovers import work_directory
 from faults.errors import FaultError
+from faults.observation import observe_broker
 from faults.process.restart import start_of
 from harness.errors import HarnessError, UsageError
 from harness.playing.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
@@ -30,7 +31,7 @@ from harness.playing.gates import check_causes_of_death
 from harness.playing.play import Play
 from harness.playing.possible_steps import IfPossible
 from harness.playing.quiet import await_quiet_without_links
-from harness.playing.scenario import Scenario
+from harness.playing.scenario import Scenario, with_points
 from harness.playing.settle import settle
 from harness.playing.steps import Step
 
@@ -73,6 +74,7 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         RunDirectoryError: The run directory cannot be written.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
+    scenario = replace(scenario, cluster=with_points(scenario.cluster, scenario.steps))
     _make_runs_directory(options.runs_directory)
     kafkas = dict.fromkeys(broker.kafka for broker in scenario.cluster.brokers)
     found = {
@@ -152,9 +154,11 @@ def begin(
     now = Play(cluster=cluster, run=run, say=say)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
+    _record_hits(now)
     now.observer.look_at_controller()
     for broker in cluster.brokers.values():
         now.recorder.action(start_of(broker), 0)
+        now.observed("broker", **observe_broker(cluster, broker.id).to_json())
     return now
 
 
@@ -230,6 +234,9 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
         take_snapshot(now, FINAL, is_final=True)
         if now.cluster.links is not None:
             now.cluster.links.check()
+        if now.cluster.gate is not None:
+            now.observed("point-hits", counts=now.cluster.gate.counts())
+            now.cluster.gate.check()
         check_causes_of_death(now)
         outcome["finished"] = True
     except PLANNED as error:
@@ -262,6 +269,12 @@ def _record_links(now: Play) -> None:
     links.set_sink(lambda record: now.run.append("links.jsonl", record.to_json()), since=1)
 
 
+def _record_hits(now: Play) -> None:
+    """Writes every hit at a point to hits.jsonl, those from before as well."""
+    if now.cluster.gate is not None:
+        now.cluster.gate.set_sink(lambda hit: now.run.append("hits.jsonl", hit.to_json()))
+
+
 def _new_run(
     scenario: Scenario,
     cluster: Cluster,
@@ -280,7 +293,7 @@ def _new_run(
         run={
             "entry": scenario.entry,
             "case": scenario.case,
-            "release": releases[min(releases)][0],
+            "release": _release_of(scenario, releases),
             "driver": options.driver,
             **cluster.about,
             "unlinked": cluster.why_unlinked if cluster.spec.linked else "",
@@ -300,6 +313,16 @@ def _new_run(
     )
     _link_latest(options.runs_directory, path)
     return run
+
+
+def _release_of(scenario: Scenario, releases: Mapping[int, tuple[str, str]]) -> str:
+    """The release that was asked for, and of a path the one that was found there.
+
+    A scenario may start brokers of several releases, and roll them to others.
+    """
+    if Path(scenario.release).exists() or not scenario.release:
+        return releases[min(releases)][0]
+    return scenario.release
 
 
 def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:
