@@ -113,9 +113,9 @@ def main() -> None:
     except ImportError as error:
         print(f"kchaos: {error}", file=sys.stderr)
         sys.exit(70)
-    from harness.commands.cli import run
+    from harness.commands.process import main as main_of_the_process
 
-    sys.exit(run(sys.argv[1:]))
+    main_of_the_process(sys.argv[1:])
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -15,7 +15,7 @@ from harness.playing.runner import RunOptions, play
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
 
 # What differs from run to run, whatever the driver.
-_OWN = ("driver", "seconds", "run")
+_OWN = ("driver", "seconds", "run", "started_at")
 
 
 def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> dict[str, Any]:
