@@ -9,23 +9,29 @@ expected; or it is an object:
      "findings": [{"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20}],
      "witness": [{"round": {"follower": 1, "leader": 0, "end_offset": 21}},
                  {"log": {"broker": 1, "pattern": "regular expression"}},
-                 {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}}],
+                 {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}},
+                 {"epochs": {"snapshot": "final", "broker": 2, "partition": "t-0",
+                             "starts": [0, 5]}}],
      "source": "where it is written or measured"}
 
 A finding may also name "topic" and "partition". A `round` is found if some question for a leader
 epoch has all the named fields of `checkers.model.prediction.EpochRound`; a `log` if a line of the
 broker's server.log (any broker's without "broker") matches; a `link` if a line of links.jsonl has
 all the named fields, where "api" is compared without case and underscores, and "partition" and
-"detail" are objects whose fields must be in one of the message's partitions, or in its detail.
+"detail" are objects whose fields must be in one of the message's partitions, or in its detail;
+`epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs at these offsets (none
+for an empty file, or for no file): the epochs themselves may differ from run to run.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from checkers.errors import ScenarioDataError
 from checkers.findings import Finding, Question
+from checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
 from checkers.history import link_records, round_in_words
 from checkers.model.prediction import EpochRound
 from checkers.rules.offsets import in_words
@@ -221,9 +227,16 @@ def _witness(
             return _log_witness(wanted, pattern, log.get("broker"), run)
         case {"link": {} as fields, **rest} if not rest:
             return _link_witness(wanted, fields, run)
+        case {
+            "epochs": {"snapshot": str(label), "broker": int(broker), "partition": str(partition)},
+            **rest,
+        } if not rest:
+            file = run.path / "snapshots" / label / f"broker-{broker}" / partition / LEADER_EPOCHS
+            return _epochs_witness(wanted, file)
         case _:
             raise ScenarioDataError(
-                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, or link"
+                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, or "
+                "epochs with snapshot, broker and partition"
             )
 
 
@@ -268,6 +281,17 @@ def _link_witness(
         if all(_has(record, name, value) for name, value in fields.items()):
             return Witness(wanted=wanted, found=True, seen=f"links.jsonl:{number}")
     return Witness(wanted=wanted, found=False, seen=f"none of {number} messages")
+
+
+def _epochs_witness(wanted: Mapping[str, Any], file: Path) -> Witness:
+    if not file.parent.is_dir():
+        return Witness(wanted=wanted, found=False, seen=f"the run has no {file.parent}")
+    entries = ()
+    if file.is_file():
+        entries = parse_leader_epoch_checkpoint(file.read_text(), file=file.name)
+    starts = [entry.start_offset for entry in entries]
+    seen = f"epochs begin at {starts}" if file.is_file() else "no leader-epoch-checkpoint"
+    return Witness(wanted=wanted, found=starts == wanted["epochs"].get("starts"), seen=seen)
 
 
 def _has(record: Mapping[str, Any], name: str, value: Any) -> bool:

@@ -6,14 +6,26 @@ from dataclasses import replace
 from clusters.spec import ClusterSpec
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kafka_6361 import KAFKA_6361
+from harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_REPLICAS
+from harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_3 import KIP_279_3
+from harness.catalogue.kip_279_untracked import KIP_279_UNTRACKED
 from harness.errors import UsageError
 from harness.playing.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {
-    entry.name: entry for entry in (KAFKA_6361, KIP_101_1, KIP_101_2, KIP_279_3)
+    entry.name: entry
+    for entry in (
+        KAFKA_6361,
+        KAFKA_7601_FOUR_REPLICAS,
+        KAFKA_7601_JIRA,
+        KIP_101_1,
+        KIP_101_2,
+        KIP_279_3,
+        KIP_279_UNTRACKED,
+    )
 }
 
 
@@ -50,7 +62,7 @@ def scenario_of(
         case=case,
         title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
-        cluster=_judged_as(entry.cluster(kafka), judged_as),
+        cluster=_judged_as(entry.cluster(kafka, case), judged_as),
         steps=entry.steps(case),
         expectation=expectation.to_json() if expectation is not None else None,
     )

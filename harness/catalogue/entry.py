@@ -16,7 +16,7 @@ class Expectation:
         safe: Whether safety holds.
         findings: (kind, brokers, first offset, last offset) of every safety finding.
         witness: What shows that the mechanism ran, each as `checkers.verdict` reads it:
-            {"round": …}, {"log": …} or {"link": …}.
+            {"round": …}, {"log": …}, {"link": …} or {"epochs": …}.
         source: Where it is written or measured.
     """
 
@@ -42,7 +42,7 @@ class Entry:
         story: What happens, in plain words, and where document and shipped code differ.
         source: KIP, Jira, and where the steps come from.
         cases: Name and one line of each case.
-        cluster: The cluster for a Kafka (a release or a path).
+        cluster: The cluster for a Kafka (a release or a path) and a case.
         steps: The steps of a case.
         expectations: (case, release) to what is known; missing means: the model's answer.
         default_releases: What is played without `--kafka`.
@@ -54,7 +54,7 @@ class Entry:
     story: str
     source: str
     cases: Mapping[str, str]
-    cluster: Callable[[str], ClusterSpec]
+    cluster: Callable[[str, str], ClusterSpec]
     steps: Callable[[str], tuple[Step, ...]]
     expectations: Mapping[tuple[str, str], Expectation] = field(default_factory=dict)
     default_releases: tuple[str, ...]
