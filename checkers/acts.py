@@ -288,6 +288,20 @@ class MoveController:
     """The controller is deposed, so that the brokers elect one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptTopicConfiguration:
+    """A running broker has taken over the configuration that ZooKeeper has of a topic.
+
+    Attributes:
+        broker: Its id.
+        configuration: (name, value) of every setting of the topic's own, ascending.
+    """
+
+    broker: int
+    topic: str
+    configuration: tuple[tuple[str, str], ...]
+
+
 Act = (
     StartBroker
     | StopBroker
@@ -305,6 +319,7 @@ Act = (
     | ExpireSession
     | PreferredElection
     | MoveController
+    | AdoptTopicConfiguration
 )
 """Any of them. What acts on ZooKeeper alone is seen in ZooKeeper's own log."""
 

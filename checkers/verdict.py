@@ -286,11 +286,12 @@ def _link_witness(
 def _epochs_witness(wanted: Mapping[str, Any], file: Path) -> Witness:
     if not file.parent.is_dir():
         return Witness(wanted=wanted, found=False, seen=f"the run has no {file.parent}")
-    entries = ()
+    starts: list[int] = []
+    seen = "no leader-epoch-checkpoint"
     if file.is_file():
         entries = parse_leader_epoch_checkpoint(file.read_text(), file=file.name)
-    starts = [entry.start_offset for entry in entries]
-    seen = f"epochs begin at {starts}" if file.is_file() else "no leader-epoch-checkpoint"
+        starts = [entry.start_offset for entry in entries]
+        seen = f"epochs begin at {starts}"
     return Witness(wanted=wanted, found=starts == wanted["epochs"].get("starts"), seen=seen)
 
 

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from faults.configuration.configure_topic import ConfigureTopic
+from faults.configuration.format_downgrade import FormatDowngrade
+from faults.configuration.reconfigure import Reconfigure
 from faults.disk.lose_tail import LoseTail
 from faults.process.fast_bounce import FastBounce
 from faults.process.kill_broker import KillBroker
@@ -19,33 +22,39 @@ from faults.zookeeper.preferred_election import PreferredElection
 FAULTS: Mapping[str, type[Any]] = {
     fault.__name__: fault
     for fault in (
+        ConfigureTopic,
         CutLink,
         CutZooKeeper,
         DisconnectNetwork,
         ExpireSession,
         FastBounce,
+        FormatDowngrade,
         HoldRequests,
         KillBroker,
         LoseTail,
         MoveController,
         PauseBroker,
         PreferredElection,
+        Reconfigure,
         StopBroker,
     )
 }
 
 __all__ = [
     "FAULTS",
+    "ConfigureTopic",
     "CutLink",
     "CutZooKeeper",
     "DisconnectNetwork",
     "ExpireSession",
     "FastBounce",
+    "FormatDowngrade",
     "HoldRequests",
     "KillBroker",
     "LoseTail",
     "MoveController",
     "PauseBroker",
     "PreferredElection",
+    "Reconfigure",
     "StopBroker",
 ]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from checkers.acts import (
+    AdoptTopicConfiguration,
     CutLink,
     HealLink,
     Hold,
@@ -31,6 +32,7 @@ from checkers.acts import (
 __all__ = [
     "EVENTS",
     "Action",
+    "AdoptTopicConfiguration",
     "BrokerRegistered",
     "BrokerUnregistered",
     "ControllerElected",
@@ -117,6 +119,8 @@ class TopicCreated:
 class TopicConfigured:
     """`/config/topics/T` was written.
 
+    Brokers that run go on with what they had until they adopt it.
+
     Attributes:
         configuration: (name, value) of every setting of the topic's own.
     """
@@ -183,6 +187,7 @@ Action = (
     | HealLink
     | Hold
     | ReleaseHold
+    | AdoptTopicConfiguration
     | Produce
     | HighWatermarkObserved
     | Snapshot

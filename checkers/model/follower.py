@@ -221,7 +221,9 @@ def _append(
     except UnexpectedAppendOffset:
         _fail(world, broker_id, leader, partition)
         return True
-    after = leading.assign_epochs_of(broker, replace(replica, log=log), answer.batches)
+    after = leading.assign_epochs_of(
+        world.generation(broker, partition), replace(replica, log=log), answer.batches
+    )
     high_watermark = min(log.log_end_offset, answer.high_watermark)
     after = replace(after, high_watermark=high_watermark)
     if answer.log_start_offset > log.log_start_offset:
@@ -255,7 +257,8 @@ def note_epochs(
         return False
     if fetch.fetch_offset != replica.log.log_end_offset:
         return False
-    noted = leading.assign_epochs_of(broker, replica, answer.batches)
+    generation = world.generation(broker, partition)
+    noted = leading.assign_epochs_of(generation, replica, answer.batches)
     world.put_replica(broker_id, partition, noted)
     return noted != replica
 

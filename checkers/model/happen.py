@@ -6,6 +6,7 @@ from dataclasses import replace
 from checkers.errors import ModelError
 from checkers.model import control, exchange, leader, process
 from checkers.model.events import (
+    AdoptTopicConfiguration,
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
@@ -71,6 +72,8 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             control.topic_created(world, event)
         case TopicConfigured():
             control.topic_configured(world, event)
+        case AdoptTopicConfiguration():
+            control.adopt_topic_configuration(world, event)
         case PartitionState():
             control.partition_state(world, event)
         case BrokerRegistered():

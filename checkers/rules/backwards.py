@@ -40,18 +40,19 @@ def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterat
 
 
 def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each range below a replica's high watermark that it cut from its log.
+    """Yields a finding for each range below a high watermark that a replica cut from its log.
 
-    **Verifies**: that each batch which a replica had below its checkpointed high watermark is there
-    one snapshot later, unless its log start passed it. After an unclean election anything may be
-    cut, and after a disk lost its tail, whatever lay in that tail: on other replicas too, since
-    they follow the one that lost it.
+    **Verifies**: that each batch which a replica had below its own checkpointed high watermark, or
+    below that of its present leader, is there one snapshot later, unless its log start passed it.
+    After an unclean election anything may be cut, and after a disk lost its tail, whatever lay in
+    that tail: on other replicas too, since they follow the one that lost it.
     **Does not verify**: what was cut and fetched again between two snapshots, byte for byte.
     """
+    of_leader = _high_watermark_of_leader(evidence, side)
     for before, now in _pairs(evidence, side):
         if not before.high_watermarks:
             continue
-        high_watermark = min(before.high_watermarks)
+        high_watermark = max(min(before.high_watermarks), of_leader)
         excused_from = _excused_from(evidence)
         still = {_identity(batch) for batch in now.batches}
         cut = [
@@ -67,7 +68,7 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
                 brokers=(now.broker,),
                 first_offset=first,
                 last_offset=last,
-                message=f"broker {now.broker} had {in_words(first, last)} below its high "
+                message=f"broker {now.broker} had {in_words(first, last)} below the high "
                 f"watermark {high_watermark}, and no longer has them",
                 evidence={
                     "before": before.snapshot,
@@ -75,6 +76,14 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
                     "batches": [batch.header() for batch in cut[:20]],
                 },
             )
+
+
+def _high_watermark_of_leader(evidence: PartitionEvidence, side: Side) -> int:
+    """What the present leader had checkpointed one snapshot before, -1 if that is not known."""
+    for before in evidence.earlier:
+        if before.side == side and before.broker == evidence.leader and before.high_watermarks:
+            return min(before.high_watermarks)
+    return -1
 
 
 def _pairs(

@@ -1,7 +1,7 @@
 """Starting a broker again: how every fault that ends a process heals."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from checkers.acts import StartBroker, StopBroker
 from clusters.api import Broker, Cluster
@@ -53,15 +53,7 @@ def down(
         heal(cluster, journal, broker, above_czxid=before.czxid or 0)
 
 
-def start_again(
-    cluster: Cluster,
-    journal: Journal,
-    broker: Broker,
-    *,
-    above_czxid: int,
-    kafka: str | None = None,
-    properties: Mapping[str, str] | None = None,
-) -> None:
+def start_again(cluster: Cluster, journal: Journal, broker: Broker, *, above_czxid: int) -> None:
     """Starts the broker and returns once it is registered with a greater czxid and answers.
 
     Does nothing if it runs: somebody else has started it. Releases before 2.2 refuse to start
@@ -75,7 +67,7 @@ def start_again(
         return
     await_unregistered(cluster, broker.id)
     with journal.acting(start_of(broker)):
-        broker.start(kafka, properties)
+        broker.start()
     broker.await_ready()
     after = await_registered(cluster, broker.id, above_czxid=above_czxid)
     journal.observed("broker-started", **after.to_json())

@@ -8,9 +8,12 @@ from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kafka_6361 import KAFKA_6361
 from harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_REPLICAS
 from harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
+from harness.catalogue.kafka_7897 import KAFKA_7897
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
+from harness.catalogue.kip_279_2 import KIP_279_2
 from harness.catalogue.kip_279_3 import KIP_279_3
+from harness.catalogue.kip_279_old_protocol import KIP_279_OLD_PROTOCOL
 from harness.catalogue.kip_279_untracked import KIP_279_UNTRACKED
 from harness.errors import UsageError
 from harness.playing.scenario import Scenario
@@ -21,9 +24,12 @@ CATALOGUE: Mapping[str, Entry] = {
         KAFKA_6361,
         KAFKA_7601_FOUR_REPLICAS,
         KAFKA_7601_JIRA,
+        KAFKA_7897,
         KIP_101_1,
         KIP_101_2,
+        KIP_279_2,
         KIP_279_3,
+        KIP_279_OLD_PROTOCOL,
         KIP_279_UNTRACKED,
     )
 }

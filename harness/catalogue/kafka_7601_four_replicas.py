@@ -41,7 +41,9 @@ def _steps(case: str) -> tuple[Step, ...]:
     end = StopBroker(broker=F) if case == _STOPPED else KillBroker(broker=F)
     return (
         CreateTopic(topic="t", assignment=(_ALL,)),
-        Tell(text="P and Q are down for a moment, so that L leads; it writes 0-4 in the new format"),
+        Tell(
+            text="P and Q are down for a moment, so that L leads; it writes 0-4 in the new format"
+        ),
         Inject(name="P-away", fault=StopBroker(broker=P)),
         AwaitState(topic="t", partition=0, leader=Q),
         Inject(name="Q-away", fault=StopBroker(broker=Q)),
@@ -52,6 +54,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         AwaitState(topic="t", partition=0, isr=(L, F, P, Q)),
         Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
         AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=5),
+        AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=5),
         Tell(text="P is preferred, leads, and writes 5 and 6 in the old format"),
         Inject(name="elect-P", fault=PreferredElection(topic="t", partition=0)),
         AwaitState(topic="t", partition=0, leader=P),
@@ -82,6 +85,30 @@ def _steps(case: str) -> tuple[Step, ...]:
 
 _SOURCE = "KAFKA-7601, issue 2 (fixed in 2.2.1); measured on real brokers"
 
+_CLEARED = "Clearing leader epoch cache after unexpected append with message format v1"
+_DIVERGED = (("divergence", (L, F), 7, 9),)
+_ANSWERED = {"round": {"follower": F, "leader": L, "end_offset": 10}}
+
+
+def _epochs_of(broker: int, *starts: int) -> dict[str, dict[str, object]]:
+    return {
+        "epochs": {
+            "snapshot": "final",
+            "broker": broker,
+            "partition": "t-0",
+            "starts": list(starts),
+        }
+    }
+
+
+_RED = Expectation(safe=False, findings=_DIVERGED, witness=(_ANSWERED,), source=_SOURCE)
+_RED_IN_SPITE_OF_THE_FIX = Expectation(
+    safe=False,
+    findings=_DIVERGED,
+    witness=(_ANSWERED, {"log": {"broker": L, "pattern": _CLEARED}}),
+    source=f"{_SOURCE}; kafka.log.LogSegment.recover, 2.2.1 and 2.3.1",
+)
+
 KAFKA_7601_FOUR_REPLICAS = Entry(
     name="KAFKA-7601-four-replicas",
     title="Two leaders that write an old format leave no epoch, and a follower keeps their past",
@@ -92,7 +119,9 @@ KAFKA_7601_FOUR_REPLICAS = Entry(
         "of 0-4 goes on until L's next one, at 10. F comes back, asks where that epoch ended, is "
         "told 10, and keeps P's 7-9. Every election is clean. The fix, in 2.2.1, empties the epoch "
         "cache at each record in an old format, so that L knows nothing below 10 and F asks for "
-        "nothing: it truncates to its high watermark, 7."
+        "nothing: it truncates to its high watermark, 7. The fix does not survive an unclean "
+        "stop: the next start recovers the segment, puts the epoch of 0-4 back from the batches, "
+        "and F asks for it; on L the epoch is gone, but the answer is the start of a later one."
     ),
     source=_SOURCE,
     cases={
@@ -101,6 +130,18 @@ KAFKA_7601_FOUR_REPLICAS = Entry(
     },
     cluster=_cluster,
     steps=_steps,
-    expectations={},
+    expectations={
+        **dict.fromkeys([(_KILLED, "2.0.1"), (_KILLED, "2.1.1"), (_STOPPED, "2.2.0")], _RED),
+        (_STOPPED, "2.2.1"): Expectation(
+            safe=True,
+            witness=(
+                {"log": {"broker": L, "pattern": _CLEARED}},
+                _epochs_of(L, 10),
+                {"log": {"broker": F, "pattern": r"[Tt]runcat\w+ .*to( offset)? 7\b"}},
+            ),
+            source=_SOURCE,
+        ),
+        **dict.fromkeys([(_KILLED, "2.2.1"), (_KILLED, "2.3.1")], _RED_IN_SPITE_OF_THE_FIX),
+    },
     default_releases=("2.1.1", "2.2.0", "2.2.1"),
 )

@@ -57,9 +57,7 @@ _SOURCE = "KAFKA-7601, issue 2 (fixed in 2.2.1); measured on real brokers"
 
 
 def _answered(end_offset: int) -> dict[str, dict[str, int]]:
-    return {
-        "round": {"follower": N, "leader": O, "requested_epoch": 0, "end_offset": end_offset}
-    }
+    return {"round": {"follower": N, "leader": O, "requested_epoch": 0, "end_offset": end_offset}}
 
 
 def _epochs_of_o(*starts: int) -> dict[str, dict[str, object]]:

@@ -1,0 +1,85 @@
+"""A broker that comes back with other settings, or as another release."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from checkers import acts
+from clusters.api import Cluster, Killable, Restartable
+from clusters.releases import release_of
+from clusters.settings import broker_settings_refused
+from faults.api import Injection, Journal, require_available
+from faults.process import restart
+from faults.view import ClusterView, down, off_zookeeper, paused, unable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconfigure:
+    """One broker's turn in a rolling restart: it stops, and starts with other properties.
+
+    What it is started with holds for all its later starts. There is nothing to heal.
+
+    Attributes:
+        broker: Its id.
+        properties: (name, value) of what changes, such as "log.message.format.version".
+        kafka: A release or a path to a distribution that it runs from now on, None for the one
+            that it has.
+    """
+
+    broker: int
+    properties: tuple[tuple[str, str], ...] = ()
+    kafka: str | None = None
+    timeout_s: float = 60
+
+    lasting: ClassVar[bool] = False
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (
+        acts.StopBroker,
+        acts.ExpireSession,
+        acts.StartBroker,
+    )
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that can be stopped cleanly, and settings that it takes.
+
+        Whether another Kafka takes them is known once that was found, when it is injected.
+        """
+        why_not = (
+            unable(view, self.broker, Killable, Restartable)
+            or down(view, self.broker, "restart")
+            or paused(view, self.broker)
+            or off_zookeeper(view, self.broker)
+        )
+        if why_not or self.kafka is not None:
+            return why_not
+        found = view.brokers[self.broker]
+        properties = {**found.properties, **dict(self.properties)}
+        return broker_settings_refused(release_of(found.release), properties)
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Restarts it; returns once it is registered again and answers.
+
+        Raises:
+            BrokerExited: It does not start with these settings.
+            AwaitTimeout: It did not stop, or did not come back.
+        """
+        require_available(self, cluster)
+        broker = cluster.brokers[self.broker]
+        before = {name: broker.properties.get(name) for name, _ in self.properties}
+        release_before = broker.release
+        with restart.down(
+            cluster,
+            journal,
+            broker,
+            fault="Reconfigure",
+            act=acts.StopBroker(broker=self.broker, clean=True),
+            end=lambda: broker.stop(self.timeout_s),
+            end_session=False,
+        ):
+            broker.configure(self.kafka, dict(self.properties))
+        yield Injection(
+            fault="Reconfigure",
+            before={"release": release_before, **before},
+            effect={"release": broker.release, **dict(self.properties)},
+        )
