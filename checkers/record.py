@@ -258,6 +258,7 @@ def _question(record: _Detail) -> Question | None:
         partitions=asked,
         is_full=is_full,
         forgotten=frozenset(about for about, _ in _entries(detail, "forgotten")),
+        version=record.get("api_version"),
     )
 
 

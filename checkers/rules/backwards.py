@@ -42,26 +42,28 @@ def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterat
 def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """Yields a finding for each range below a high watermark that a replica cut from its log.
 
-    **Verifies**: that each batch which a replica had below its own checkpointed high watermark, or
-    below that of its present leader, is there one snapshot later, unless its log start passed it.
-    After an unclean election anything may be cut, and after a disk lost its tail, whatever lay in
-    that tail: on other replicas too, since they follow the one that lost it.
+    **Verifies**: that each batch which a replica had below its own checkpointed high watermark is
+    there one snapshot later, unless its log start passed it; and so each that its present leader
+    has, below what that one's high watermark was then. After an unclean election anything may be
+    cut, and after a disk lost its tail, whatever lay in that tail: on other replicas too, since
+    they follow the one that lost it.
     **Does not verify**: what was cut and fetched again between two snapshots, byte for byte.
     """
-    of_leader = _high_watermark_of_leader(evidence, side)
+    committed, of_leader = _committed_by_leader(evidence, side)
     for before, now in _pairs(evidence, side):
         if not before.high_watermarks:
             continue
-        high_watermark = max(min(before.high_watermarks), of_leader)
+        own = min(before.high_watermarks)
         excused_from = _excused_from(evidence)
         still = {_identity(batch) for batch in now.batches}
         cut = [
             batch
             for batch in before.batches
-            if batch.last_offset < high_watermark
+            if (batch.last_offset < own or _identity(batch) in committed)
             and now.log_start_offset <= batch.base_offset < excused_from
             and _identity(batch) not in still
         ]
+        high_watermark = max(own, of_leader)
         for first, last in merged((batch.base_offset, batch.last_offset) for batch in cut):
             yield evidence.finding(
                 "truncated-below-high-watermark",
@@ -78,12 +80,20 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
             )
 
 
-def _high_watermark_of_leader(evidence: PartitionEvidence, side: Side) -> int:
-    """What the present leader had checkpointed one snapshot before, -1 if that is not known."""
-    for before in evidence.earlier:
-        if before.side == side and before.broker == evidence.leader and before.high_watermarks:
-            return min(before.high_watermarks)
-    return -1
+def _committed_by_leader(
+    evidence: PartitionEvidence, side: Side
+) -> tuple[set[tuple[object, ...]], int]:
+    """What the present leader has below the high watermark that it had one snapshot before.
+
+    Returns:
+        The batches' identities, and that high watermark, -1 where it is not known.
+    """
+    for before, now in _pairs(evidence, side):
+        if now.broker == evidence.leader and before.high_watermarks:
+            high_watermark = min(before.high_watermarks)
+            kept = [batch for batch in now.batches if batch.last_offset < high_watermark]
+            return {_identity(batch) for batch in kept}, high_watermark
+    return set(), -1
 
 
 def _pairs(

@@ -94,6 +94,12 @@ def _answered(**fields: int) -> dict[str, dict[str, int]]:
     return {"round": {"follower": A, "leader": B, **fields}}
 
 
+_REFUSED = {
+    "log": {
+        "broker": A,
+        "pattern": "Error getting request for apiKey: OFFSET_FOR_LEADER_EPOCH, apiVersion: 1",
+    }
+}
 _TWO_ROUNDS = (_asked(1), _answered(end_offset=2), _answered(end_offset=1))
 
 KIP_279_OLD_PROTOCOL = Entry(
@@ -124,6 +130,12 @@ KIP_279_OLD_PROTOCOL = Entry(
         ),
         (_OWN, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS, source=_SOURCE),
         (_RIGHT, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS, source=_SOURCE),
+        (_WRONG, _AFTER): Expectation(
+            safe=False,
+            findings=(("replication-stopped", (B,), -1, -1),),
+            witness=(_REFUSED,),
+            source=f"{_SOURCE}; kafka.network.RequestChannel.Request, {_BEFORE}",
+        ),
     },
     default_releases=(_AFTER,),
 )

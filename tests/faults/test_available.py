@@ -12,17 +12,20 @@ from checkers import acts
 from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
 from faults import (
     FAULTS,
+    ConfigureTopic,
     CutLink,
     CutZooKeeper,
     DisconnectNetwork,
     ExpireSession,
     FastBounce,
+    FormatDowngrade,
     HoldRequests,
     KillBroker,
     LoseTail,
     MoveController,
     PauseBroker,
     PreferredElection,
+    Reconfigure,
     StopBroker,
 )
 from faults.api import MemoryJournal
@@ -36,6 +39,9 @@ OTHER = replace(UP, broker=0)
 CUT = acts.CutZooKeeper(broker=1)
 TAIL = LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
 HOLD = HoldRequests(name="h", api="Fetch", source=1)
+OLD = (("log.message.format.version", "0.10.2"),)
+TOPIC_OLD = (("message.format.version", "0.10.2"),)
+AT_1_1 = replace(UP, properties={"inter.broker.protocol.version": "1.1"})
 BY_API = PreferredElection(topic="t", partition=0, by="api")
 
 
@@ -60,6 +66,12 @@ LEGAL = [
     (PauseBroker(broker=1), view()),
     (BY_API, view()),
     (StopBroker(broker=1), view()),
+    (Reconfigure(broker=1, properties=OLD), view()),
+    (Reconfigure(broker=1, kafka="3.9.1"), view()),
+    (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view()),
+    (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view(DOWN)),
+    (FormatDowngrade(broker=1, message_format="0.10.2"), view()),
+    (FormatDowngrade(topic="t", message_format="0.9.0"), view()),
 ]
 
 
@@ -77,6 +89,48 @@ def test_every_fault_can_be_taken_by_some_cluster():
     [
         (KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
         (StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
+        (Reconfigure(broker=1), view(DOWN), "broker 1 has no process to restart"),
+        (
+            Reconfigure(broker=1, properties=(("log.message.format.version", "2.0"),)),
+            view(AT_1_1),
+            "log.message.format.version is 2.0, which inter.broker.protocol.version 1.1 forbids",
+        ),
+        (
+            ConfigureTopic(topic="t", configuration=(("max.compaction.lag", "1"),)),
+            view(),
+            "broker 0: no topic setting is named 'max.compaction.lag'",
+        ),
+        (
+            ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+            view(replace(UP, is_paused=True)),
+            "broker 1 is paused and would not hear of it",
+        ),
+        (
+            ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+            view(cuts={CUT.name: CUT}),
+            "broker 1 is cut off from ZooKeeper",
+        ),
+        (FormatDowngrade(message_format="0.10.2"), view(), "give a broker or a topic"),
+        (
+            FormatDowngrade(broker=1, topic="t", message_format="0.10.2"),
+            view(),
+            "give a broker or a topic",
+        ),
+        (
+            FormatDowngrade(broker=1, message_format="1.0"),
+            view(),
+            "writes magic 2, and would write magic 2 with 1.0: that is no downgrade",
+        ),
+        (
+            FormatDowngrade(broker=1, message_format="0.10.2"),
+            view(replace(UP, release="3.9.1")),
+            "that is no downgrade",
+        ),
+        (
+            FormatDowngrade(broker=1, message_format="3.0"),
+            view(),
+            "log.message.format.version is 3.0, which 2.8.2 does not know",
+        ),
         (StopBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
         (StopBroker(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
         (FastBounce(broker=1), view(DOWN), "broker 1 has no process to bounce"),

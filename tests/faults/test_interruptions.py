@@ -26,6 +26,7 @@ from faults import (
     KillBroker,
     PauseBroker,
     PreferredElection,
+    Reconfigure,
     StopBroker,
 )
 from faults.api import MemoryJournal
@@ -36,6 +37,7 @@ LASTING_OR_RISKY = [
     KillBroker(broker=1, end_session=False),
     StopBroker(broker=1),
     FastBounce(broker=1),
+    Reconfigure(broker=1, properties=(("log.message.format.version", "0.10.2"),)),
     PauseBroker(broker=1),
     CutLink(source=0, target=1),
     CutZooKeeper(broker=1),
@@ -141,10 +143,13 @@ def test_the_journal_is_told_only_acts_that_the_fault_declares(fault):
     assert told <= {act.__name__ for act in fault.performs}
 
 
-@pytest.mark.parametrize("name", sorted(set(FAULTS) - {"MoveController", "PreferredElection"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(FAULTS) - {"ConfigureTopic", "MoveController", "PreferredElection"})
+)
 def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
     fields = {
         "CutLink": {"source": 7, "target": 0},
+        "FormatDowngrade": {"broker": 7, "message_format": "0.10.2"},
         "HoldRequests": {"name": "h", "api": "Fetch", "target": 7},
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
     }.get(name, {"broker": 7})
@@ -159,6 +164,7 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         (KillBroker(broker=1), "Killable"),
         (StopBroker(broker=1), "Killable"),
         (FastBounce(broker=1), "Killable"),
+        (Reconfigure(broker=1), "Killable"),
         (PauseBroker(broker=1), "Pausable"),
         (DisconnectNetwork(broker=1), "Disconnectable"),
     ],
