@@ -10,6 +10,7 @@ from clusters.api import Cluster, Killable, Restartable
 from clusters.releases import release_of
 from clusters.settings import broker_settings_refused
 from faults.api import Injection, Journal, require_available
+from faults.observation import observe_broker
 from faults.process import restart
 from faults.view import ClusterView, down, off_zookeeper, paused, unable
 
@@ -68,16 +69,16 @@ class Reconfigure:
         broker = cluster.brokers[self.broker]
         before = {name: broker.properties.get(name) for name, _ in self.properties}
         release_before = broker.release
-        with restart.down(
-            cluster,
-            journal,
-            broker,
-            fault="Reconfigure",
-            act=acts.StopBroker(broker=self.broker, clean=True),
-            end=lambda: broker.stop(self.timeout_s),
-            end_session=False,
-        ):
+        above_czxid = observe_broker(cluster, self.broker).czxid or 0
+        try:
+            with journal.acting(acts.StopBroker(broker=self.broker, clean=True)):
+                broker.stop(self.timeout_s)
+            journal.observed("broker-gone", broker=broker.id, exit_code=broker.exit_code)
             broker.configure(self.kafka, dict(self.properties))
+            restart.start_again(cluster, journal, broker, above_czxid=above_czxid)
+        except BaseException:
+            restart.undo_unfinished(cluster, journal, broker, above_czxid=above_czxid)
+            raise
         yield Injection(
             fault="Reconfigure",
             before={"release": release_before, **before},

@@ -118,7 +118,9 @@ def test_whatever_leaves_the_context_heals(fault, error):
 
 
 @pytest.mark.parametrize(
-    "fault", [fault for fault in LASTING_OR_RISKY if not isinstance(fault, FastBounce)], ids=repr
+    "fault",
+    [fault for fault in LASTING_OR_RISKY if not isinstance(fault, FastBounce | Reconfigure)],
+    ids=repr,
 )
 def test_a_lasting_fault_acts_until_it_is_left(fault):
     cluster = StandInCluster()
