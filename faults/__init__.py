@@ -5,11 +5,11 @@ from typing import Any
 
 from faults.configuration.configure_topic import ConfigureTopic
 from faults.configuration.format_downgrade import FormatDowngrade
-from faults.configuration.reconfigure import Reconfigure
 from faults.disk.lose_tail import LoseTail
 from faults.process.fast_bounce import FastBounce
 from faults.process.kill_broker import KillBroker
 from faults.process.pause_broker import PauseBroker
+from faults.process.roll_broker import RollBroker
 from faults.process.stop_broker import StopBroker
 from faults.wire.cut_link import CutLink
 from faults.wire.disconnect_network import DisconnectNetwork
@@ -35,7 +35,7 @@ FAULTS: Mapping[str, type[Any]] = {
         MoveController,
         PauseBroker,
         PreferredElection,
-        Reconfigure,
+        RollBroker,
         StopBroker,
     )
 }
@@ -55,6 +55,6 @@ __all__ = [
     "MoveController",
     "PauseBroker",
     "PreferredElection",
-    "Reconfigure",
+    "RollBroker",
     "StopBroker",
 ]

@@ -11,8 +11,8 @@ from clusters.releases import release_of
 from clusters.settings import BROKER_FORMAT, TOPIC_FORMAT, broker_settings_refused, magic_of_format
 from faults.api import Injection, Journal, require_available
 from faults.configuration.configure_topic import ConfigureTopic
-from faults.configuration.reconfigure import Reconfigure
 from faults.errors import NotAvailable
+from faults.process.roll_broker import RollBroker
 from faults.view import BrokerView, ClusterView, unable, view_of
 
 
@@ -22,7 +22,7 @@ class FormatDowngrade:
 
     KAFKA-7601 is about what that does to epochs and to old clients. Of a broker the format changes
     by a restart, of a topic while brokers run. There is nothing to heal: to go back up is another
-    change (`Reconfigure`, `ConfigureTopic`).
+    change (`RollBroker`, `ConfigureTopic`).
 
     Attributes:
         message_format: Such as "0.10.2".
@@ -36,7 +36,7 @@ class FormatDowngrade:
 
     lasting: ClassVar[bool] = False
     performs: ClassVar[tuple[type[acts.Act], ...]] = (
-        *Reconfigure.performs,
+        *RollBroker.performs,
         *ConfigureTopic.performs,
     )
 
@@ -75,10 +75,10 @@ class FormatDowngrade:
                 fault="FormatDowngrade", before=injection.before, effect=injection.effect
             )
 
-    def _change(self) -> Reconfigure | ConfigureTopic:
+    def _change(self) -> RollBroker | ConfigureTopic:
         if self.broker is not None:
             settings = ((BROKER_FORMAT, self.message_format),)
-            return Reconfigure(broker=self.broker, properties=settings)
+            return RollBroker(broker=self.broker, properties=settings)
         assert self.topic is not None
         return ConfigureTopic(
             topic=self.topic, configuration=((TOPIC_FORMAT, self.message_format),)

@@ -1,7 +1,7 @@
 """Starting a broker again: how every fault that ends a process heals."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from checkers.acts import StartBroker, StopBroker
 from clusters.api import Broker, Cluster
@@ -53,7 +53,15 @@ def down(
         heal(cluster, journal, broker, above_czxid=before.czxid or 0)
 
 
-def start_again(cluster: Cluster, journal: Journal, broker: Broker, *, above_czxid: int) -> None:
+def start_again(
+    cluster: Cluster,
+    journal: Journal,
+    broker: Broker,
+    *,
+    above_czxid: int,
+    kafka: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> None:
     """Starts the broker and returns once it is registered with a greater czxid and answers.
 
     Does nothing if it runs: somebody else has started it. Releases before 2.2 refuse to start
@@ -66,6 +74,7 @@ def start_again(cluster: Cluster, journal: Journal, broker: Broker, *, above_czx
     if broker.is_running:
         return
     await_unregistered(cluster, broker.id)
+    broker.configure(kafka, properties)
     with journal.acting(start_of(broker)):
         broker.start()
     broker.await_ready()

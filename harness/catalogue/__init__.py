@@ -13,6 +13,7 @@ from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_2 import KIP_279_2
 from harness.catalogue.kip_279_3 import KIP_279_3
+from harness.catalogue.kip_279_errors import KIP_279_ERRORS
 from harness.catalogue.kip_279_old_protocol import KIP_279_OLD_PROTOCOL
 from harness.catalogue.kip_279_untracked import KIP_279_UNTRACKED
 from harness.errors import UsageError
@@ -29,6 +30,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_101_2,
         KIP_279_2,
         KIP_279_3,
+        KIP_279_ERRORS,
         KIP_279_OLD_PROTOCOL,
         KIP_279_UNTRACKED,
     )
@@ -68,7 +70,7 @@ def scenario_of(
         case=case,
         title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
-        cluster=_judged_as(entry.cluster(kafka, case), judged_as),
+        cluster=_judged_as(entry.case_clusters.get(case, entry.cluster)(kafka), judged_as),
         steps=entry.steps(case),
         expectation=expectation.to_json() if expectation is not None else None,
     )

@@ -42,7 +42,9 @@ class Entry:
         story: What happens, in plain words, and where document and shipped code differ.
         source: KIP, Jira, and where the steps come from.
         cases: Name and one line of each case.
-        cluster: The cluster for a Kafka (a release or a path) and a case.
+        cluster: The cluster for a Kafka (a release or a path).
+        case_clusters: In place of `cluster`, for cases that need another protocol, or several
+            releases.
         steps: The steps of a case.
         expectations: (case, release) to what is known; missing means: the model's answer.
         default_releases: What is played without `--kafka`.
@@ -54,7 +56,8 @@ class Entry:
     story: str
     source: str
     cases: Mapping[str, str]
-    cluster: Callable[[str, str], ClusterSpec]
+    cluster: Callable[[str], ClusterSpec]
+    case_clusters: Mapping[str, Callable[[str], ClusterSpec]] = field(default_factory=dict)
     steps: Callable[[str], tuple[Step, ...]]
     expectations: Mapping[tuple[str, str], Expectation] = field(default_factory=dict)
     default_releases: tuple[str, ...]

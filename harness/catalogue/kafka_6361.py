@@ -21,7 +21,7 @@ A, B, CONTROLLER = 0, 1, 2
 _LAST_OFFSET = {"n15": 15, "n20": 20, "n25": 25, "one-record": 25}
 
 
-def _cluster(kafka: str, case: str) -> ClusterSpec:
+def _cluster(kafka: str) -> ClusterSpec:
     return ClusterSpec(
         brokers=brokers_of(kafka, (A, B, CONTROLLER)),
         first_broker=CONTROLLER,

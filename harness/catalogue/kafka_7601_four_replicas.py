@@ -23,7 +23,7 @@ _ALL = (P, Q, L, F)
 _KILLED, _STOPPED = "follower-killed", "follower-stopped"
 
 
-def _cluster(kafka: str, case: str) -> ClusterSpec:
+def _cluster(kafka: str) -> ClusterSpec:
     return ClusterSpec(
         brokers=(
             BrokerSpec(id=CONTROLLER, kafka=kafka),

@@ -20,7 +20,7 @@ N, O, CONTROLLER = 1, 2, 0  # noqa: E741 - N writes the new format, O the old on
 NEW, OLD = "0.11.0", "0.10.2"
 
 
-def _cluster(kafka: str, case: str) -> ClusterSpec:
+def _cluster(kafka: str) -> ClusterSpec:
     return ClusterSpec(
         brokers=(
             BrokerSpec(id=CONTROLLER, kafka=kafka),

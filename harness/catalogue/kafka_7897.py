@@ -24,7 +24,7 @@ OLD = "0.10.2"
 _RESTART, _ELECTION = "follower-restarts", "leader-dies"
 
 
-def _cluster(kafka: str, case: str) -> ClusterSpec:
+def _cluster(kafka: str) -> ClusterSpec:
     return ClusterSpec(
         brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
     )

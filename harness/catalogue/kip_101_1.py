@@ -24,7 +24,7 @@ X, B, A, CONTROLLER = 0, 1, 2, 3
 _NEVER = {"replica.high.watermark.checkpoint.interval.ms": "600000"}
 
 
-def _cluster(kafka: str, case: str) -> ClusterSpec:
+def _cluster(kafka: str) -> ClusterSpec:
     return ClusterSpec(
         brokers=(
             BrokerSpec(id=X, kafka=kafka, properties=_NEVER),

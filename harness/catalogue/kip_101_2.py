@@ -19,7 +19,7 @@ from harness.playing.steps import (
 A, B, CONTROLLER = 0, 1, 2
 
 
-def _cluster(kafka: str, case: str) -> ClusterSpec:
+def _cluster(kafka: str) -> ClusterSpec:
     return ClusterSpec(
         brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
     )

@@ -1,7 +1,7 @@
 """KIP-279 under an older inter-broker protocol: the fix is in the jar, and not in the requests."""
 
-from clusters.spec import BrokerSpec, ClusterSpec
-from faults import Reconfigure
+from clusters.spec import ClusterSpec, brokers_of
+from faults import RollBroker
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kip_279_3 import KIP_279_3
 from harness.catalogue.settings import QUICK
@@ -22,23 +22,27 @@ _OLD, _OWN = "protocol-1.1", "own-protocol"
 _RIGHT, _WRONG = "rolled-as-told", "rolled-without-protocol"
 
 
-def _cluster(kafka: str, case: str) -> ClusterSpec:
-    first = kafka if case in (_OLD, _OWN) else _BEFORE
-    properties = {**QUICK, "unclean.leader.election.enable": "true"}
-    if case == _OLD:
-        properties[_PROTOCOL] = "1.1"
+def _cluster(kafka: str, **more: str) -> ClusterSpec:
     return ClusterSpec(
-        brokers=tuple(BrokerSpec(id=broker, kafka=first) for broker in (A, B, CONTROLLER)),
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
         first_broker=CONTROLLER,
-        properties=properties,
+        properties={**QUICK, "unclean.leader.election.enable": "true", **more},
     )
 
 
-def _rolled(*settings: tuple[str, str], kafka: str | None = None) -> tuple[Step, ...]:
+def _of_old_protocol(kafka: str) -> ClusterSpec:
+    return _cluster(kafka, **{_PROTOCOL: "1.1"})
+
+
+def _to_be_rolled(_kafka: str) -> ClusterSpec:
+    return _cluster(_BEFORE)
+
+
+def _rolled(*settings: tuple[str, str], kafka: str = "") -> tuple[Step, ...]:
     """Every broker in turn; A leads again at the end."""
     steps: list[Step] = []
     for broker, leader in ((CONTROLLER, A), (A, B), (B, A)):
-        change = Reconfigure(broker=broker, properties=settings, kafka=kafka)
+        change = RollBroker(broker=broker, properties=settings, kafka=kafka)
         steps.append(Inject(name=f"roll-{broker}", fault=change))
         isr = (A, B) if leader == A else (B, A)
         steps.append(AwaitState(topic="t", partition=0, leader=leader, isr=isr))
@@ -68,7 +72,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         Produce(operation="common", topic="t", partition=0, records=1, acks=-1),
         AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
         Tell(text="B is restarted with the new jar and at once speaks its own protocol"),
-        Inject(name="roll-B", fault=Reconfigure(broker=B, kafka=_AFTER)),
+        Inject(name="roll-B", fault=RollBroker(broker=B, kafka=_AFTER)),
         AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
         Tell(text="A, with the old jar, writes: does B get it?"),
         Produce(operation="later", topic="t", partition=0, records=1, acks=1),
@@ -120,6 +124,7 @@ KIP_279_OLD_PROTOCOL = Entry(
         _WRONG: f"a cluster of {_BEFORE}, of which one broker is upgraded, protocol included",
     },
     cluster=_cluster,
+    case_clusters={_OLD: _of_old_protocol, _RIGHT: _to_be_rolled, _WRONG: _to_be_rolled},
     steps=_steps,
     expectations={
         (_OLD, _AFTER): Expectation(

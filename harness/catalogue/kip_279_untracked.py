@@ -21,7 +21,7 @@ from harness.playing.steps import (
 CONTROLLER, N, O = 0, 1, 2  # noqa: E741 - N writes the new format, O the old one
 
 
-def _cluster(kafka: str, case: str) -> ClusterSpec:
+def _cluster(kafka: str) -> ClusterSpec:
     return ClusterSpec(
         brokers=(
             BrokerSpec(id=CONTROLLER, kafka=kafka),

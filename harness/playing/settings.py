@@ -11,7 +11,7 @@ from clusters.settings import (
     broker_settings_refused,
     topic_settings_refused,
 )
-from faults import ConfigureTopic, FormatDowngrade, Reconfigure
+from faults import ConfigureTopic, FormatDowngrade, RollBroker
 from faults.api import Fault
 from harness.errors import ScenarioError
 from harness.playing.scenario import Scenario
@@ -30,9 +30,7 @@ def kafkas_of(scenario: Scenario) -> tuple[str, ...]:
     later = [
         step.fault.kafka
         for step in scenario.steps
-        if isinstance(step, Inject)
-        and isinstance(step.fault, Reconfigure)
-        and step.fault.kafka is not None
+        if isinstance(step, Inject) and isinstance(step.fault, RollBroker) and step.fault.kafka
     ]
     return tuple(dict.fromkeys([*first, *later]))
 
@@ -65,7 +63,7 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> None:
         match _as_change(step.fault):
             case ConfigureTopic() as change:
                 _check_topic(where, brokers, dict(change.configuration))
-            case Reconfigure() as change:
+            case RollBroker() as change:
                 _check_broker(where, brokers, change, releases)
 
 
@@ -73,13 +71,13 @@ def _as_change(fault: Fault) -> Fault:
     if not isinstance(fault, FormatDowngrade):
         return fault
     if fault.broker is not None:
-        return Reconfigure(broker=fault.broker, properties=((BROKER_FORMAT, fault.message_format),))
+        return RollBroker(broker=fault.broker, properties=((BROKER_FORMAT, fault.message_format),))
     settings = ((TOPIC_FORMAT, fault.message_format),)
     return ConfigureTopic(topic=fault.topic or "", configuration=settings)
 
 
 def _check_broker(
-    where: str, brokers: dict[int, _Broker], change: Reconfigure, releases: Mapping[str, str]
+    where: str, brokers: dict[int, _Broker], change: RollBroker, releases: Mapping[str, str]
 ) -> None:
     before = brokers.get(change.broker)
     if before is None:

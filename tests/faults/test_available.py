@@ -25,7 +25,7 @@ from faults import (
     MoveController,
     PauseBroker,
     PreferredElection,
-    Reconfigure,
+    RollBroker,
     StopBroker,
 )
 from faults.api import MemoryJournal
@@ -66,8 +66,8 @@ LEGAL = [
     (PauseBroker(broker=1), view()),
     (BY_API, view()),
     (StopBroker(broker=1), view()),
-    (Reconfigure(broker=1, properties=OLD), view()),
-    (Reconfigure(broker=1, kafka="3.9.1"), view()),
+    (RollBroker(broker=1, properties=OLD), view()),
+    (RollBroker(broker=1, kafka="3.9.1"), view()),
     (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view()),
     (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view(DOWN)),
     (FormatDowngrade(broker=1, message_format="0.10.2"), view()),
@@ -89,9 +89,9 @@ def test_every_fault_can_be_taken_by_some_cluster():
     [
         (KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
         (StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
-        (Reconfigure(broker=1), view(DOWN), "broker 1 has no process to restart"),
+        (RollBroker(broker=1, kafka="2.8.2"), view(DOWN), "broker 1 has no process to stop"),
         (
-            Reconfigure(broker=1, properties=(("log.message.format.version", "2.0"),)),
+            RollBroker(broker=1, properties=(("log.message.format.version", "2.0"),)),
             view(AT_1_1),
             "log.message.format.version is 2.0, which inter.broker.protocol.version 1.1 forbids",
         ),

@@ -6,7 +6,7 @@ import pytest
 
 from checkers.segments.directory import read_partition
 from clusters.waiting import await_until
-from faults import ConfigureTopic, FormatDowngrade, Reconfigure
+from faults import ConfigureTopic, FormatDowngrade, RollBroker
 from faults.errors import FaultError, NotAvailable
 
 pytestmark = pytest.mark.cluster
@@ -60,7 +60,7 @@ def test_a_broker_comes_back_with_an_older_format_and_then_with_the_one_before(
     assert [(one["broker"], one["message_format"]) for one in starts] == [(1, "0.10.2")]
     _lead_again(cluster, own, 1)
     own.produce(1, b"old", acks=-1)
-    back = Reconfigure(broker=1, properties=((FORMAT, "2.8"),))
+    back = RollBroker(broker=1, properties=((FORMAT, "2.8"),))
     with back.inject(cluster, journal) as done:
         assert done.before[FORMAT] == "0.10.2"
     _lead_again(cluster, own, 1)

@@ -26,7 +26,7 @@ from faults import (
     KillBroker,
     PauseBroker,
     PreferredElection,
-    Reconfigure,
+    RollBroker,
     StopBroker,
 )
 from faults.api import MemoryJournal
@@ -37,7 +37,7 @@ LASTING_OR_RISKY = [
     KillBroker(broker=1, end_session=False),
     StopBroker(broker=1),
     FastBounce(broker=1),
-    Reconfigure(broker=1, properties=(("log.message.format.version", "0.10.2"),)),
+    RollBroker(broker=1, properties=(("log.message.format.version", "0.10.2"),)),
     PauseBroker(broker=1),
     CutLink(source=0, target=1),
     CutZooKeeper(broker=1),
@@ -119,7 +119,7 @@ def test_whatever_leaves_the_context_heals(fault, error):
 
 @pytest.mark.parametrize(
     "fault",
-    [fault for fault in LASTING_OR_RISKY if not isinstance(fault, FastBounce | Reconfigure)],
+    [fault for fault in LASTING_OR_RISKY if not isinstance(fault, FastBounce | RollBroker)],
     ids=repr,
 )
 def test_a_lasting_fault_acts_until_it_is_left(fault):
@@ -166,7 +166,7 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         (KillBroker(broker=1), "Killable"),
         (StopBroker(broker=1), "Killable"),
         (FastBounce(broker=1), "Killable"),
-        (Reconfigure(broker=1), "Killable"),
+        (RollBroker(broker=1, kafka="3.9.1"), "Killable"),
         (PauseBroker(broker=1), "Pausable"),
         (DisconnectNetwork(broker=1), "Disconnectable"),
     ],

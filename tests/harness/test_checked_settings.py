@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clusters.spec import BrokerSpec, ClusterSpec
-from faults import ConfigureTopic, FormatDowngrade, Reconfigure
+from faults import ConfigureTopic, FormatDowngrade, RollBroker
 from harness.errors import ScenarioError
 from harness.playing.runner import RunOptions, play
 from harness.playing.scenario import Scenario
@@ -44,12 +44,12 @@ RELEASES = {"1.1.1": "1.1.1", "2.0.1": "2.0.1", "patched": "2.0.2"}
             r"step 0 \(CreateTopic\): broker 0: no topic setting is named 'x'",
         ),
         (
-            scenario(inject(Reconfigure(broker=0, properties=((PROTOCOL, "2.0"),)))),
-            r"step 0 \(Reconfigure\): broker 0: .* which 1\.1\.1 does not know",
+            scenario(inject(RollBroker(broker=0, properties=((PROTOCOL, "2.0"),)))),
+            r"step 0 \(RollBroker\): broker 0: .* which 1\.1\.1 does not know",
         ),
         (
-            scenario(inject(Reconfigure(broker=7))),
-            r"step 0 \(Reconfigure\): the cluster has no broker 7",
+            scenario(inject(RollBroker(broker=7))),
+            r"step 0 \(RollBroker\): the cluster has no broker 7",
         ),
         (
             scenario(
@@ -74,15 +74,15 @@ def test_a_setting_that_is_refused_names_the_step_and_the_broker(made: Scenario,
 
 
 def test_what_a_broker_was_restarted_with_counts_for_what_comes_later() -> None:
-    raised = Reconfigure(broker=0, kafka="patched", properties=((PROTOCOL, "2.0"),))
-    again = Reconfigure(broker=0, properties=((FORMAT, "2.0"),))
+    raised = RollBroker(broker=0, kafka="patched", properties=((PROTOCOL, "2.0"),))
+    again = RollBroker(broker=0, properties=((FORMAT, "2.0"),))
     check_settings(scenario(inject(raised), inject(again)), RELEASES)
-    with pytest.raises(ScenarioError, match=r"step 0 \(Reconfigure\)"):
+    with pytest.raises(ScenarioError, match=r"step 0 \(RollBroker\)"):
         check_settings(scenario(inject(again)), RELEASES)
 
 
 def test_every_kafka_of_a_scenario_is_known_before_it_starts() -> None:
-    upgrade = inject(Reconfigure(broker=0, kafka="patched"))
+    upgrade = inject(RollBroker(broker=0, kafka="patched"))
     assert kafkas_of(scenario(upgrade, upgrade)) == ("1.1.1", "2.0.1", "patched")
 
 

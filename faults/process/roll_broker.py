@@ -1,4 +1,4 @@
-"""A broker that comes back with other settings, or as another release."""
+"""One step of a rolling upgrade: a broker stops cleanly and returns as something else."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,21 +16,20 @@ from faults.view import ClusterView, down, off_zookeeper, paused, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reconfigure:
-    """One broker's turn in a rolling restart: it stops, and starts with other properties.
+class RollBroker:
+    """SIGTERM, and a new start with another release, with other properties, or with both.
 
-    What it is started with holds for all its later starts. There is nothing to heal.
+    There is nothing left to heal: the broker stays what it became.
 
     Attributes:
         broker: Its id.
-        properties: (name, value) of what changes, such as "log.message.format.version".
-        kafka: A release or a path to a distribution that it runs from now on, None for the one
-            that it has.
+        kafka: A release or a path; "" for the one that it runs.
+        properties: (name, value), added to the broker's own.
     """
 
     broker: int
+    kafka: str = ""
     properties: tuple[tuple[str, str], ...] = ()
-    kafka: str | None = None
     timeout_s: float = 60
 
     lasting: ClassVar[bool] = False
@@ -47,11 +46,12 @@ class Reconfigure:
         """
         why_not = (
             unable(view, self.broker, Killable, Restartable)
-            or down(view, self.broker, "restart")
+            or down(view, self.broker, "stop")
             or paused(view, self.broker)
             or off_zookeeper(view, self.broker)
+            or ("" if self.kafka or self.properties else "name a Kafka, or properties, to roll to")
         )
-        if why_not or self.kafka is not None:
+        if why_not or self.kafka:
             return why_not
         found = view.brokers[self.broker]
         properties = {**found.properties, **dict(self.properties)}
@@ -74,13 +74,19 @@ class Reconfigure:
             with journal.acting(acts.StopBroker(broker=self.broker, clean=True)):
                 broker.stop(self.timeout_s)
             journal.observed("broker-gone", broker=broker.id, exit_code=broker.exit_code)
-            broker.configure(self.kafka, dict(self.properties))
-            restart.start_again(cluster, journal, broker, above_czxid=above_czxid)
+            restart.start_again(
+                cluster,
+                journal,
+                broker,
+                above_czxid=above_czxid,
+                kafka=self.kafka or None,
+                properties=dict(self.properties),
+            )
         except BaseException:
             restart.undo_unfinished(cluster, journal, broker, above_czxid=above_czxid)
             raise
         yield Injection(
-            fault="Reconfigure",
+            fault="RollBroker",
             before={"release": release_before, **before},
             effect={"release": broker.release, **dict(self.properties)},
         )
