@@ -136,6 +136,22 @@ class LoseTail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoseEpochs:
+    """The `leader-epoch-checkpoint` of one partition of a stopped broker is gone."""
+
+    broker: int
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WipeLogDirectory:
+    """A stopped broker's log directory is empty: replicas, epochs and checkpoints are gone."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CutLink:
     """Nothing passes between two brokers any more: from `source` to `target`, or both ways.
 
@@ -308,6 +324,8 @@ Act = (
     | PauseBroker
     | ResumeBroker
     | LoseTail
+    | LoseEpochs
+    | WipeLogDirectory
     | CutLink
     | HealLink
     | Hold

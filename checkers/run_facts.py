@@ -13,6 +13,7 @@ from checkers.model.events import (
     StartBroker,
     TopicCreated,
     TopicPartition,
+    WipeLogDirectory,
 )
 from checkers.model.prediction import EpochRound
 from checkers.run_directory import RunDirectory
@@ -94,8 +95,12 @@ def partitions(facts: RunFacts) -> list[TopicPartition]:
 
 def assignment(facts: RunFacts, about: TopicPartition) -> tuple[int, ...]:
     """The partition's last assignment, preferred replica first; empty without one."""
+    return _assigned(facts.events, about)
+
+
+def _assigned(events: Sequence[TimedEvent], about: TopicPartition) -> tuple[int, ...]:
     assigned: tuple[int, ...] = ()
-    for timed in facts.events:
+    for timed in events:
         event = timed.event
         if isinstance(event, TopicCreated) and event.topic == about.topic:
             assigned = (
@@ -126,6 +131,8 @@ def excuses(events: Sequence[TimedEvent], about: TopicPartition) -> Iterator[Exc
                 first_lost_offset=event.log_end_offset,
                 isr=isr or (),
             )
+        elif isinstance(event, WipeLogDirectory) and event.broker in _assigned(events, about):
+            yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=isr or ())
 
 
 def _pinned(run: RunDirectory) -> Iterator[tuple[TopicPartition, int]]:

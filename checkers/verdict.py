@@ -11,7 +11,9 @@ expected; or it is an object:
                  {"log": {"broker": 1, "pattern": "regular expression"}},
                  {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}},
                  {"epochs": {"snapshot": "final", "broker": 2, "partition": "t-0",
-                             "starts": [0, 5]}}],
+                             "starts": [0, 5]}},
+                 {"magics": {"snapshot": "final", "broker": 2, "partition": "t-0",
+                             "runs": [2, 1, 2]}}],
      "source": "where it is written or measured"}
 
 A finding may also name "topic" and "partition". A `round` is found if some question for a leader
@@ -20,12 +22,14 @@ broker's server.log (any broker's without "broker") matches; a `link` if a line 
 all the named fields, where "api" is compared without case and underscores, and "partition" and
 "detail" are objects whose fields must be in one of the message's partitions, or in its detail;
 `epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs at these offsets (none
-for an empty file, or for no file): the epochs themselves may differ from run to run.
+for an empty file, or for no file): the epochs themselves may differ from run to run; `magics` if
+the replica's batches, in their order, are in these message formats, each run of one format once.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,7 @@ from checkers.history import link_records, round_in_words
 from checkers.model.prediction import EpochRound
 from checkers.rules.offsets import in_words
 from checkers.run_directory import RunDirectory
+from checkers.segments.directory import read_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,10 +238,17 @@ def _witness(
         } if not rest:
             file = run.path / "snapshots" / label / f"broker-{broker}" / partition / LEADER_EPOCHS
             return _epochs_witness(wanted, file)
+        case {
+            "magics": {"snapshot": str(label), "broker": int(broker), "partition": str(partition)},
+            **rest,
+        } if not rest:
+            return _magics_witness(
+                wanted, run.path / "snapshots" / label / f"broker-{broker}" / partition
+            )
         case _:
             raise ScenarioDataError(
                 f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, or "
-                "epochs with snapshot, broker and partition"
+                "epochs or magics with snapshot, broker and partition"
             )
 
 
@@ -293,6 +305,14 @@ def _epochs_witness(wanted: Mapping[str, Any], file: Path) -> Witness:
         starts = [entry.start_offset for entry in entries]
         seen = f"epochs begin at {starts}"
     return Witness(wanted=wanted, found=starts == wanted["epochs"].get("starts"), seen=seen)
+
+
+def _magics_witness(wanted: Mapping[str, Any], replica: Path) -> Witness:
+    if not replica.is_dir():
+        return Witness(wanted=wanted, found=False, seen=f"the run has no {replica}")
+    runs = [magic for magic, _ in groupby(batch.magic for batch in read_partition(replica).batches)]
+    found = runs == wanted["magics"].get("runs")
+    return Witness(wanted=wanted, found=found, seen=f"its batches are in magic {runs}")
 
 
 def _has(record: Mapping[str, Any], name: str, value: Any) -> bool:

@@ -5,7 +5,10 @@ from typing import Any
 
 from faults.configuration.configure_topic import ConfigureTopic
 from faults.configuration.format_downgrade import FormatDowngrade
+from faults.disk.lose_epochs import LoseEpochs
 from faults.disk.lose_tail import LoseTail
+from faults.disk.tear_epochs import TearEpochs
+from faults.disk.wipe_log_directory import WipeLogDirectory
 from faults.process.fast_bounce import FastBounce
 from faults.process.kill_broker import KillBroker
 from faults.process.pause_broker import PauseBroker
@@ -31,12 +34,15 @@ FAULTS: Mapping[str, type[Any]] = {
         FormatDowngrade,
         HoldRequests,
         KillBroker,
+        LoseEpochs,
         LoseTail,
         MoveController,
         PauseBroker,
         PreferredElection,
         RollBroker,
         StopBroker,
+        TearEpochs,
+        WipeLogDirectory,
     )
 }
 
@@ -51,10 +57,13 @@ __all__ = [
     "FormatDowngrade",
     "HoldRequests",
     "KillBroker",
+    "LoseEpochs",
     "LoseTail",
     "MoveController",
     "PauseBroker",
     "PreferredElection",
     "RollBroker",
     "StopBroker",
+    "TearEpochs",
+    "WipeLogDirectory",
 ]

@@ -19,6 +19,7 @@ from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
+    LoseEpochs,
     LoseTail,
     PauseBroker,
     ReleaseHold,
@@ -26,6 +27,7 @@ from checkers.acts import (
     StartBroker,
     StopBroker,
     TopicPartition,
+    WipeLogDirectory,
     fields_of,
 )
 
@@ -42,6 +44,7 @@ __all__ = [
     "HealLink",
     "HighWatermarkObserved",
     "Hold",
+    "LoseEpochs",
     "LoseTail",
     "PartitionState",
     "PauseBroker",
@@ -54,6 +57,7 @@ __all__ = [
     "TopicConfigured",
     "TopicCreated",
     "TopicPartition",
+    "WipeLogDirectory",
     "event_from_json",
     "event_to_json",
 ]
@@ -183,6 +187,8 @@ Action = (
     | PauseBroker
     | ResumeBroker
     | LoseTail
+    | LoseEpochs
+    | WipeLogDirectory
     | CutLink
     | HealLink
     | Hold

@@ -6,8 +6,10 @@ from dataclasses import replace
 from clusters.spec import ClusterSpec
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kafka_6361 import KAFKA_6361
+from harness.catalogue.kafka_7601_flap import KAFKA_7601_FLAP
 from harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_REPLICAS
 from harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
+from harness.catalogue.kafka_7601_mixed_default import KAFKA_7601_MIXED_DEFAULT
 from harness.catalogue.kafka_7897 import KAFKA_7897
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
@@ -23,8 +25,10 @@ CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         KAFKA_6361,
+        KAFKA_7601_FLAP,
         KAFKA_7601_FOUR_REPLICAS,
         KAFKA_7601_JIRA,
+        KAFKA_7601_MIXED_DEFAULT,
         KAFKA_7897,
         KIP_101_1,
         KIP_101_2,

@@ -16,7 +16,7 @@ class Expectation:
         safe: Whether safety holds.
         findings: (kind, brokers, first offset, last offset) of every safety finding.
         witness: What shows that the mechanism ran, each as `checkers.verdict` reads it:
-            {"round": …}, {"log": …}, {"link": …} or {"epochs": …}.
+            {"round": …}, {"log": …}, {"link": …}, {"epochs": …} or {"magics": …}.
         source: Where it is written or measured.
     """
 

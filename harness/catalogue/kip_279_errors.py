@@ -5,10 +5,10 @@ from faults import CutLink, HoldRequests, KillBroker
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
 from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitLog
 from harness.playing.steps import (
     AwaitHeld,
     AwaitHighWatermark,
-    AwaitLog,
     AwaitReplicated,
     AwaitState,
     CreateTopic,

@@ -21,12 +21,15 @@ from faults import (
     FormatDowngrade,
     HoldRequests,
     KillBroker,
+    LoseEpochs,
     LoseTail,
     MoveController,
     PauseBroker,
     PreferredElection,
     RollBroker,
     StopBroker,
+    TearEpochs,
+    WipeLogDirectory,
 )
 from faults.api import MemoryJournal
 from faults.errors import NotAvailable
@@ -37,6 +40,8 @@ UP = BrokerView(broker=1, release="2.8.2", capabilities=ALL)
 DOWN = replace(UP, is_running=False, is_registered=False)
 OTHER = replace(UP, broker=0)
 CUT = acts.CutZooKeeper(broker=1)
+EPOCHS = LoseEpochs(broker=1, topic="t", partition=0)
+TORN = TearEpochs(broker=1, topic="t", partition=0)
 TAIL = LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
 HOLD = HoldRequests(name="h", api="Fetch", source=1)
 OLD = (("log.message.format.version", "0.10.2"),)
@@ -62,6 +67,10 @@ LEGAL = [
     (KillBroker(broker=1), view(replace(UP, is_paused=True))),
     (KillBroker(broker=1), view(cuts={CUT.name: CUT})),
     (TAIL, view(DOWN)),
+    (EPOCHS, view(DOWN)),
+    (EPOCHS, view(replace(DOWN, was_stopped_cleanly=True))),
+    (TORN, view(DOWN)),
+    (WipeLogDirectory(broker=1), view(DOWN)),
     (MoveController(), view()),
     (PauseBroker(broker=1), view()),
     (BY_API, view()),
@@ -89,6 +98,11 @@ def test_every_fault_can_be_taken_by_some_cluster():
     [
         (KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
         (StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
+        (EPOCHS, view(), "broker 1 runs: kill or stop it before its epoch file is touched"),
+        (EPOCHS, view(replace(DOWN, release="0.10.2.2")), "which keeps no leader epochs"),
+        (TORN, view(), "broker 1 runs"),
+        (TORN, view(replace(DOWN, was_stopped_cleanly=True)), "use KillBroker"),
+        (WipeLogDirectory(broker=1), view(), "broker 1 runs: kill or stop it before its disk"),
         (RollBroker(broker=1, kafka="2.8.2"), view(DOWN), "broker 1 has no process to stop"),
         (
             RollBroker(broker=1, properties=(("log.message.format.version", "2.0"),)),

@@ -151,6 +151,8 @@ def test_the_journal_is_told_only_acts_that_the_fault_declares(fault):
 def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
     fields = {
         "CutLink": {"source": 7, "target": 0},
+        "LoseEpochs": {"broker": 7, "topic": "t", "partition": 0},
+        "TearEpochs": {"broker": 7, "topic": "t", "partition": 0},
         "FormatDowngrade": {"broker": 7, "message_format": "0.10.2"},
         "HoldRequests": {"name": "h", "api": "Fetch", "target": 7},
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
