@@ -30,17 +30,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
+from checkers.acts import TopicPartition
 from checkers.errors import ScenarioDataError
+from checkers.evidence.epoch_rounds import round_in_words
+from checkers.evidence.links import LinkMessage
+from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
-from checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
-from checkers.history import link_records, round_in_words
 from checkers.model.prediction import EpochRound
 from checkers.rules.offsets import in_words
-from checkers.run_directory import RunDirectory
-from checkers.segments.directory import read_partition
+from checkers.segments.directory import topic_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +136,14 @@ def verdict(
 
 
 def find_witnesses(
-    expectation: Mapping[str, Any] | None,
-    run: RunDirectory,
-    rounds: Sequence[EpochRound] | None,
+    expectation: Mapping[str, Any] | None, evidence: RunEvidence
 ) -> tuple[Witness, ...]:
     """Looks for each witness of an expectation in the run's evidence.
 
     Raises:
         ScenarioDataError: A witness is not of a documented form.
     """
-    return tuple(_witness(one, run, rounds) for one in (expectation or {}).get("witness", ()))
+    return tuple(_witness(one, evidence) for one in (expectation or {}).get("witness", ()))
 
 
 def finding_key(finding: Finding) -> FindingKey:
@@ -222,29 +220,24 @@ def _told(key: FindingKey) -> str:
     return f"{kind}{where} on brokers {list(brokers)}{offsets}"
 
 
-def _witness(
-    wanted: Mapping[str, Any], run: RunDirectory, rounds: Sequence[EpochRound] | None
-) -> Witness:
+def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
     match dict(wanted):
         case {"round": {} as fields, **rest} if not rest:
-            return _round_witness(wanted, fields, rounds)
+            return _round_witness(wanted, fields, evidence.rounds)
         case {"log": {"pattern": str(pattern)} as log, **rest} if not rest:
-            return _log_witness(wanted, pattern, log.get("broker"), run)
+            return _log_witness(wanted, pattern, log.get("broker"), evidence)
         case {"link": {} as fields, **rest} if not rest:
-            return _link_witness(wanted, fields, run)
+            return _link_witness(wanted, fields, evidence)
         case {
-            "epochs": {"snapshot": str(label), "broker": int(broker), "partition": str(partition)},
+            "epochs": {"snapshot": str(label), "broker": int(broker), "partition": str(name)},
             **rest,
         } if not rest:
-            file = run.path / "snapshots" / label / f"broker-{broker}" / partition / LEADER_EPOCHS
-            return _epochs_witness(wanted, file)
+            return _epochs_witness(wanted, evidence, label, broker, _about(name))
         case {
-            "magics": {"snapshot": str(label), "broker": int(broker), "partition": str(partition)},
+            "magics": {"snapshot": str(label), "broker": int(broker), "partition": str(name)},
             **rest,
         } if not rest:
-            return _magics_witness(
-                wanted, run.path / "snapshots" / label / f"broker-{broker}" / partition
-            )
+            return _magics_witness(wanted, evidence, label, broker, _about(name))
         case _:
             raise ScenarioDataError(
                 f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, or "
@@ -270,60 +263,68 @@ def _round_witness(
 
 
 def _log_witness(
-    wanted: Mapping[str, Any], pattern: str, broker: int | None, run: RunDirectory
+    wanted: Mapping[str, Any], pattern: str, broker: int | None, evidence: RunEvidence
 ) -> Witness:
     try:
         expression = re.compile(pattern)
     except re.error as error:
         raise ScenarioDataError(f"scenario.json: witness pattern {pattern!r}: {error}") from error
-    logs = sorted((run.path / "brokers").glob(f"{'*' if broker is None else broker}/server.log"))
+    logs = [log for owner, log in evidence.server_logs.items() if broker in (None, owner)]
     for log in logs:
-        with log.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if expression.search(line):
-                    return Witness(wanted=wanted, found=True, seen=line.rstrip("\n"))
+        for line in log:
+            if expression.search(line):
+                return Witness(wanted=wanted, found=True, seen=line)
     return Witness(wanted=wanted, found=False, seen=f"no such line in {len(logs)} server logs")
 
 
 def _link_witness(
-    wanted: Mapping[str, Any], fields: Mapping[str, Any], run: RunDirectory
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
 ) -> Witness:
-    number = 0
-    for number, record in enumerate(link_records(run), start=1):
-        if all(_has(record, name, value) for name, value in fields.items()):
-            return Witness(wanted=wanted, found=True, seen=f"links.jsonl:{number}")
-    return Witness(wanted=wanted, found=False, seen=f"none of {number} messages")
+    messages = evidence.links or ()
+    for message in messages:
+        if all(_has(message, name, value) for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=message.read_at)
+    return Witness(wanted=wanted, found=False, seen=f"none of {len(messages)} messages")
 
 
-def _epochs_witness(wanted: Mapping[str, Any], file: Path) -> Witness:
-    if not file.parent.is_dir():
-        return Witness(wanted=wanted, found=False, seen=f"the run has no {file.parent}")
-    starts: list[int] = []
-    seen = "no leader-epoch-checkpoint"
-    if file.is_file():
-        entries = parse_leader_epoch_checkpoint(file.read_text(), file=file.name)
-        starts = [entry.start_offset for entry in entries]
-        seen = f"epochs begin at {starts}"
+def _about(name: str) -> TopicPartition:
+    found = topic_partition(name)
+    if found is None:
+        raise ScenarioDataError(f"scenario.json: a witness names {name!r}, which is no partition")
+    return TopicPartition(*found)
+
+
+def _epochs_witness(
+    wanted: Mapping[str, Any], evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+) -> Witness:
+    if evidence.copied.contents(label, broker, about) is None:
+        return Witness(wanted=wanted, found=False, seen="the run has no such replica")
+    entries = evidence.copied.epoch_entries(label, broker, about)
+    starts = [start for _, start in entries or ()]
+    seen = "no leader-epoch-checkpoint" if entries is None else f"epochs begin at {starts}"
     return Witness(wanted=wanted, found=starts == wanted["epochs"].get("starts"), seen=seen)
 
 
-def _magics_witness(wanted: Mapping[str, Any], replica: Path) -> Witness:
-    if not replica.is_dir():
-        return Witness(wanted=wanted, found=False, seen=f"the run has no {replica}")
-    runs = [magic for magic, _ in groupby(batch.magic for batch in read_partition(replica).batches)]
+def _magics_witness(
+    wanted: Mapping[str, Any], evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+) -> Witness:
+    contents = evidence.copied.contents(label, broker, about)
+    if contents is None:
+        return Witness(wanted=wanted, found=False, seen="the run has no such replica")
+    runs = [magic for magic, _ in groupby(batch.magic for batch in contents.batches)]
     found = runs == wanted["magics"].get("runs")
     return Witness(wanted=wanted, found=found, seen=f"its batches are in magic {runs}")
 
 
-def _has(record: Mapping[str, Any], name: str, value: Any) -> bool:
-    detail = record.get("detail") or {}
+def _has(message: LinkMessage, name: str, value: Any) -> bool:
+    detail = message.detail or {}
     if name == "api":
-        return _plain(record.get("api") or "") == _plain(value)
+        return _plain(message.api or "") == _plain(value)
     if name == "partition":
         return any(_includes(entry, value) for entry in detail.get("partitions", ()))
     if name == "detail":
         return _includes(detail, value)
-    return bool(record.get(name) == value)
+    return bool(getattr(message, name, None) == value)
 
 
 def _includes(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -12,17 +12,16 @@ nobody. Read from 1.1.1, 2.1.1, 2.2.0 and 2.8.2.
 
 from dataclasses import replace
 
+from checkers.acts import AdoptTopicConfiguration, TopicPartition
 from checkers.errors import ModelError
 from checkers.model import follower, leader
 from checkers.model.events import (
-    AdoptTopicConfiguration,
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
     TopicConfigured,
     TopicCreated,
-    TopicPartition,
 )
 from checkers.model.generation import Generation
 from checkers.model.replica import Replica, Role

@@ -3,31 +3,33 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.errors import ModelError
-from checkers.model import control, exchange, leader, process
-from checkers.model.events import (
+from checkers.acts import (
     AdoptTopicConfiguration,
-    BrokerRegistered,
-    BrokerUnregistered,
-    ControllerElected,
     CutLink,
-    Event,
     HealLink,
-    HighWatermarkObserved,
     Hold,
     LoseEpochs,
     LoseTail,
-    PartitionState,
     PauseBroker,
-    Produce,
     ReleaseHold,
     ResumeBroker,
     StartBroker,
     StopBroker,
-    TopicConfigured,
-    TopicCreated,
     TopicPartition,
     WipeLogDirectory,
+)
+from checkers.errors import ModelError
+from checkers.model import control, exchange, leader, process
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    Event,
+    HighWatermarkObserved,
+    PartitionState,
+    Produce,
+    TopicConfigured,
+    TopicCreated,
 )
 from checkers.model.generation import Generation
 from checkers.model.generations import generation_for

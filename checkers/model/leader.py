@@ -6,8 +6,9 @@ Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.Replic
 
 from dataclasses import replace
 
+from checkers.acts import TopicPartition
 from checkers.model.epoch_cache import UNDEFINED_EPOCH, EpochEnd
-from checkers.model.events import PartitionState, Produce, TopicPartition
+from checkers.model.events import PartitionState, Produce
 from checkers.model.generation import Generation
 from checkers.model.log import OffsetOutOfRange, batches_of
 from checkers.model.prediction import PredictedBatch, PredictedProduce, Promise
@@ -47,10 +48,12 @@ def become_leader(
         replica = replace(
             replica, role=Role.LEADER, leader=broker_id, views=(), high_watermark=high_watermark
         )
-    views = dict(replica.views)
+    known = dict(replica.views)
+    views = {}
+    # Who does not hold the partition any more is forgotten (Partition.updateAssignmentAndIsr).
     for follower in world.assignment(partition):
         if follower != broker_id:
-            view = views.get(follower, FollowerView())
+            view = known.get(follower, FollowerView())
             views[follower] = replace(
                 view,
                 is_caught_up=follower in state.isr,
@@ -194,13 +197,15 @@ def update_view(
 ) -> bool:
     """Note a follower's fetch offset (ReplicaManager.updateFollowerLogReadResults).
 
-    Returns whether that changed anything.
+    Who looked at its log as a leader and is none any more moves nothing, and what it notes is
+    forgotten when it leads again (Partition.maybeExpandIsr and maybeIncrementLeaderHW ask for
+    leaderReplicaIfLocal, 1.1.1; leaderLogIfLocal, 2.8.2). Returns whether that changed anything.
     """
     broker = world.broker(broker_id)
-    replica = world.known_replica(broker_id, partition)
-    view = replica.view(follower)
+    replica = world.replica(broker_id, partition)
+    view = replica.view(follower) if replica is not None else None
     assert broker is not None
-    if view is None:
+    if replica is None or view is None or replica.role is not Role.LEADER:
         return False
     end_offset = replica.log.log_end_offset
     reached = offset >= end_offset or offset >= view.last_leader_end_offset

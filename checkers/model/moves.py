@@ -1,23 +1,20 @@
-"""Moves of the explorer, and the events that they become."""
+"""Moves of schedules and of drawn lists, and the events that they become."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from checkers.model.control import is_leading
-from checkers.model.controlling import PARTITION, Controlling
-from checkers.model.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
+from checkers.acts import (
     CutLink,
-    Event,
     HealLink,
     Hold,
     PauseBroker,
-    Produce,
     ReleaseHold,
     ResumeBroker,
     StopBroker,
 )
+from checkers.model.control import is_leading
+from checkers.model.controlling import PARTITION, Controlling
+from checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, Produce
 from checkers.model.world import World
 
 

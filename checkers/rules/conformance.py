@@ -5,9 +5,10 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
-from checkers.evidence import BatchEvidence, PartitionEvidence, ReplicaEvidence
+from checkers.evidence.epoch_rounds import round_in_words
+from checkers.evidence.history import Operation
+from checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from checkers.findings import Finding
-from checkers.history import Operation, round_in_words
 from checkers.model.prediction import EpochRound, PredictedProduce
 from checkers.rules.offsets import in_words
 
@@ -135,8 +136,8 @@ def decisions_allowed(evidence: PartitionEvidence) -> Iterator[Finding]:
         for one in evidence.disallowed:
             yield evidence.finding(
                 "decision-not-allowed",
-                message=f"{one['decision'].get('event', 'a decision')}: {one['reason']}",
-                evidence=dict(one),
+                message=f"{one.decision.get('event', 'a decision')}: {one.reason}",
+                evidence=asdict(one),
             )
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from checkers import acts
-from clusters.api import Cluster
+from clusters.api import Broker, Cluster
 from clusters.log_tail import last_lines
 from clusters.waiting import await_until
 from faults.api import Injection, Journal, require_available
 from faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
 from faults.observation import await_unregistered
 from faults.process.restart import start_of
-from faults.view import ClusterView
+from faults.view import CLEAN_SHUTDOWN, ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,8 @@ class TearEpochs:
 
     It finds fewer entries than the file says, gives its log directory up and ends. Then the file is
     removed, as an operator would do, so that the broker can be started again by whoever killed it.
+    A newer release ends in order and marks its log directory as shut down cleanly, although it was
+    not: the act says which it was.
 
     Attributes:
         broker: Its id; it was killed.
@@ -77,7 +79,8 @@ class TearEpochs:
                 remedy=f"does its release read the file at all? see {broker.server_log}",
             )
         finally:
-            with journal.acting(acts.StopBroker(broker=self.broker, clean=False)):
+            ended = acts.StopBroker(broker=self.broker, clean=_is_marked_clean(broker))
+            with journal.acting(ended):
                 broker.kill()
             lost = acts.LoseEpochs(broker=self.broker, topic=self.topic, partition=self.partition)
             with journal.acting(lost):
@@ -87,3 +90,7 @@ class TearEpochs:
             before={"text": before},
             effect={"exit_code": broker.exit_code, "said": last_lines([broker.server_log])},
         )
+
+
+def _is_marked_clean(broker: Broker) -> bool:
+    return not broker.is_running and (broker.log_directory / CLEAN_SHUTDOWN).exists()

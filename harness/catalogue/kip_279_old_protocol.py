@@ -1,7 +1,7 @@
 """KIP-279 under an older inter-broker protocol: the fix is in the jar, and not in the requests."""
 
 from clusters.spec import ClusterSpec, brokers_of
-from faults import RollBroker
+from faults import RollBroker, StopBroker
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kip_279_3 import KIP_279_3
 from harness.catalogue.settings import QUICK
@@ -10,6 +10,7 @@ from harness.playing.steps import (
     AwaitReplicated,
     AwaitState,
     CreateTopic,
+    Heal,
     Inject,
     Step,
     Tell,
@@ -49,6 +50,17 @@ def _rolled(*settings: tuple[str, str], kafka: str = "") -> tuple[Step, ...]:
     return tuple(steps)
 
 
+# Whoever was the controller before: while A and B are both away it is none of them. Up to 2.2 a new
+# controller leaves a partition as it is whose leader died with the one before.
+_CONTROLLER_AGAIN: tuple[Step, ...] = (
+    Inject(name="B-away", fault=StopBroker(broker=B)),
+    AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+    Inject(name="A-away", fault=StopBroker(broker=A)),
+    Heal(name="A-away"),
+    AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+    Heal(name="B-away"),
+    AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+)
 _SCHEDULE = KIP_279_3.steps("common-epoch")
 _COMMON = next(index for index, step in enumerate(_SCHEDULE) if isinstance(step, Inject))
 
@@ -65,6 +77,7 @@ def _steps(case: str) -> tuple[Step, ...]:
             *_rolled((_PROTOCOL, "1.1"), kafka=_AFTER),
             Tell(text="every broker is restarted once more, and speaks its own protocol"),
             *_rolled((_PROTOCOL, "2.0")),
+            *_CONTROLLER_AGAIN,
             *_SCHEDULE[_COMMON - 1 :],
         )
     return (

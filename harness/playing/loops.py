@@ -1,6 +1,6 @@
 """A follower that asks for the same offset again and again, and gets nothing that it can use."""
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from clusters.links import ApiKey, LinkRecord
 from harness.playing.play import Play
 

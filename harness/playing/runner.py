@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.run_directory import RunDirectory
 from clusters.api import Cluster
 from clusters.drivers import make_cluster
@@ -268,7 +268,7 @@ def _new_run(
         run={
             "entry": scenario.entry,
             "case": scenario.case,
-            "release": releases[min(releases)][0],
+            "release": _release_of(scenario, releases),
             "driver": options.driver,
             **cluster.about,
             "unlinked": cluster.why_unlinked if cluster.spec.linked else "",
@@ -288,6 +288,16 @@ def _new_run(
     )
     _link_latest(options.runs_directory, path)
     return run
+
+
+def _release_of(scenario: Scenario, releases: Mapping[int, tuple[str, str]]) -> str:
+    """The release that was asked for, and of a path the one that was found there.
+
+    A scenario may start brokers of several releases, and roll them to others.
+    """
+    if Path(scenario.release).exists() or not scenario.release:
+        return releases[min(releases)][0]
+    return scenario.release
 
 
 def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:

@@ -5,21 +5,27 @@ import pytest
 from kafka_6361_runs import A_ONLY, BOTH
 from run_builder import RunBuilder, create_body, values
 
+from checkers import acts
 from checkers.errors import ScenarioDataError
-from checkers.evidence import PartitionEvidence, batch_rows, context_row, partition_evidence
+from checkers.evidence.assembling import run_evidence
+from checkers.evidence.partition import (
+    PartitionEvidence,
+    batch_rows,
+    context_row,
+    partition_evidence,
+)
+from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
 from checkers.judge import judge
 from checkers.model import events, predict
 from checkers.run_directory import RunDirectory
-from checkers.run_evidence import run_evidence
-from checkers.run_facts import run_facts
 
 
 def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:
     """Two brokers; 0 leads t-0 in epoch 1, and has acknowledged eleven records."""
     build = RunBuilder(path)
     for broker in (0, 1):
-        start = events.StartBroker(
+        start = acts.StartBroker(
             broker=broker, release="1.1.1", min_insync_replicas=min_insync_replicas
         )
         build.act(start, zxid=0)
@@ -40,7 +46,7 @@ def observed(broker: int, high_watermark: int) -> events.HighWatermarkObserved:
 
 
 def last(run: RunDirectory) -> PartitionEvidence:
-    return list(run_evidence(run_facts(run), None))[-1]
+    return list(run_evidence(RunEvidence(run), None))[-1]
 
 
 def test_replicas_are_what_lies_on_disk(tmp_path: Path) -> None:
@@ -85,7 +91,7 @@ def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
     build.pinned(11, [1]).pinned(11, [0], topic="other")
     run = ended(build)
 
-    early, final = run_evidence(run_facts(run), None)
+    early, final = run_evidence(RunEvidence(run), None)
 
     assert [replica.is_high_watermark_pinned for replica in early.replicas] == [False, False]
     assert [replica.is_high_watermark_pinned for replica in final.replicas] == [False, True]
@@ -93,10 +99,12 @@ def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
 
 def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
-    build.run.append("observations.jsonl", {"kind": "high-watermarks-pinned", "topic": "t"})
+    build.run.append(
+        "observations.jsonl", {"time": 1.0, "kind": "high-watermarks-pinned", "topic": "t"}
+    )
 
     with pytest.raises(ScenarioDataError, match=r"observations\.jsonl:1 does not say"):
-        run_facts(ended(build))
+        RunEvidence(ended(build)).read()
 
 
 def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(
@@ -105,9 +113,9 @@ def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(
     build = started(tmp_path / "run")
     build.act(observed(1, 11))
     run = ended(build)
-    facts = run_facts(run)
+    evidence = RunEvidence(run)
 
-    (final,) = run_evidence(facts, predict(tuple(timed.event for timed in facts.events)))
+    (final,) = run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events)))
 
     assert final.predicted is not None
     assert [one.is_high_watermark_pinned for one in final.predicted] == [False, True]
@@ -142,7 +150,7 @@ def test_a_high_watermark_of_a_replica_that_should_not_be_is_not_as_predicted(
 
 def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: Path) -> None:
     build = started(tmp_path / "run").state(0, 1, [0])
-    build.act(events.LoseTail(broker=0, topic="t", partition=0, log_end_offset=11))
+    build.act(acts.LoseTail(broker=0, topic="t", partition=0, log_end_offset=11))
     build.state(-1, 2, [0]).state(1, 3, [1])
 
     one = last(ended(build))
@@ -197,6 +205,6 @@ def test_internal_topics_are_not_judged(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
     build.state(0, 0, [0], topic="__consumer_offsets")
 
-    found = list(run_evidence(run_facts(ended(build)), None))
+    found = list(run_evidence(RunEvidence(ended(build)), None))
 
     assert {one.topic for one in found} == {"t"}

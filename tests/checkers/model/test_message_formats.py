@@ -13,19 +13,16 @@ from model_timelines import (
     write,
 )
 
-from checkers.model import generation_for, predict
-from checkers.model.events import (
+from checkers.acts import (
     AdoptTopicConfiguration,
-    BrokerUnregistered,
     CutLink,
     HealLink,
     PauseBroker,
     ResumeBroker,
-    Snapshot,
     StopBroker,
-    TopicConfigured,
-    TopicCreated,
 )
+from checkers.model import generation_for, predict
+from checkers.model.events import BrokerUnregistered, Snapshot, TopicConfigured, TopicCreated
 
 NEW, OLD = "0.11.0", "0.10.2"
 

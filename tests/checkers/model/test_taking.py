@@ -4,7 +4,7 @@ import pytest
 from model_timelines import cluster
 from model_timelines import state as partition_state
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.model.lookahead import Lookahead
 from checkers.model.observations import Fate, FetchAsked, Question, Record, Seen
 from checkers.model.predicting import left_alone_after

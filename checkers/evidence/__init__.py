@@ -1,0 +1,15 @@
+"""What a run left, read once and as typed values: what judge, Spark and report know of a run.
+
+`run.RunEvidence` is a run; one module reads each kind of file:
+
+    about       run.json, scenario.json, outcome.json
+    actions     actions.jsonl, and the timeline of actions and decisions
+    zookeeper   zookeeper/: decisions
+    history     history.jsonl: operations
+    observed    observations.jsonl
+    links       links.jsonl: messages in the model's words; `epoch_rounds` pairs questions
+    snapshots   snapshots/: snapshot.json and the copied files
+
+`files` reads, hashes and says where damage is. `assembling` puts together what the rules are given,
+and `partition` has that and its rows.
+"""
