@@ -37,7 +37,5 @@ def fetch_loop(play: Play, follower: int, leader: int, about: TopicPartition) ->
 
 
 def _error(record: LinkRecord, about: TopicPartition) -> int | None:
-    for entry in (record.detail or {}).get("partitions", ()):
-        if (entry.get("topic"), entry.get("partition")) == about:
-            return int(entry["error_code"])
-    return None
+    said = record.partition(*about)
+    return None if said is None else int(said["error_code"])

@@ -1,5 +1,7 @@
 """Message formats that flap: KAFKA-7601 and KAFKA-7897, as they were measured on real brokers."""
 
+from dataclasses import replace
+
 import pytest
 from model_timelines import (
     cluster,
@@ -20,9 +22,13 @@ from checkers.acts import (
     PauseBroker,
     ResumeBroker,
     StopBroker,
+    TopicPartition,
 )
-from checkers.model import generation_for, predict
+from checkers.model import exchange, generation_for, predict
 from checkers.model.events import BrokerUnregistered, Snapshot, TopicConfigured, TopicCreated
+from checkers.model.predicting import left_alone_after
+from checkers.model.state import EMPTY
+from checkers.model.world import World
 
 NEW, OLD = "0.11.0", "0.10.2"
 
@@ -273,3 +279,41 @@ def test_a_topic_with_a_newer_format_than_its_broker_is_written_in_the_topics():
     ]
     written = replica(predict(events), 0)
     assert ([batch.magic for batch in written.batches], written.epoch_entries) == ([2], ((0, 0),))
+
+
+def asked_by_old_format_follower(release, **more):
+    """What O, which writes magic 1, says of its last epoch after it has fetched N's magic 2."""
+    state_now = EMPTY
+    generations = {
+        2: replace(generation_for(release, message_format=OLD), **more),
+    }
+    for event in [
+        *cluster(release, controller=0, replicas=()),
+        *start(1, release, message_format=NEW),
+        *start(2, release, message_format=OLD),
+        TopicCreated(topic="t", assignment=((1, 2),)),
+        state(1, 0, (1, 2)),
+        write("new", 1, count=5, acks=-1),
+    ]:
+        state_now, _ = left_alone_after(state_now, event, generations)
+    asked = exchange.question(World(state_now), 2, 1, exchange.FETCH)
+    return dict(asked.asked)[TopicPartition("t", 0)].requested_epoch
+
+
+def test_without_an_epoch_cache_a_fetcher_still_knows_the_epoch_that_it_fetched_last():
+    assert asked_by_old_format_follower("2.8.2") == 0
+    assert asked_by_old_format_follower("2.8.2", remembers_fetched_epoch=False) == -1
+    assert asked_by_old_format_follower("2.6.3") == -1
+
+
+def test_a_leader_in_an_old_format_tells_a_follower_with_epochs_that_it_is_out_of_range():
+    timeline = [
+        *simple("2.8.2")[:-1],
+        Snapshot(label="after"),
+    ]
+    prediction = predict(timeline)
+    n, o = replica(prediction, 1), replica(prediction, 2)
+    # N keeps what it alone has and gets nothing: its Fetch with epoch 0 is never answered.
+    assert [batch.base_offset for batch in n.batches] == [0, 5]
+    assert o.batches[-1].base_offset == 8
+    assert prediction.truncations == ()
