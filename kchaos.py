@@ -43,6 +43,7 @@ _PUBLIC = {
     "ExpireSession": "faults",
     "FastBounce": "faults",
     "FormatDowngrade": "faults",
+    "FetchAs": "harness.playing.raw_steps",
     "Heal": "harness.playing.steps",
     "HoldRequests": "faults",
     "Inject": "harness.playing.steps",

@@ -77,6 +77,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         ("replication-stopped",),
     ),
     (
+        _S,
+        "not-down-converted",
+        "an old client is given a format that it cannot read, or nothing and no error",
+        (),
+    ),
+    (
         _N,
         "permitted-loss",
         "a record that Kafka does not promise to keep is gone; the reason is given",

@@ -25,6 +25,7 @@ from checkers.rules.conformance import (
     rounds_as_predicted,
 )
 from checkers.rules.divergence import divergence
+from checkers.rules.down_conversion import not_down_converted
 from checkers.rules.hole import hole
 from checkers.rules.loss import loss
 from checkers.rules.missing_tail import missing_tail
@@ -44,6 +45,7 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     truncated_below_high_watermark,
     epoch_cache_mismatch,
     as_read,
+    not_down_converted,
 )
 CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     replicas_as_predicted,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from clusters.spec import ClusterSpec
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kafka_6361 import KAFKA_6361
+from harness.catalogue.kafka_7601_down_conversion import KAFKA_7601_DOWN_CONVERSION
 from harness.catalogue.kafka_7601_flap import KAFKA_7601_FLAP
 from harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_REPLICAS
 from harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
@@ -25,6 +26,7 @@ CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         KAFKA_6361,
+        KAFKA_7601_DOWN_CONVERSION,
         KAFKA_7601_FLAP,
         KAFKA_7601_FOUR_REPLICAS,
         KAFKA_7601_JIRA,
