@@ -45,6 +45,8 @@ _PUBLIC = {
     "FormatDowngrade": "faults",
     "FetchAs": "harness.playing.raw_steps",
     "Heal": "harness.playing.steps",
+    "HoldController": "faults",
+    "HoldPoint": "faults",
     "HoldRequests": "faults",
     "Inject": "harness.playing.steps",
     "IfPossible": "harness.playing.possible_steps",
@@ -67,6 +69,8 @@ _PUBLIC = {
     "RunOptions": "harness.playing.runner",
     "Scenario": "harness.playing.scenario",
     "SetLogLevel": "harness.playing.observing_steps",
+    "SlowFetchReads": "faults",
+    "StaleRequest": "faults",
     "StopBroker": "faults",
     "TakeSnapshot": "harness.playing.steps",
     "TearEpochs": "faults",
@@ -115,9 +119,9 @@ def main() -> None:
     except ImportError as error:
         print(f"kchaos: {error}", file=sys.stderr)
         sys.exit(70)
-    from harness.commands.cli import run
+    from harness.commands.process import main as main_of_the_process
 
-    sys.exit(run(sys.argv[1:]))
+    main_of_the_process(sys.argv[1:])
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -66,7 +66,7 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "offline-partition",
-        "a partition has no leader after everything is healed",
+        "after everything is healed a partition has no leader, or one that does not lead it",
         ("replication-stopped",),
     ),
     (_S, "under-min-isr", "fewer in-sync replicas than min.insync.replicas after healing", ()),
@@ -80,6 +80,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         _S,
         "not-down-converted",
         "an old client is given a format that it cannot read, or nothing and no error",
+        (),
+    ),
+    (
+        _S,
+        "stale-request-accepted",
+        "a control request that was meant for an earlier generation of a broker was obeyed",
         (),
     ),
     (

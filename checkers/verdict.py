@@ -13,17 +13,20 @@ expected; or it is an object:
                  {"epochs": {"snapshot": "final", "broker": 2, "partition": "t-0",
                              "starts": [0, 5]}},
                  {"magics": {"snapshot": "final", "broker": 2, "partition": "t-0",
-                             "runs": [2, 1, 2]}}],
+                             "runs": [2, 1, 2]}},
+                 {"observed": {"kind": "high-watermark-forgotten", "broker": 1}},
+                 {"hit": {"point": "controller-broker-change", "fate": "held"}}],
      "source": "where it is written or measured"}
 
 A finding may also name "topic" and "partition". A `round` is found if some question for a leader
 epoch has all the named fields of `checkers.model.prediction.EpochRound`; a `log` if a line of the
 broker's server.log (any broker's without "broker") matches; a `link` if a line of links.jsonl has
 all the named fields, where "api" is compared without case and underscores, and "partition" and
-"detail" are objects whose fields must be in one of the message's partitions, or in its detail;
-`epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs at these offsets (none
-for an empty file, or for no file): the epochs themselves may differ from run to run; `magics` if
-the replica's batches, in their order, are in these message formats, each run of one format once.
+"detail" are objects whose fields must be in one of the message's partitions, or in its detail; a
+`hit` if a line of hits.jsonl has all the named fields, an `observed` if one of observations.jsonl
+has; `epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs at these offsets
+(none for an empty file, or for no file): the epochs themselves may differ from run to run; `magics`
+if the replica's batches, in their order, are in these message formats, each run of one format once.
 """
 
 import re
@@ -228,6 +231,10 @@ def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
             return _log_witness(wanted, pattern, log.get("broker"), evidence)
         case {"link": {} as fields, **rest} if not rest:
             return _link_witness(wanted, fields, evidence)
+        case {"hit": {} as fields, **rest} if not rest:
+            return _hit_witness(wanted, fields, evidence)
+        case {"observed": {} as fields, **rest} if not rest:
+            return _observed_witness(wanted, fields, evidence)
         case {
             "epochs": {"snapshot": str(label), "broker": int(broker), "partition": str(name)},
             **rest,
@@ -240,8 +247,8 @@ def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
             return _magics_witness(wanted, evidence, label, broker, _about(name))
         case _:
             raise ScenarioDataError(
-                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, or "
-                "epochs or magics with snapshot, broker and partition"
+                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, "
+                "hit, observed, or epochs or magics with snapshot, broker and partition"
             )
 
 
@@ -314,6 +321,26 @@ def _magics_witness(
     runs = [magic for magic, _ in groupby(batch.magic for batch in contents.batches)]
     found = runs == wanted["magics"].get("runs")
     return Witness(wanted=wanted, found=found, seen=f"its batches are in magic {runs}")
+
+
+def _hit_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    for hit in evidence.hits:
+        if all(getattr(hit, name, None) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=hit.read_at)
+    return Witness(wanted=wanted, found=False, seen=f"none of {len(evidence.hits)} hits at points")
+
+
+def _observed_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    for line in evidence.observed:
+        if _includes({"kind": line.kind, **line.detail}, fields):
+            return Witness(wanted=wanted, found=True, seen=line.read_at)
+    return Witness(
+        wanted=wanted, found=False, seen=f"none of {len(evidence.observed)} observations"
+    )
 
 
 def _has(message: LinkMessage, name: str, value: Any) -> bool:

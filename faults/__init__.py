@@ -9,6 +9,9 @@ from faults.disk.lose_epochs import LoseEpochs
 from faults.disk.lose_tail import LoseTail
 from faults.disk.tear_epochs import TearEpochs
 from faults.disk.wipe_log_directory import WipeLogDirectory
+from faults.jvm.hold_controller import HoldController
+from faults.jvm.hold_point import HoldPoint
+from faults.jvm.slow_fetch_reads import SlowFetchReads
 from faults.process.fast_bounce import FastBounce
 from faults.process.kill_broker import KillBroker
 from faults.process.pause_broker import PauseBroker
@@ -17,6 +20,7 @@ from faults.process.stop_broker import StopBroker
 from faults.wire.cut_link import CutLink
 from faults.wire.disconnect_network import DisconnectNetwork
 from faults.wire.hold_requests import HoldRequests
+from faults.wire.stale_request import StaleRequest
 from faults.zookeeper.cut_zookeeper import CutZooKeeper
 from faults.zookeeper.expire_session import ExpireSession
 from faults.zookeeper.move_controller import MoveController
@@ -32,6 +36,8 @@ FAULTS: Mapping[str, type[Any]] = {
         ExpireSession,
         FastBounce,
         FormatDowngrade,
+        HoldController,
+        HoldPoint,
         HoldRequests,
         KillBroker,
         LoseEpochs,
@@ -40,6 +46,8 @@ FAULTS: Mapping[str, type[Any]] = {
         PauseBroker,
         PreferredElection,
         RollBroker,
+        SlowFetchReads,
+        StaleRequest,
         StopBroker,
         TearEpochs,
         WipeLogDirectory,
@@ -55,6 +63,8 @@ __all__ = [
     "ExpireSession",
     "FastBounce",
     "FormatDowngrade",
+    "HoldController",
+    "HoldPoint",
     "HoldRequests",
     "KillBroker",
     "LoseEpochs",
@@ -63,6 +73,8 @@ __all__ = [
     "PauseBroker",
     "PreferredElection",
     "RollBroker",
+    "SlowFetchReads",
+    "StaleRequest",
     "StopBroker",
     "TearEpochs",
     "WipeLogDirectory",

@@ -7,7 +7,7 @@ injection asks the same ones before it begins.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from checkers.acts import CutLink, CutZooKeeper, Hold
+from checkers.acts import CutLink, CutZooKeeper, Hold, HoldPoint
 from clusters.api import Broker, Cluster, Collectable, Disconnectable
 from faults.observation import observe_broker
 
@@ -25,6 +25,7 @@ class BrokerView:
         is_registered: Whether `/brokers/ids/N` is there.
         was_stopped_cleanly: Whether its log directory is marked so; no running broker's is.
         properties: The whole configuration that it is started with.
+        points: The points of its code at which threads can be held.
     """
 
     broker: int
@@ -36,6 +37,7 @@ class BrokerView:
     is_registered: bool = True
     was_stopped_cleanly: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
+    points: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class ClusterView:
         controller: The broker that `/controller` names, or None.
         cuts: What is cut at the links, by the cut's name.
         holds: What is held at the links, by the hold's name.
+        point_holds: What is held at points inside brokers, by the hold's name.
         why_unlinked: Why there are no links, and what to do about it; "" where there are.
     """
 
@@ -54,6 +57,7 @@ class ClusterView:
     controller: int | None = None
     cuts: Mapping[str, CutLink | CutZooKeeper] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
+    point_holds: Mapping[str, HoldPoint] = field(default_factory=dict)
     why_unlinked: str = ""
 
 
@@ -64,6 +68,7 @@ def view_of(cluster: Cluster) -> ClusterView:
         controller=cluster.metadata.controller(),
         cuts={} if cluster.links is None else cluster.links.cuts,
         holds={} if cluster.links is None else cluster.links.holds,
+        point_holds={} if cluster.gate is None else cluster.gate.holds,
         why_unlinked=cluster.why_unlinked if cluster.links is None else "",
     )
 
@@ -80,6 +85,7 @@ def _broker_view(cluster: Cluster, broker: Broker) -> BrokerView:
         is_registered=observe_broker(cluster, broker.id).czxid is not None,
         was_stopped_cleanly=collectable and (broker.log_directory / CLEAN_SHUTDOWN).exists(),
         properties=broker.properties,
+        points=broker.points,
     )
 
 
@@ -110,6 +116,14 @@ def paused(view: ClusterView, broker: int) -> str:
     return f"broker {broker} is paused already: heal that first"
 
 
+def held_inside(view: ClusterView, broker: int) -> str:
+    """That threads of the broker may stand still at a point, and it would wait for them."""
+    for name, hold in view.point_holds.items():
+        if hold.broker == broker and hold.manner == "hold":
+            return f"threads of broker {broker} are held by {name!r}: heal that first"
+    return ""
+
+
 def off_zookeeper(view: ClusterView, broker: int) -> str:
     """Why the broker cannot reach ZooKeeper, which it needs to stop cleanly or to register."""
     if not view.brokers[broker].is_connected:
@@ -127,6 +141,6 @@ def unlinked(view: ClusterView) -> str:
 
 def name_in_use(view: ClusterView, name: str) -> str:
     """That a cut or a hold of that name lasts."""
-    if name not in view.cuts and name not in view.holds:
+    if all(name not in lasting for lasting in (view.cuts, view.holds, view.point_holds)):
         return ""
     return f"a cut or hold named {name!r} lasts already: heal it, or name this one otherwise"

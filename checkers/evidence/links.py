@@ -23,13 +23,15 @@ from checkers.model.observations import (
     FetchAsked,
     IsrAnswered,
     IsrAsked,
+    IsrWanted,
     Observation,
     Question,
     Reply,
 )
 
 LINKS = "links.jsonl"
-_ARRIVED = ("passed", "released", "delayed")
+ARRIVED = ("passed", "released", "delayed")
+"""What became of a message that went on."""
 _Detail = Mapping[str, Any]
 _FETCHERS = {"FETCH": "Fetch", "OFFSET_FOR_LEADER_EPOCH": "OffsetForLeaderEpoch"}
 _CONTROL = {
@@ -37,6 +39,8 @@ _CONTROL = {
     "UPDATE_METADATA": "UpdateMetadata",
     "STOP_REPLICA": "StopReplica",
 }
+_OPERATION_NOT_ATTEMPTED = 55
+_INELIGIBLE_REPLICA = 107
 _FULL_FETCH_EPOCHS = (None, 0, -1)
 
 
@@ -101,7 +105,7 @@ def _said(message: LinkMessage) -> Observation | None:
     if api in _FETCHERS:
         read = _question if is_request else _reply
         return read(message, detail, source, target)
-    if message.fate not in _ARRIVED:
+    if message.fate not in ARRIVED:
         return None
     if api in _CONTROL:
         told = _control_sent if is_request else _control_answered
@@ -116,7 +120,7 @@ def _number(message: LinkMessage) -> tuple[int, int]:
 
 
 def _fate(message: LinkMessage) -> Fate:
-    if message.fate in _ARRIVED:
+    if message.fate in ARRIVED:
         return Fate.ARRIVES
     return Fate.ABANDONED if message.fate == "abandoned" else Fate.WAITS
 
@@ -251,7 +255,8 @@ def _isr_asked(detail: _Detail, source: int) -> IsrAsked:
     isrs = {}
     for about, entry in _entries(detail):
         new = entry.get("new_isr") or entry.get("new_isr_with_epochs") or ()
-        isrs[about] = tuple(one if isinstance(one, int) else int(one["broker_id"]) for one in new)
+        isr = tuple(one if isinstance(one, int) else int(one["broker_id"]) for one in new)
+        isrs[about] = IsrWanted(leader_epoch=entry["leader_epoch"], isr=isr)
     return IsrAsked(leader=source, isrs=isrs)
 
 
@@ -261,4 +266,9 @@ def _isr_answered(detail: _Detail, source: int) -> IsrAnswered:
         for about, entry in _entries(detail)
         if not entry.get("error_code")
     }
-    return IsrAnswered(leader=source, isrs=isrs)
+    refused = frozenset(
+        about
+        for about, entry in _entries(detail)
+        if entry.get("error_code") in (_OPERATION_NOT_ATTEMPTED, _INELIGIBLE_REPLICA)
+    )
+    return IsrAnswered(leader=source, isrs=isrs, refused=refused)

@@ -19,11 +19,14 @@ from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
+    HoldPoint,
     LoseEpochs,
     LoseTail,
     PauseBroker,
     ReleaseHold,
+    ReleasePoint,
     ResumeBroker,
+    StaleRequest,
     StartBroker,
     StopBroker,
     WipeLogDirectory,
@@ -163,6 +166,9 @@ Action = (
     | Hold
     | ReleaseHold
     | AdoptTopicConfiguration
+    | StaleRequest
+    | HoldPoint
+    | ReleasePoint
     | Produce
     | HighWatermarkObserved
     | Snapshot

@@ -125,6 +125,9 @@ class Generation:
         may_join_isr: (follower, brokers in the leader's metadata cache) to whether it may join.
         falls_out_of_isr: (log end offset of a follower that has not fetched for
             `replica.lag.time.max.ms`, the leader's) to whether it is taken out of the ISR.
+        counts_election_as_fetch: Whether a leader that goes on in a new epoch takes the election
+            for the last fetch of followers outside the ISR, too: who then asks from where the
+            leader's log ended has caught up.
         asks_controller_for_isr: Whether a leader lets the controller write its ISR.
         moves_high_watermark_with_isr: Whether the high watermark moves when a leader learns of
             its ISR.
@@ -170,7 +173,12 @@ class Generation:
     Attributes:
         sees_bounce: (czxid of a registration that was seen, now) to whether a controller takes the
             broker for one that came back.
-        refuses_broker_epoch: (broker epoch of a control request, own) to whether a broker refuses.
+        tells_broker_epoch: Whether a controller's requests name the generation of the broker that
+            they are for, and a broker's ControlledShutdown its own.
+        error_of_broker_epoch: (broker epoch of a control request, -1 for none; own) to Kafka's
+            error, or "".
+        refuses_shutdown: (broker epoch of a ControlledShutdown, -1 for none; the one that the
+            controller has seen) to whether the controller refuses.
     """
 
     name: str
@@ -200,6 +208,7 @@ class Generation:
     needed_for_isr: Callable[[Replica], int]
     may_join_isr: Callable[[int, frozenset[int]], bool]
     falls_out_of_isr: Callable[[int, int], bool]
+    counts_election_as_fetch: bool
     asks_controller_for_isr: bool
     moves_high_watermark_with_isr: bool
 
@@ -223,7 +232,9 @@ class Generation:
     exits_on_shorter_leader: Callable[[bool], bool]
 
     sees_bounce: Callable[[int, int], bool]
-    refuses_broker_epoch: Callable[[int, int], bool]
+    tells_broker_epoch: bool
+    error_of_broker_epoch: Callable[[int, int], str]
+    refuses_shutdown: Callable[[int, int], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

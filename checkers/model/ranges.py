@@ -82,6 +82,7 @@ _ISR = {
     "KAFKA-13091": _since("3.1.0"),
     "KAFKA-14010": _since("3.2.1", "3.3.0"),
     "KIP-841": _since("3.3.0"),
+    "no fetch at an election": _since("3.3.0"),
     "KAFKA-13790": _since("3.3.0"),
 }
 
@@ -93,6 +94,8 @@ _CONTROL = {
     "shutting down without being told": ReleaseRange(Since("1.1.0"), until=Since("2.1.0")),
     "KIP-380": _since("2.2.0"),
     "broker epochs": _since("2.2.0"),
+    "broker epochs told": _since("2.2.0"),
+    "KAFKA-9839": _since("2.5.1", "2.6.0"),
     "KIP-570": _since("2.6.0"),
     "KAFKA-13972": _since("3.4.1", "3.5.0"),
     "KIP-227": _since("1.1.0"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from checkers.acts import TopicPartition
-from checkers.model import control, exchange, leader
+from checkers.model import control, exchange, leader, process
 from checkers.model import follower as following
 from checkers.model.events import Produce
 from checkers.model.exchange import FETCH
@@ -40,6 +40,7 @@ def silent_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wor
         if (broker := world.broker(broker_id)) is not None and broker.is_working
     ]
     for broker_id in working:
+        yield from _of_process(state, broker_id)
         yield from _control(state, broker_id, lookahead)
         yield from _learn(state, broker_id, lookahead)
     for leader_id in working:
@@ -111,6 +112,16 @@ def _is_known(world: World, seen: Question) -> bool:
     return any(one.number == seen.number for one in world.exchanges(seen.follower, seen.leader))
 
 
+def _of_process(state: State, broker_id: int) -> Iterator[World]:
+    """A broker hears of its own registration, or writes its checkpoint of high watermarks."""
+    world = World(state)
+    if control.learn_epoch(world, broker_id):
+        yield world
+    world = World(state)
+    if process.write_checkpoint(world, broker_id):
+        yield world
+
+
 def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
     """A broker handles a part of a control request that it has.
 
@@ -142,9 +153,16 @@ def _handle(
             yield _handled(world, broker_id, one, failed)
             continue
         world = World(state)
-        errors = _errors(world, broker_id, one, is_last)
+        errors = handle_control(world, broker_id, one, is_last=is_last)
         if seen is None or not errors_differ(errors, seen):
-            yield _handled(world, broker_id, one, errors)
+            yield world
+
+
+def handle_control(world: World, broker_id: int, one: Received, *, is_last: bool) -> control.Errors:
+    """Let a broker handle a part of a control request; returns what it answers."""
+    errors = _errors(world, broker_id, one, is_last)
+    _handled(world, broker_id, one, errors)
+    return errors
 
 
 def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control.Errors:
@@ -171,11 +189,16 @@ def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
-    """A leader moves its high watermark after an append, or takes over a written ISR."""
+    """A leader moves its high watermark after an append, or learns what became of an ISR."""
     for partition in World(state).partitions(broker_id):
         if state(("appended", broker_id, partition)):
             world = World(state)
             leader.settle_append(world, broker_id, partition)
+            yield world
+        if state(("isr refused", broker_id, partition)):
+            world = World(state)
+            world.put(("isr refused", broker_id, partition), None)
+            leader.give_up_isr(world, broker_id, partition)
             yield world
         if state(("isr change", broker_id, partition)) is None:
             continue

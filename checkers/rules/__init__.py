@@ -26,6 +26,11 @@ from checkers.rules.conformance import (
 )
 from checkers.rules.divergence import divergence
 from checkers.rules.down_conversion import not_down_converted
+from checkers.rules.generations import (
+    generation_not_initialised,
+    late_requests_as_predicted,
+    stale_request_accepted,
+)
 from checkers.rules.hole import hole
 from checkers.rules.loss import loss
 from checkers.rules.missing_tail import missing_tail
@@ -46,6 +51,8 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     epoch_cache_mismatch,
     as_read,
     not_down_converted,
+    stale_request_accepted,
+    generation_not_initialised,
 )
 CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     replicas_as_predicted,
@@ -53,6 +60,7 @@ CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     produces_as_predicted,
     rounds_as_predicted,
     decisions_allowed,
+    late_requests_as_predicted,
 )
 
 

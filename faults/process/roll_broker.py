@@ -10,6 +10,7 @@ from clusters.api import Cluster, Killable, Restartable
 from clusters.releases import release_of
 from clusters.settings import broker_settings_refused
 from faults.api import Injection, Journal, require_available
+from faults.errors import NoEffect
 from faults.observation import observe_broker
 from faults.process import restart
 from faults.view import ClusterView, down, off_zookeeper, paused, unable
@@ -22,7 +23,6 @@ class RollBroker:
     There is nothing left to heal: the broker stays what it became.
 
     Attributes:
-        broker: Its id.
         kafka: A release or a path; "" for the one that it runs.
         properties: (name, value), added to the broker's own.
     """
@@ -64,16 +64,18 @@ class RollBroker:
         Raises:
             BrokerExited: It does not start with these settings.
             AwaitTimeout: It did not stop, or did not come back.
+            NoEffect: It has another registration, and not another process.
         """
         require_available(self, cluster)
         broker = cluster.brokers[self.broker]
-        before = {name: broker.properties.get(name) for name, _ in self.properties}
-        release_before = broker.release
-        above_czxid = observe_broker(cluster, self.broker).czxid or 0
+        before = observe_broker(cluster, self.broker)
+        had: dict[str, str | None] = {"release": broker.release}
+        had |= {name: broker.properties.get(name) for name, _ in self.properties}
+        above_czxid = before.czxid or 0
         try:
             with journal.acting(acts.StopBroker(broker=self.broker, clean=True)):
                 broker.stop(self.timeout_s)
-            journal.observed("broker-gone", broker=broker.id, exit_code=broker.exit_code)
+            journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
             restart.start_again(
                 cluster,
                 journal,
@@ -85,8 +87,12 @@ class RollBroker:
         except BaseException:
             restart.undo_unfinished(cluster, journal, broker, above_czxid=above_czxid)
             raise
+        after = observe_broker(cluster, self.broker)
+        if after.pid == before.pid:
+            raise NoEffect(f"broker {self.broker} did not end: {before} is still {after}")
+        has = {"release": broker.release, **dict(self.properties)}
         yield Injection(
             fault="RollBroker",
-            before={"release": release_before, **before},
-            effect={"release": broker.release, **dict(self.properties)},
+            before={**before.to_json(), **had},
+            effect={**after.to_json(), **has},
         )

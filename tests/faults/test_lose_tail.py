@@ -40,6 +40,7 @@ class StoppedBroker:
     is_paused: bool = False
     pid: None = None
     properties: dict[str, str] = field(default_factory=dict)
+    points: frozenset[str] = frozenset()
 
 
 class NothingRegistered:
@@ -55,6 +56,7 @@ class Folder:
     brokers: dict[int, StoppedBroker]
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     links: None = None
+    gate: None = None
     why_unlinked: str = "nothing runs here"
     metadata: NothingRegistered = field(default_factory=NothingRegistered)
 

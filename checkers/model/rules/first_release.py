@@ -217,8 +217,13 @@ def see_no_bounce(seen_czxid: int, czxid: int) -> bool:
     return False
 
 
-def take_every_broker_epoch(told: int, own: int) -> bool:
-    """Obey control requests that were meant for an earlier life of the broker."""
+def take_every_broker_epoch(told: int, own: int) -> str:
+    """Obey control requests that were meant for an earlier generation of the broker."""
+    return ""
+
+
+def take_every_shutdown(told: int, cached: int) -> bool:
+    """Obey a ControlledShutdown that an earlier generation of the broker sent."""
     return False
 
 
@@ -249,6 +254,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         needed_for_isr=high_watermark_is_enough,
         may_join_isr=whether_alive_or_not,
         falls_out_of_isr=fall_out_by_time,
+        counts_election_as_fetch=True,
         asks_controller_for_isr=False,
         moves_high_watermark_with_isr=True,
         skips_known_leader=skip_known_leader,
@@ -269,7 +275,9 @@ def first_generation(name: str, versions: Versions) -> Generation:
         stop_when_fenced=ask_again_when_fenced,
         exits_on_shorter_leader=exit_unless_unclean,
         sees_bounce=see_no_bounce,
-        refuses_broker_epoch=take_every_broker_epoch,
+        tells_broker_epoch=False,
+        error_of_broker_epoch=take_every_broker_epoch,
+        refuses_shutdown=take_every_shutdown,
     )
 
 
