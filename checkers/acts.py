@@ -5,7 +5,6 @@ the model acts upon them (`checkers.model.events.Action` has those). This module
 the standard library and imports nothing of kchaos, so that every room may use it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
@@ -302,12 +301,7 @@ class MoveController:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptTopicConfiguration:
-    """A running broker has taken over the configuration that ZooKeeper has of a topic.
-
-    Attributes:
-        broker: Its id.
-        configuration: (name, value) of every setting of the topic's own, ascending.
-    """
+    """A running broker has taken over a topic's own settings, as (name, value), ascending."""
 
     broker: int
     topic: str
@@ -396,11 +390,6 @@ def unknown_style(cut: CutLink | CutZooKeeper) -> str:
     if cut.style in styles:
         return ""
     return f"style is {cut.style!r}; use {' or '.join(map(repr, styles))}"
-
-
-def cuts_left(cuts: Mapping[str, CutLink], heal: HealLink) -> dict[str, CutLink]:
-    """Of cuts by name, those that this act leaves."""
-    return {name: cut for name, cut in cuts.items() if not heal.heals(cut)}
 
 
 def _plain(value: object) -> object:

@@ -12,15 +12,13 @@ nobody. Read from 1.1.1, 2.1.1, 2.2.0 and 2.8.2.
 
 from dataclasses import replace
 
-from checkers.acts import CONTROLLER_BROKER_CHANGE, AdoptTopicConfiguration, TopicPartition
-from checkers.errors import ModelError
+from checkers.acts import CONTROLLER_BROKER_CHANGE, TopicPartition
 from checkers.model import follower, leader
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
-    TopicConfigured,
     TopicCreated,
 )
 from checkers.model.generation import Generation
@@ -44,41 +42,6 @@ def topic_created(world: World, event: TopicCreated) -> None:
         known.add(partition)
         world.put(("assignment", partition), replicas)
     world.put(("topics",), tuple(sorted(known)))
-
-
-def topic_configured(world: World, event: TopicConfigured) -> None:
-    """Note the topic's own configuration; a running broker goes on with what it has of it."""
-    known = world.get(("topic configuration", event.topic))
-    world.put(("topic configuration", event.topic), event.configuration)
-    if known is None:
-        return
-    for broker_id in world.broker_ids():
-        component = ("adopted", broker_id, event.topic)
-        if world.running(broker_id) is not None and world.get(component) is None:
-            world.put(component, known)
-
-
-def adopt_topic_configuration(world: World, event: AdoptTopicConfiguration) -> None:
-    """Let a broker take over a topic's configuration (TopicConfigHandler, Log.updateConfig).
-
-    A log whose message format has changed begins with the epochs that a start would load; up to
-    2.1.0 with those that it has, which is the same.
-    """
-    broker = world.running(event.broker)
-    if broker is None:
-        raise ModelError(f"broker {event.broker} does not run and can adopt nothing")
-    partitions = [one for one in world.partitions(event.broker) if one.topic == event.topic]
-    before = {one: world.generation(broker, one).versions.magic for one in partitions}
-    is_newest = event.configuration == world.get(("topic configuration", event.topic))
-    component = ("adopted", event.broker, event.topic)
-    world.put(component, None if is_newest else event.configuration)
-    for partition in partitions:
-        generation = world.generation(broker, partition)
-        if generation.versions.magic == before[partition]:
-            continue
-        replica = world.known_replica(event.broker, partition)
-        entries = generation.loaded_entries(replica.entries)
-        world.put_replica(event.broker, partition, replace(replica, entries=entries))
 
 
 def partition_state(world: World, event: PartitionState) -> None:

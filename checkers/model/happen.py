@@ -22,7 +22,7 @@ from checkers.acts import (
     WipeLogDirectory,
 )
 from checkers.errors import ModelError
-from checkers.model import control, exchange, late, leader, process
+from checkers.model import control, exchange, late, leader, process, topic_settings
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -90,9 +90,9 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
         case TopicCreated():
             control.topic_created(world, event)
         case TopicConfigured():
-            control.topic_configured(world, event)
+            topic_settings.configured(world, event)
         case AdoptTopicConfiguration():
-            control.adopt_topic_configuration(world, event)
+            topic_settings.adopt(world, event)
         case PartitionState():
             control.partition_state(world, event)
         case BrokerRegistered():

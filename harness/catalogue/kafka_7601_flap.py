@@ -6,6 +6,7 @@ from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
 from harness.playing.client_steps import Produce
 from harness.playing.steps import (
+    AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,
     CreateTopic,
@@ -32,6 +33,8 @@ def _write(operation: str, log_end_offset: int) -> tuple[Step, ...]:
     return (
         Produce(operation=operation, topic="t", partition=0, records=2, acks=-1),
         AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=log_end_offset),
+        # A follower that knows no epoch truncates to its high watermark in each new leader epoch.
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=log_end_offset),
     )
 
 

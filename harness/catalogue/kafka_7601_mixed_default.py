@@ -6,6 +6,7 @@ from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import QUICK
 from harness.playing.client_steps import Produce
 from harness.playing.steps import (
+    AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,
     CreateTopic,
@@ -43,6 +44,8 @@ def _steps(case: str) -> tuple[Step, ...]:
         Tell(text="N leads and writes 0-4 in the new format; O has them too"),
         Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
         AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
+        # In a new leader epoch O truncates to its high watermark: it must have learned that.
+        AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
         Tell(text="O is made the preferred replica and leads; does N follow it?"),
         ReorderReplicas(topic="t", partition=0, replicas=(O, N)),
         Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
