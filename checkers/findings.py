@@ -47,7 +47,7 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "truncated-below-high-watermark",
-        "a follower cut its log below its own high watermark",
+        "a follower cut its log below its own high watermark, or its leader's",
         (),
     ),
     (_S, "corrupt-batch", "bytes of a segment are not a well-formed batch", ()),
@@ -75,6 +75,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         "generation-not-initialised",
         "a registered broker never got its first LeaderAndIsr",
         ("replication-stopped",),
+    ),
+    (
+        _S,
+        "not-down-converted",
+        "an old client is given a format that it cannot read, or nothing and no error",
+        (),
     ),
     (
         _S,

@@ -4,7 +4,9 @@ The file has a line when an operation is invoked and one when it ends: "ok", "fa
 effect) or "info" (nobody knows). A read's "ok" line has "records", the values that it got, and
 "base_offset", the offset of the first; "promised" there means that they lay below the leader's high
 watermark, as every record that a consumer gets does. "probe" is true in the lines of a write with
-which settling tries whether the partition works.
+which settling tries whether the partition works. A fetch has "fetch_version", and its "ok" line the
+"magics" of the batches that came, how many offsets were "readable", and "answer", the bytes as they
+came (base64).
 """
 
 from collections.abc import Iterable
@@ -25,7 +27,7 @@ class Operation:
     """One operation of one client on one partition.
 
     Attributes:
-        function: "produce" or "read".
+        function: "produce", "read", or "fetch", a Fetch of a stated version.
         acks: 0, 1 or -1 (all); 1 for a read, where it means nothing.
         outcome: "ok", "fail", "info", or "pending" if nothing came before the run ended.
         promised: Whether Kafka promised to keep its records.
@@ -38,6 +40,9 @@ class Operation:
         isr_when_ended: The ISR in ZooKeeper when it ended.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
             not ask for it.
+        fetch_version: Of a "fetch"; else None.
+        magics: Of each batch that a "fetch" was answered with.
+        readable: How many offsets a "fetch" had to read below the high watermark.
         read_at: File and line of its invocation.
     """
 
@@ -57,6 +62,9 @@ class Operation:
     ended_at: float | None = None
     isr_when_ended: tuple[int, ...] = ()
     is_probe: bool = False
+    fetch_version: int | None = None
+    magics: tuple[int, ...] = ()
+    readable: int = 0
     read_at: str = ""
 
     @property
@@ -71,7 +79,7 @@ class _Line:
     read_at: str
     operation: str
     type: Literal["invoke", "ok", "fail", "info"]
-    function: Literal["produce", "read"] | None = None
+    function: Literal["produce", "read", "fetch"] | None = None
     broker: int | None = None
     topic: str | None = None
     partition: int | None = None
@@ -82,6 +90,9 @@ class _Line:
     error: str | None = None
     error_code: int | None = None
     probe: bool | None = None
+    fetch_version: int | None = None
+    magics: tuple[int, ...] = ()
+    readable: int = 0
 
 
 def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
@@ -143,5 +154,8 @@ def _ended(operation: Operation, line: _Line) -> Operation:
         base_offset=-1 if line.base_offset is None else line.base_offset,
         error=line.error or "",
         error_code=line.error_code or 0,
+        fetch_version=line.fetch_version,
+        magics=line.magics,
+        readable=line.readable,
         ended_at=line.time,
     )

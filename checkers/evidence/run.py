@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from checkers.acts import LoseTail, StartBroker, TopicPartition
+from checkers.acts import LoseTail, StartBroker, TopicPartition, WipeLogDirectory
 from checkers.evidence.about import (
     RUN,
     SCENARIO,
@@ -194,6 +194,8 @@ class RunEvidence:
                     first_lost_offset=event.log_end_offset,
                     isr=isr or (),
                 )
+            elif isinstance(event, WipeLogDirectory) and event.broker in self.assignment(about):
+                yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=isr or ())
 
     def min_insync_replicas(self, about: TopicPartition, leader: int) -> int:
         """The topic's min.insync.replicas, else that of the leader's broker as it last started."""

@@ -18,6 +18,7 @@ from checkers.model.events import (
     ControllerElected,
     Decision,
     PartitionState,
+    TopicConfigured,
     TopicCreated,
 )
 from checkers.zookeeper_log import ZnodeChange, read_ensemble
@@ -58,7 +59,7 @@ def topic_configurations(changes: Sequence[ZnodeChange]) -> dict[str, dict[str, 
     for change in changes:
         parts = change.path.split("/")
         if parts[1:3] == ["config", "topics"] and len(parts) == 4 and change.data:
-            found[parts[3]] = dict(_json(change).get("config") or {})
+            found[parts[3]] = dict(_configuration(change))
     return found
 
 
@@ -77,6 +78,10 @@ class _DecisionReader:
                 return self._topic(topic, change)
             case ["brokers", "topics", topic, "partitions", partition, "state"] if change.data:
                 return self._state(topic, int(partition), change)
+            case ["config", "topics", topic] if change.data:
+                return TopicConfigured(
+                    topic=topic, configuration=_configuration(change), zxid=change.zxid
+                )
             case ["controller"] if change.operation == "create":
                 return ControllerElected(broker=_controller_of(change), zxid=change.zxid)
             case _:
@@ -131,6 +136,10 @@ def _brokers_by_session(changes: Sequence[ZnodeChange]) -> dict[int, int]:
 
 def _controller_of(change: ZnodeChange) -> int:
     return int(_field(change, _json(change), "brokerid"))
+
+
+def _configuration(change: ZnodeChange) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((_json(change).get("config") or {}).items()))
 
 
 def _json(change: ZnodeChange) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from checkers.rules.conformance import (
     rounds_as_predicted,
 )
 from checkers.rules.divergence import divergence
+from checkers.rules.down_conversion import not_down_converted
 from checkers.rules.generations import (
     generation_not_initialised,
     late_requests_as_predicted,
@@ -49,6 +50,7 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     truncated_below_high_watermark,
     epoch_cache_mismatch,
     as_read,
+    not_down_converted,
     stale_request_accepted,
     generation_not_initialised,
 )

@@ -5,8 +5,8 @@ It ends in one of three ways:
 converged  every live replica is in sync, a probe write with acks=all was acknowledged, and all
            disks hold the same batches;
 failed     positive evidence that this will not happen: a fetcher thread that died, a partition
-           that was marked failed, replicas that are in sync, have followed the probe write, and
-           hold different batches;
+           that was marked failed, a follower that is refused for ever, replicas that are in sync,
+           have followed the probe write, and hold different batches;
 stalled    for a stated time nothing changed, while ZooKeeper answered and a leader, if there is
            one, acknowledged the probe.
 """
@@ -27,6 +27,7 @@ from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from harness.playing import gates
 from harness.playing.clients import NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
+from harness.playing.loops import fetch_loop
 from harness.playing.play import Play
 from harness.playing.uninitialised import controller_works, uninitialised
 
@@ -139,7 +140,8 @@ def _settle_partition(
     settled.last_seen[name] = seen | {"ends": _ends(play, about)}
     for broker, line in failed.items():
         settled.worsen("failed")
-        settled.add("replication-stopped", about, int(broker), line)
+        kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
+        settled.add(kind, about, int(broker), line)
     different = _different(play, about, in_sync) if end >= 0 else None
     if different is not None:
         # Both have followed the leader past the probe: nothing will make them equal any more.
@@ -231,6 +233,7 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
     state = play.cluster.metadata.state(*about) or _NO_STATE
     live = [broker for broker in replicas if play.cluster.brokers[broker].is_running]
     failed = {}
+    looping = []
     for broker in live:
         if broker == state.leader or broker in state.isr:
             continue
@@ -238,12 +241,18 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
         # A fenced fetcher says the same until it hears of the present leader epoch.
         if line and gates.is_delivered(play, about, broker, state):
             failed[str(broker)] = line
+            continue
+        line = fetch_loop(play, broker, state.leader, about)
+        if line:
+            failed[str(broker)] = line
+            looping.append(str(broker))
     return {
         "leader": state.leader,
         "leader_epoch": state.leader_epoch,
         "isr": list(state.isr),
         "live": live,
         "failed": failed,
+        "looping": looping,
     }
 
 

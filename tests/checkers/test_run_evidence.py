@@ -163,6 +163,16 @@ def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: 
     assert one.excuses[1].leader_epoch == 3
 
 
+def test_a_wiped_log_directory_excuses_every_partition_of_the_broker_and_no_other(
+    tmp_path: Path,
+) -> None:
+    for broker, excused in ((0, [("lost-tail", 0)]), (7, [])):
+        build = started(tmp_path / f"run-{broker}").act(acts.WipeLogDirectory(broker=broker))
+        found = last(ended(build)).excuses
+        assert [(excuse.kind, excuse.broker) for excuse in found] == excused
+        assert all(excuse.first_lost_offset == 0 for excuse in found)
+
+
 def test_an_election_from_the_isr_is_no_excuse(tmp_path: Path) -> None:
     build = started(tmp_path / "run").state(-1, 2, [0, 1]).state(1, 3, [1]).state(1, 3, [1, 0])
 

@@ -206,3 +206,26 @@ def test_an_excuse_for_other_offsets_or_a_later_one_excuses_nothing() -> None:
         assert shown(high_watermark_regression(cut(excuse), OBSERVED)) == [
             ("high-watermark-regression", (1,), 2, 3)
         ]
+
+
+def restarted(leader_kept: Any) -> PartitionEvidence:
+    """Broker 1 has cut offsets 2 and 3; it knew of 2 committed offsets, its leader 0 of 4."""
+    return evidence(
+        replica(0, BOTH, leader_kept),
+        replica(1, BOTH),
+        earlier=(
+            before(0, BOTH, MINE, high_watermark=4),
+            before(1, BOTH, MINE, high_watermark=2),
+        ),
+    )
+
+
+def test_what_the_leader_had_committed_and_still_has_may_not_be_cut_either() -> None:
+    assert shown(truncated_below_high_watermark(restarted(MINE), OBSERVED)) == [
+        ("truncated-below-high-watermark", (1,), 2, 3)
+    ]
+
+
+def test_what_the_leader_has_let_go_of_itself_is_not_kept_by_its_followers() -> None:
+    found = shown(truncated_below_high_watermark(restarted(THEIRS), OBSERVED))
+    assert found == [("truncated-below-high-watermark", (0,), 2, 3)]
