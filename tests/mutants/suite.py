@@ -1,0 +1,130 @@
+"""Makes mutants of runs, judges each, and says which of them were believed."""
+
+import random
+import shutil
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkers.errors import RunDirectoryError
+from checkers.judge import Results, judge
+from checkers.run_directory import RunDirectory
+from tests.mutants import (  # noqa: F401 - each registers its kinds
+    kinds_actions,
+    kinds_alike,
+    kinds_bytes,
+    kinds_checkpoints,
+    kinds_history,
+    kinds_links,
+    kinds_run,
+    kinds_snapshots,
+    kinds_zookeeper,
+)
+from tests.mutants.kinds import KINDS, Kind
+from tests.mutants.run_copy import NotApplicableError, RunCopy
+
+
+_FEW_STATES = 2_000
+ESCAPED = "escaped:"
+"""What is said of a mutant begins so if the judge raised what it does not document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One mutant and what became of it.
+
+    Attributes:
+        kind: Its kind's name.
+        run: The name of the run that it was made of.
+        place: What was changed where.
+        is_believed: Whether the judge takes it for a run that is as expected.
+        said: What the judge found instead, or why it cannot know.
+        crash: The last line of a checker's traceback, or "".
+        seconds: How long judging took.
+    """
+
+    kind: str
+    run: str
+    place: str
+    is_believed: bool
+    said: str
+    crash: str
+    seconds: float
+
+
+def mutants(
+    run: RunDirectory, kinds: Iterable[Kind], folder: Path, *, seed: int
+) -> Iterator[tuple[Kind, str, RunDirectory]]:
+    """Each kind's mutant of a run, with its place; kinds that do not apply are passed over."""
+    for kind in kinds:
+        number = zlib.crc32(f"{kind.name}/{run.name}/{seed}".encode())
+        path = folder / f"{run.name}-{number:08x}"
+        copy = RunCopy.of(run, path, random.Random(number))
+        try:
+            place = kind.mutate(copy)
+        except NotApplicableError:
+            shutil.rmtree(path)
+            continue
+        yield kind, place, copy.sealed()
+
+
+def judged_mutants(
+    run: RunDirectory, kinds: Iterable[Kind], folder: Path, *, seed: int = 0
+) -> Iterator[Judged]:
+    """As `mutants`, each judged in plain Python and thrown away."""
+    for kind, place, mutant in mutants(run, kinds, folder, seed=seed):
+        begun = time.perf_counter()
+        results, why = judge_path(mutant.path)
+        yield Judged(
+            kind=kind.name,
+            run=run.name,
+            place=place,
+            is_believed=results is not None and results.expected,
+            said=why if results is None else said(results),
+            crash=_crash(results) if results is not None else why if why.startswith(ESCAPED) else "",
+            seconds=time.perf_counter() - begun,
+        )
+        shutil.rmtree(mutant.path)
+
+
+def judge_path(path: Path) -> tuple[Results | None, str]:
+    """The results of a run directory, or why there can be none.
+
+    A run that no state explains is searched to its end, which takes seconds. Few states are tried
+    first: what is refused for another reason, or believed, would be with more states too.
+    """
+    try:
+        results = judge(RunDirectory.open(path), predict=_quickly)
+        if _is_undecided(results):
+            results = judge(RunDirectory.open(path))
+        return results, ""
+    except RunDirectoryError as error:
+        return None, str(error)
+    except Exception as error:  # noqa: BLE001 - what escapes is what is looked for
+        return None, f"{ESCAPED} {error!r}"
+
+
+def _quickly(facts: RunFacts) -> Prediction:
+    return predict_run(facts, most_states=_FEW_STATES)
+
+
+def _is_undecided(results: Results) -> bool:
+    gave_up = results.prediction is not None and results.prediction.limit
+    return bool(gave_up) and results.safe is True and not _REAL & {f.kind for f in results.findings}
+
+
+def said(results: Results) -> str:
+    """What a judgement amounts to, in one line."""
+    kinds = sorted({one.kind for one in results.findings})
+    return "; ".join([*kinds, results.unknown or ""])[:300]
+
+
+def _crash(results: Results) -> str:
+    return results.crashes[0].strip().splitlines()[-1] if results.crashes else ""
+
+
+def kinds_named(pattern: str = "") -> list[Kind]:
+    """The kinds whose names contain a text, in their order."""
+    return [kind for name, kind in KINDS.items() if pattern in name]
