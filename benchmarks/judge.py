@@ -25,11 +25,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from checkers.evidence.run import RunEvidence
 from checkers.judge import judge
 from checkers.model.prediction import Prediction
 from checkers.record import predict_run
 from checkers.run_directory import JUDGEMENTS, RunDirectory
-from checkers.run_facts import RunFacts
 from tests.golden.stored import RELEASES, unpacked
 
 _AIM_MS = 60
@@ -71,10 +71,10 @@ def _judged(run: RunDirectory) -> tuple[float, float]:
     """Judge a run; return the seconds of all of it and of following."""
     following = 0.0
 
-    def predict(facts: RunFacts) -> Prediction:
+    def predict(evidence: RunEvidence) -> Prediction:
         nonlocal following
         begin = time.perf_counter()
-        prediction = predict_run(facts)
+        prediction = predict_run(evidence)
         following = time.perf_counter() - begin
         return prediction
 

@@ -1,78 +1,28 @@
 """The judge: from a run directory alone to results, and to a judgement beside the evidence."""
 
-import json
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, TypeVar
 
 from checkers.errors import RunDirectoryError, ScenarioDataError
-from checkers.evidence import finding_to_json
+from checkers.evidence.assembling import run_evidence
+from checkers.evidence.history import Operation
+from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
-from checkers.history import Operation
 from checkers.model.events import StartBroker
 from checkers.model.prediction import EmptiedBy, Prediction
 from checkers.model.status import status
 from checkers.record import predict_run
+from checkers.results import Results
 from checkers.rules import Judged, apply_rules, joined
-from checkers.run_directory import JUDGEMENTS, RunDirectory
-from checkers.run_evidence import run_evidence
-from checkers.run_facts import RunFacts, run_facts
-from checkers.run_shapes import read_outcome
+from checkers.run_directory import RunDirectory
 from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
 from checkers.zookeeper_log import ZooKeeperLogError
 
 _T = TypeVar("_T")
-Predict = Callable[[RunFacts], Prediction]
-Rules = Callable[[RunFacts, Prediction | None], Judged]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
-    """What is known of one run after it was judged.
-
-    Attributes:
-        entry: From run.json, like case, release, driver and seed.
-        conforms: True, False, or None for unknown; likewise `safe`.
-        expected: Whether all is as expected.
-        reason: Why it is not, or "".
-        unknown: Why an answer is unknown, or None.
-        findings: Everything that the rules found, on whichever question.
-        predicted_findings: What the safety rules say of the predicted replicas.
-        expectation_from: "scenario" or "model".
-        witness: The expectation's witnesses.
-        not_checked: What the evidence did not allow to check, a sentence each.
-        crashes: Tracebacks of checkers that failed.
-        seconds: How long the run took, its cluster's start included; None if it never ended.
-        run: The run's name.
-        path: Where it was when it was judged.
-        judged_by: The version of kchaos that judged.
-        prediction: What the model said, or None.
-    """
-
-    entry: str
-    case: str
-    release: str
-    driver: str
-    seed: int
-    conforms: bool | None
-    safe: bool | None
-    expected: bool
-    reason: str
-    unknown: str | None
-    findings: tuple[Finding, ...]
-    predicted_findings: tuple[Finding, ...]
-    expectation_from: str
-    witness: tuple[Witness, ...]
-    not_checked: tuple[str, ...]
-    crashes: tuple[str, ...]
-    seconds: float | None
-    run: str
-    path: Path
-    judged_by: str
-    prediction: Prediction | None
+Predict = Callable[[RunEvidence], Prediction]
+Rules = Callable[[RunEvidence, Prediction | None], Judged]
 
 
 def judge(
@@ -91,23 +41,21 @@ def judge(
     Raises:
         RunDirectoryError: There is no readable run.json or scenario.json.
     """
-    about = run.read("run.json")
-    expectation = run.read("scenario.json").get("expectation")
-    apply = rules or rules_of
-    judging = _Judging(run)
-    facts = judging.attempt("reading the evidence", lambda: run_facts(run))
-    prediction = None
-    if facts is not None:
-        prediction = judging.attempt("the model", lambda: predict(facts), only_conformance=True)
-    judged = Judged()
-    if facts is not None:
-        judged = judging.attempt("the rules", lambda: apply(facts, prediction)) or judged
-    return judging.results(about, expectation, facts, prediction, judged)
+    evidence = RunEvidence(run)
+    _ = evidence.about, evidence.scenario
+    judging = _Judging(evidence)
+    read = judging.attempt("reading the evidence", evidence.read)
+    prediction, judged = None, None
+    if read is not None:
+        prediction = judging.attempt("the model", lambda: predict(read), only_conformance=True)
+        apply = rules or rules_of
+        judged = judging.attempt("the rules", lambda: apply(read, prediction))
+    return judging.results(read, prediction, judged or Judged())
 
 
-def rules_of(facts: RunFacts, prediction: Prediction | None) -> Judged:
+def rules_of(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
     """What the rules say of one run: every partition, every snapshot, and the run as a whole."""
-    parts = [apply_rules(evidence) for evidence in run_evidence(facts, prediction)]
+    parts = [apply_rules(one) for one in run_evidence(evidence, prediction)]
     return joined([*parts, Judged(findings=tuple(about_the_run(prediction)))])
 
 
@@ -148,71 +96,11 @@ def _emptied(by: EmptiedBy) -> Finding:
     )
 
 
-def write_judgement(run: RunDirectory, results: Results) -> Path:
-    """Writes `judgements/NNNN/` with prediction.json, findings.jsonl and results.json.
-
-    Nothing is overwritten. Returns the new folder.
-    """
-    prediction = None if results.prediction is None else asdict(results.prediction)
-    content = results_to_json(results)
-    with run.new_judgement() as folder:
-        marker = folder.stat().st_ino
-        _write(folder / "prediction.json", prediction)
-        lines = [json.dumps(finding_to_json(finding)) + "\n" for finding in results.findings]
-        (folder / "findings.jsonl").write_text("".join(lines))
-        _write(folder / "results.json", content)
-    # Only the new folder has that inode, also if another kchaos judges the same run meanwhile.
-    written = [run.path / JUDGEMENTS / name for name in run.judgements()]
-    return next(one for one in reversed(written) if one.stat().st_ino == marker)
-
-
-def results_to_json(results: Results) -> dict[str, Any]:
-    """The content of results.json: every field but the prediction and the path."""
-    fields = {
-        name: getattr(results, name)
-        for name in Results.__dataclass_fields__
-        if name not in ("prediction", "path")
-    }
-    return fields | {
-        "findings": [finding_to_json(finding) for finding in results.findings],
-        "predicted_findings": [finding_to_json(one) for one in results.predicted_findings],
-        "witness": [asdict(one) for one in results.witness],
-        "not_checked": list(results.not_checked),
-        "crashes": list(results.crashes),
-    }
-
-
-def results_line(results: Results) -> dict[str, Any]:
-    """The object that `--json` prints for one run."""
-    return {
-        "entry": results.entry,
-        "case": results.case,
-        "release": results.release,
-        "driver": results.driver,
-        "seed": results.seed,
-        "conforms": results.conforms,
-        "safe": results.safe,
-        "expected": results.expected,
-        "findings": [
-            {
-                "kind": finding.kind,
-                "partition": f"{finding.topic}-{finding.partition}" if finding.topic else None,
-                "brokers": list(finding.brokers),
-                "first_offset": finding.first_offset,
-                "last_offset": finding.last_offset,
-            }
-            for finding in results.findings
-        ],
-        "seconds": results.seconds,
-        "run": str(results.path),
-    }
-
-
 class _Judging:
     """Collects what went wrong while one run is judged."""
 
-    def __init__(self, run: RunDirectory) -> None:
-        self._run = run
+    def __init__(self, evidence: RunEvidence) -> None:
+        self._evidence = evidence
         self._crashes: list[str] = []
         self._unknown: list[str] = []
         self._safety: list[str] = []
@@ -235,35 +123,31 @@ class _Judging:
             return None
 
     def results(
-        self,
-        about: Mapping[str, Any],
-        expectation: Mapping[str, Any] | None,
-        facts: RunFacts | None,
-        prediction: Prediction | None,
-        judged: Judged,
+        self, read: RunEvidence | None, prediction: Prediction | None, judged: Judged
     ) -> Results:
-        """Everything put together."""
-        self._unknown += self.attempt("the seal", lambda: [*_unfinished(self._run)]) or ()
-        self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
-        if facts is not None:
-            self._unknown += _unusable(facts)
-            self._safety += _unsettled(facts)
-            self._conformance += _unlinked(facts)
-            self._conformance += _not_compared(facts, judged.findings)
-        if facts is not None and prediction is not None:
-            self._conformance += _unpredicted(facts, prediction)
+        """Everything put together; `read` is None where the evidence could not be read."""
+        evidence = self._evidence
+        about, expectation = evidence.about, evidence.scenario.expectation
         witnesses = self.attempt(
-            "looking for witnesses",
-            lambda: find_witnesses(expectation, self._run, facts.rounds if facts else None),
+            "looking for witnesses", lambda: find_witnesses(expectation, evidence)
         )
-        outcome = self.attempt("the outcome", lambda: read_outcome(self._run)) or {}
+        self._unknown += self.attempt("the seal", lambda: [*_unfinished(evidence)]) or ()
+        self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
+        if read is not None:
+            self._unknown += _unusable(read)
+            self._safety += _unsettled(read)
+            self._conformance += _unlinked(read)
+            self._conformance += _not_compared(read, judged.findings)
+        if read is not None and prediction is not None:
+            self._conformance += _unpredicted(read, prediction)
+        outcome = self.attempt("the outcome", lambda: evidence.outcome)
         answer = self._verdict(expectation, judged, witnesses or ())
         return Results(
-            entry=about.get("entry", ""),
-            case=about.get("case", ""),
-            release=about.get("release", ""),
-            driver=about.get("driver", ""),
-            seed=about.get("seed", 0),
+            entry=about.entry,
+            case=about.case,
+            release=about.release,
+            driver=about.driver,
+            seed=about.seed,
             conforms=answer.conforms,
             safe=answer.safe,
             expected=answer.expected,
@@ -273,18 +157,18 @@ class _Judging:
             predicted_findings=judged.predicted_findings,
             expectation_from=answer.expectation_from,
             witness=witnesses or (),
-            not_checked=tuple(_not_checked(facts)),
+            not_checked=tuple(_not_checked(read)),
             crashes=(*self._crashes, *judged.crashes),
-            seconds=outcome.get("seconds"),
-            run=self._run.name,
-            path=self._run.path,
+            seconds=None if outcome is None else outcome.seconds,
+            run=evidence.run.name,
+            path=evidence.run.path,
             judged_by=version("kchaos"),
             prediction=prediction,
         )
 
     def _verdict(
         self,
-        expectation: Mapping[str, Any] | None,
+        expectation: Any,
         judged: Judged,
         witnesses: tuple[Witness, ...],
     ) -> Verdict:
@@ -313,26 +197,25 @@ class _Judging:
         )
 
 
-def _unfinished(run: RunDirectory) -> Iterator[str]:
+def _unfinished(evidence: RunEvidence) -> Iterator[str]:
     """Yields what keeps the evidence as a whole from being trusted."""
-    yield from run.verify()
-    outcome = read_outcome(run)
-    if outcome.get("unknown"):
-        yield str(outcome["unknown"])
-    elif not outcome.get("finished"):
+    yield from evidence.files.broken_seal()
+    if evidence.outcome.unknown:
+        yield evidence.outcome.unknown
+    elif not evidence.outcome.finished:
         yield "the run did not finish: outcome.json does not say that it did"
 
 
-def _unusable(facts: RunFacts) -> Iterator[str]:
+def _unusable(evidence: RunEvidence) -> Iterator[str]:
     """Yields what the evidence lacks for an answer to either question."""
-    if not any(map(_is_acknowledged, facts.operations)):
+    if not any(map(_is_acknowledged, evidence.operations)):
         yield "nothing that the scenario wrote was acknowledged, so nothing could be lost"
-    if not any(snapshot["is_final"] for snapshot in facts.snapshots):
+    if not any(snapshot.is_final for snapshot in evidence.snapshots):
         yield "there is no snapshot of the end"
-    for snapshot in facts.snapshots:
-        for broker, seen in snapshot["brokers"].items():
-            if not seen.get("stable", True):
-                yield f"snapshot {snapshot['label']}: broker {broker}'s files never stood still"
+    for snapshot in evidence.snapshots:
+        for broker, seen in snapshot.brokers.items():
+            if not seen.stable:
+                yield f"snapshot {snapshot.label}: broker {broker}'s files never stood still"
 
 
 def _is_acknowledged(operation: Operation) -> bool:
@@ -341,24 +224,24 @@ def _is_acknowledged(operation: Operation) -> bool:
     return is_write and operation.outcome == "ok"
 
 
-def _unsettled(facts: RunFacts) -> Iterator[str]:
-    if facts.is_finished and facts.settle is None:
+def _unsettled(evidence: RunEvidence) -> Iterator[str]:
+    if evidence.outcome.finished and evidence.outcome.settle is None:
         yield "outcome.json has no settle record: whether replication goes on is unknown"
 
 
-def _unlinked(facts: RunFacts) -> Iterator[str]:
-    if facts.is_linked and facts.rounds is None:
+def _unlinked(evidence: RunEvidence) -> Iterator[str]:
+    if evidence.is_linked and evidence.rounds is None:
         yield (
             "links.jsonl is missing although the cluster was linked: which questions for leader "
             "epochs were asked is unknown"
         )
 
 
-def _not_compared(facts: RunFacts, findings: Iterable[Finding]) -> Iterator[str]:
+def _not_compared(evidence: RunEvidence, findings: Iterable[Finding]) -> Iterator[str]:
     """Yields why a run that is not as predicted may be what its release does all the same."""
     if all(finding.question is not Question.CONFORMANCE for finding in findings):
         return
-    starts = (timed.event for timed in facts.events if isinstance(timed.event, StartBroker))
+    starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
     for release in sorted({start.release for start in starts}):
         if not status(release).compared:
             yield (
@@ -367,29 +250,25 @@ def _not_compared(facts: RunFacts, findings: Iterable[Finding]) -> Iterator[str]
             )
 
 
-def _unpredicted(facts: RunFacts, prediction: Prediction) -> Iterator[str]:
+def _unpredicted(evidence: RunEvidence, prediction: Prediction) -> Iterator[str]:
     if prediction.limit:
         yield f"the model gave up following the run: {prediction.limit}"
-    for snapshot in facts.snapshots:
-        if snapshot["label"] not in prediction.snapshots:
+    for snapshot in evidence.snapshots:
+        if snapshot.label not in prediction.snapshots:
             yield (
-                f"the model was not told of snapshot {snapshot['label']!r}: actions.jsonl lacks "
+                f"the model was not told of snapshot {snapshot.label!r}: actions.jsonl lacks "
                 "its Snapshot"
             )
 
 
-def _not_checked(facts: RunFacts | None) -> Iterator[str]:
-    if facts is None:
+def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
+    if evidence is None:
         return
-    if facts.rounds is None and not facts.is_linked:
+    if evidence.rounds is None and not evidence.is_linked:
         yield "questions for leader epochs: the run has no links.jsonl"
-    if facts.settle is None and not facts.is_finished:
+    if evidence.outcome.settle is None and not evidence.outcome.finished:
         yield "whether replication goes on: the run has no settle record"
 
 
 def _last_line(trace: str) -> str:
     return trace.strip().splitlines()[-1]
-
-
-def _write(file: Path, value: object) -> None:
-    file.write_text(json.dumps(value, indent=1) + "\n")

@@ -24,6 +24,7 @@ not at all, and no earlier one is overwritten.
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -119,23 +120,38 @@ class RunDirectory:
         with (self.path / name).open("ab", buffering=0) as file:
             file.write(line)
 
+    def content(self, name: str) -> bytes:
+        """The bytes of one file.
+
+        Raises:
+            RunDirectoryError: It is missing or cannot be read.
+        """
+        target = self.path / name
+        try:
+            return target.read_bytes()
+        except FileNotFoundError:
+            raise RunDirectoryError(
+                f"{target} is missing: is {self.path} a run directory of kchaos?"
+            ) from None
+        except OSError as error:
+            raise RunDirectoryError(f"{target} cannot be read: {error}") from error
+
     def read(self, name: str) -> dict[str, Any]:
         """The JSON object in one file.
 
         Raises:
             RunDirectoryError: The file is missing or is no JSON object.
         """
-        target = self.path / name
+        return self.parsed(name, self.content(name))
+
+    def parsed(self, name: str, content: bytes) -> dict[str, Any]:
+        """As `read`, of a file that was read already."""
         try:
-            value = json.loads(target.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RunDirectoryError(
-                f"{target} is missing: is {self.path} a run directory of kchaos?"
-            ) from None
-        except (OSError, ValueError) as error:
-            raise RunDirectoryError(f"{target} cannot be read as JSON: {error}") from error
+            value = json.loads(content)
+        except ValueError as error:
+            raise RunDirectoryError(f"{self.path / name} cannot be read as JSON: {error}") from None
         if not isinstance(value, dict):
-            raise RunDirectoryError(f"{target} holds no JSON object")
+            raise RunDirectoryError(f"{self.path / name} holds no JSON object")
         return value
 
     def read_lines(self, name: str) -> Iterator[dict[str, Any]]:
@@ -146,10 +162,13 @@ class RunDirectory:
                 names the line. A last line without its newline is damage in a sealed run; in an
                 unsealed one, whose writer was killed, it is skipped.
         """
+        if (self.path / name).exists():
+            yield from self.parsed_lines(name, self.content(name))
+
+    def parsed_lines(self, name: str, content: bytes) -> Iterator[dict[str, Any]]:
+        """As `read_lines`, of a file that was read already."""
         target = self.path / name
-        if not target.exists():
-            return
-        for number, line in enumerate(_lines(target), start=1):
+        for number, line in enumerate(io.BytesIO(content), start=1):
             if not line.endswith(b"\n"):
                 if self.is_sealed:
                     raise RunDirectoryError(f"{target}:{number} is cut off: it has no newline")
@@ -180,14 +199,18 @@ class RunDirectory:
             self.path / MANIFEST, json.dumps({"format": FORMAT, "files": files}, indent=1) + "\n"
         )
 
-    def verify(self) -> tuple[str, ...]:
+    def verify(self, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """What is wrong with the seal, a sentence each; empty for a run that is whole.
+
+        Args:
+            known: SHA-256 of files that were read already, by name; the others are read here.
 
         Raises:
             RunDirectoryError: The manifest cannot be read, or says not of each file what it was.
         """
         if not self.is_sealed:
             return ("the run is not sealed: it was interrupted, or it is still going on",)
+        known = known or {}
         manifest = self.read(MANIFEST).get("files")
         if not isinstance(manifest, dict):
             raise RunDirectoryError(f"{self.path / MANIFEST} has no 'files'")
@@ -205,22 +228,15 @@ class RunDirectory:
                 problems.append(
                     f"{name} has {file.stat().st_size} bytes, sealed with {sealed['size_bytes']}"
                 )
-            elif _sha256(file) != sealed["sha256"]:
+            elif (known.get(name) or _sha256(file)) != sealed["sha256"]:
                 problems.append(f"{name} is not what was sealed: its SHA-256 differs")
         problems.extend(f"{name} was added after the seal" for name in present)
         return tuple(problems)
 
     def snapshots(self) -> tuple[str, ...]:
-        """Labels of the snapshots, in the order in which they were taken.
-
-        Raises:
-            RunDirectoryError: A snapshot.json cannot be read or has no time.
-        """
-        root = self.path / "snapshots"
-        if not root.is_dir():
-            return ()
-        labels = [entry.name for entry in root.iterdir() if (entry / "snapshot.json").is_file()]
-        return tuple(sorted(labels, key=self._time_of_snapshot))
+        """Labels of the snapshots that are complete, sorted by name."""
+        found = (self.path / "snapshots").glob("*/snapshot.json")
+        return tuple(sorted(file.parent.name for file in found))
 
     def judgements(self) -> tuple[str, ...]:
         """Names of the judgements that exist, oldest first."""
@@ -256,13 +272,6 @@ class RunDirectory:
             if working.exists():
                 shutil.rmtree(working)
 
-    def _time_of_snapshot(self, label: str) -> float:
-        name = f"snapshots/{label}/snapshot.json"
-        time = self.read(name).get("time")
-        if not isinstance(time, int | float):
-            raise RunDirectoryError(f"{self.path / name} has no time, but {time!r}")
-        return time
-
     def _evidence(self) -> Iterator[Path]:
         for file in sorted(self.path.rglob("*")):
             top = file.relative_to(self.path).parts[0]
@@ -276,14 +285,6 @@ class RunDirectory:
 
 def _is_judgement(entry: Path) -> bool:
     return entry.is_dir() and entry.name.isdigit()
-
-
-def _lines(target: Path) -> Iterator[bytes]:
-    try:
-        with target.open("rb") as file:
-            yield from file
-    except OSError as error:
-        raise RunDirectoryError(f"{target} cannot be read: {error}") from error
 
 
 def _rename_to_next_number(working: Path, root: Path) -> None:

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.errors import ScenarioDataError
+from checkers.evidence.links import LinkMessage, round_in_words
+from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
-from checkers.history import link_records, round_in_words
 from checkers.model.prediction import EpochRound
 from checkers.rules.offsets import in_words
-from checkers.run_directory import RunDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,16 +125,14 @@ def verdict(
 
 
 def find_witnesses(
-    expectation: Mapping[str, Any] | None,
-    run: RunDirectory,
-    rounds: Sequence[EpochRound] | None,
+    expectation: Mapping[str, Any] | None, evidence: RunEvidence
 ) -> tuple[Witness, ...]:
     """Looks for each witness of an expectation in the run's evidence.
 
     Raises:
         ScenarioDataError: A witness is not of a documented form.
     """
-    return tuple(_witness(one, run, rounds) for one in (expectation or {}).get("witness", ()))
+    return tuple(_witness(one, evidence) for one in (expectation or {}).get("witness", ()))
 
 
 def finding_key(finding: Finding) -> FindingKey:
@@ -211,16 +209,14 @@ def _told(key: FindingKey) -> str:
     return f"{kind}{where} on brokers {list(brokers)}{offsets}"
 
 
-def _witness(
-    wanted: Mapping[str, Any], run: RunDirectory, rounds: Sequence[EpochRound] | None
-) -> Witness:
+def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
     match dict(wanted):
         case {"round": {} as fields, **rest} if not rest:
-            return _round_witness(wanted, fields, rounds)
+            return _round_witness(wanted, fields, evidence.rounds)
         case {"log": {"pattern": str(pattern)} as log, **rest} if not rest:
-            return _log_witness(wanted, pattern, log.get("broker"), run)
+            return _log_witness(wanted, pattern, log.get("broker"), evidence)
         case {"link": {} as fields, **rest} if not rest:
-            return _link_witness(wanted, fields, run)
+            return _link_witness(wanted, fields, evidence)
         case _:
             raise ScenarioDataError(
                 f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, or link"
@@ -245,40 +241,39 @@ def _round_witness(
 
 
 def _log_witness(
-    wanted: Mapping[str, Any], pattern: str, broker: int | None, run: RunDirectory
+    wanted: Mapping[str, Any], pattern: str, broker: int | None, evidence: RunEvidence
 ) -> Witness:
     try:
         expression = re.compile(pattern)
     except re.error as error:
         raise ScenarioDataError(f"scenario.json: witness pattern {pattern!r}: {error}") from error
-    logs = sorted((run.path / "brokers").glob(f"{'*' if broker is None else broker}/server.log"))
+    logs = [log for owner, log in evidence.server_logs.items() if broker in (None, owner)]
     for log in logs:
-        with log.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if expression.search(line):
-                    return Witness(wanted=wanted, found=True, seen=line.rstrip("\n"))
+        for line in log:
+            if expression.search(line):
+                return Witness(wanted=wanted, found=True, seen=line)
     return Witness(wanted=wanted, found=False, seen=f"no such line in {len(logs)} server logs")
 
 
 def _link_witness(
-    wanted: Mapping[str, Any], fields: Mapping[str, Any], run: RunDirectory
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
 ) -> Witness:
-    number = 0
-    for number, record in enumerate(link_records(run), start=1):
-        if all(_has(record, name, value) for name, value in fields.items()):
-            return Witness(wanted=wanted, found=True, seen=f"links.jsonl:{number}")
-    return Witness(wanted=wanted, found=False, seen=f"none of {number} messages")
+    messages = evidence.links or ()
+    for message in messages:
+        if all(_has(message, name, value) for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=f"links.jsonl:{message.line}")
+    return Witness(wanted=wanted, found=False, seen=f"none of {len(messages)} messages")
 
 
-def _has(record: Mapping[str, Any], name: str, value: Any) -> bool:
-    detail = record.get("detail") or {}
+def _has(message: LinkMessage, name: str, value: Any) -> bool:
+    detail = message.detail or {}
     if name == "api":
-        return _plain(record.get("api") or "") == _plain(value)
+        return _plain(message.api or "") == _plain(value)
     if name == "partition":
         return any(_includes(entry, value) for entry in detail.get("partitions", ()))
     if name == "detail":
         return _includes(detail, value)
-    return bool(record.get(name) == value)
+    return bool(getattr(message, name, None) == value)
 
 
 def _includes(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

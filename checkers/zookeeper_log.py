@@ -11,7 +11,7 @@ and zookeeper.jute; the layouts are the same from 3.4 on, but for what is said b
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -68,6 +68,10 @@ class _Transaction:
     body: bytes
 
 
+_Located = tuple[str, int, _Transaction]
+"""A transaction with its file and its position there."""
+
+
 @dataclass(slots=True)
 class _Ephemerals:
     """Which session owns which ephemeral znode; dictionaries, since they keep the order."""
@@ -97,27 +101,42 @@ def read_zookeeper_log(files: Sequence[tuple[str, bytes]]) -> Iterator[ZnodeChan
     **Verifies**: the checksum of every record.
     **Does not verify**: that no transaction is missing between two; the digest of 3.6 and later.
     """
-    ephemerals = _Ephemerals()
-    for name, content in files:
-        for position, transaction in _transactions(name, content):
-            try:
-                yield from _changes(transaction, ephemerals)
-            except (struct.error, IndexError, ValueError) as error:
-                raise ZooKeeperLogError(
-                    f"{name}, position {position}: transaction 0x{transaction.zxid:x} of type "
-                    f"{transaction.type} cannot be read: {error}"
-                ) from error
+    yield from _all_changes(_all_transactions(files))
 
 
-def last_zxid(files: Sequence[tuple[str, bytes]]) -> int:
-    """The highest zxid in one member's log files, or -1 if they hold no transaction.
+def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[ZnodeChange, ...]:
+    """The changes in the files of that member which saw the highest zxid; none without members.
+
+    Args:
+        members: The files of each member, as `read_zookeeper_log` takes them.
 
     Raises:
-        ZooKeeperLogError: As `read_zookeeper_log`.
+        ZooKeeperLogError: As `read_zookeeper_log`, of any member's checksums.
     """
-    return max(
-        (transaction.zxid for file in files for _, transaction in _transactions(*file)), default=-1
-    )
+    read = [list(_all_transactions(files)) for files in members]
+    return tuple(_all_changes(max(read, key=_last_zxid, default=[])))
+
+
+def _last_zxid(located: Iterable[_Located]) -> int:
+    return max((transaction.zxid for _, _, transaction in located), default=-1)
+
+
+def _all_transactions(files: Iterable[tuple[str, bytes]]) -> Iterator[_Located]:
+    for name, content in files:
+        for position, transaction in _transactions(name, content):
+            yield name, position, transaction
+
+
+def _all_changes(located: Iterable[_Located]) -> Iterator[ZnodeChange]:
+    ephemerals = _Ephemerals()
+    for name, position, transaction in located:
+        try:
+            yield from _changes(transaction, ephemerals)
+        except (struct.error, IndexError, ValueError) as error:
+            raise ZooKeeperLogError(
+                f"{name}, position {position}: transaction 0x{transaction.zxid:x} of type "
+                f"{transaction.type} cannot be read: {error}"
+            ) from error
 
 
 def _transactions(name: str, content: bytes) -> Iterator[tuple[int, _Transaction]]:

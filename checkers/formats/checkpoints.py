@@ -10,9 +10,6 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 """Name of a partition's leader epoch checkpoint."""
 
-TopicPartition = tuple[str, int]
-"""A topic's name and a partition's number."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEntry:
@@ -48,7 +45,7 @@ def parse_leader_epoch_checkpoint(text: str, *, file: str) -> tuple[EpochEntry, 
     )
 
 
-def parse_offset_checkpoint(text: str, *, file: str) -> dict[TopicPartition, int]:
+def parse_offset_checkpoint(text: str, *, file: str) -> dict[tuple[str, int], int]:
     """Return the offset of each topic and partition in an offset checkpoint.
 
     The files `replication-offset-checkpoint` (high watermarks), `recovery-point-offset-checkpoint`,
@@ -58,7 +55,7 @@ def parse_offset_checkpoint(text: str, *, file: str) -> dict[TopicPartition, int
     Raises `CheckpointError`, with `file` and the line, for any other form, and for a partition that
     is named twice.
     """
-    offsets: dict[TopicPartition, int] = {}
+    offsets: dict[tuple[str, int], int] = {}
     for line, (topic, partition, offset) in _entries(text, file=file, fields_per_line=3):
         name = (topic, _number(partition, file=file, line=line, what="partition"))
         if name in offsets:

@@ -11,7 +11,7 @@ Events are frozen values with a JSON form: `event_to_json` and `event_from_json`
 
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from checkers.acts import (
@@ -27,6 +27,7 @@ from checkers.acts import (
     TopicPartition,
     fields_of,
 )
+from checkers.json_form import from_json
 
 __all__ = [
     "EVENTS",
@@ -211,18 +212,11 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
     """The event that `event_to_json` wrote.
 
     Raises:
-        ValueError: No such event, or fields that it does not have.
+        ValueError: No such event, or fields that it does not have or that have another type.
     """
     name = data.get("event")
     if not isinstance(name, str) or name not in EVENTS:
         raise ValueError(f"no event is named {name!r}; known: {', '.join(EVENTS)}")
-    arguments = {key: _frozen(value) for key, value in data.items() if key != "event"}
-    unknown = arguments.keys() - {field.name for field in fields(EVENTS[name])}
-    if unknown:
-        raise ValueError(f"event {name} has no field {', '.join(sorted(unknown))}")
-    event: Event = EVENTS[name](**arguments)
+    arguments = {key: value for key, value in data.items() if key != "event"}
+    event: Event = from_json(EVENTS[name], arguments)
     return event
-
-
-def _frozen(value: object) -> object:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

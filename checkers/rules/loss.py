@@ -11,8 +11,8 @@ from checkers.evidence import (
     ReplicaEvidence,
     Side,
 )
+from checkers.evidence.history import Operation
 from checkers.findings import Finding
-from checkers.history import Operation
 from checkers.rules.offsets import Range, headers, in_words, inside, merged, without
 from checkers.segments.batch import join_payload_digests
 

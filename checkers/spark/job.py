@@ -42,7 +42,7 @@ class RunResult:
         expected: Whether all is as expected.
         reason: Why it is not, or "".
         unknown: Why an answer is unknown, or None.
-        results: What `checkers.judge.results_to_json` gives; None for what is no run at all.
+        results: What `checkers.results.results_to_json` gives; None for what is no run at all.
     """
 
     run: str

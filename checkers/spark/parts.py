@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence import BATCH_COLUMNS, OBSERVED
+from checkers.evidence.actions import is_internal
+from checkers.evidence.assembling import batch_evidence, reader_findings
+from checkers.evidence.run import RunEvidence
+from checkers.evidence.snapshots import TakenSnapshot
 from checkers.findings import Finding
 from checkers.formats.checkpoints import LEADER_EPOCHS
 from checkers.run_directory import RunDirectory
-from checkers.run_evidence import batch_evidence, reader_findings
 from checkers.segments.batch import Batch
 from checkers.segments.directory import (
     checkpoint_entries,
     inner_tail,
     overlap_findings,
-    partition_directories,
     read_partition,
     read_segment_file,
     segment_files,
-    topic_partition,
 )
 from checkers.segments.reader import SegmentSlice, read_segment, split_segment
 from checkers.spark.rows import SNAPSHOT_AFTER, error_row, told_error
-from checkers.timeline import is_internal
 
 PART_BYTES = 32 * 1024 * 1024
 """How many bytes of segments one task reads, about."""
@@ -83,12 +83,13 @@ def plan(runs: Iterable[Path], *, part_bytes: int = PART_BYTES) -> list[list[Par
 def parts_of_run(path: Path, *, part_bytes: int = PART_BYTES) -> list[Part]:
     """The parts of one run; one part that says why, if the run cannot be planned."""
     try:
-        run = RunDirectory.open(path)
-        labels = run.snapshots()
+        evidence = RunEvidence(RunDirectory.open(path))
+        snapshots = evidence.snapshots
+        after = [*(one.label for one in snapshots[1:]), None]
         return [
             part
-            for label, after in zip(labels, (*labels[1:], None), strict=True)
-            for replica in _replicas(run, label, after)
+            for snapshot, next_one in zip(snapshots, after, strict=True)
+            for replica in _replicas(evidence, snapshot, next_one)
             if not is_internal(replica.topic)
             for part in _cut(replica, part_bytes)
         ]
@@ -140,23 +141,19 @@ def rows_of_part(part: Part) -> Iterator[dict[str, Any]]:
         yield start | {"finding": located}
 
 
-def _replicas(run: RunDirectory, label: str, after: str | None) -> Iterator[Part]:
-    brokers = run.read(f"snapshots/{label}/snapshot.json")["brokers"]
-    for broker in sorted(map(int, brokers)):
-        directory = run.path / "snapshots" / label / f"broker-{broker}"
-        for replica in partition_directories(directory) if directory.is_dir() else ():
-            name = topic_partition(replica.name)
-            if name is not None:
-                yield Part(
-                    run=run.name,
-                    snapshot=label,
-                    snapshot_after=after,
-                    broker=broker,
-                    topic=name[0],
-                    partition=name[1],
-                    directory=str(replica),
-                    size_bytes=sum(file.stat().st_size for file in replica.glob("*.log")),
-                )
+def _replicas(evidence: RunEvidence, snapshot: TakenSnapshot, after: str | None) -> Iterator[Part]:
+    for broker, about in evidence.copied.replicas(snapshot.label, snapshot.brokers):
+        directory = evidence.copied.directory(snapshot.label, broker, about)
+        yield Part(
+            run=evidence.run.name,
+            snapshot=snapshot.label,
+            snapshot_after=after,
+            broker=broker,
+            topic=about.topic,
+            partition=about.partition,
+            directory=str(directory),
+            size_bytes=sum(file.stat().st_size for file in directory.glob("*.log")),
+        )
 
 
 def _cut(replica: Part, part_bytes: int) -> Iterator[Part]:

@@ -9,10 +9,12 @@ follows, for which the same batch is evidence of what was there before.
 import json
 import traceback
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from checkers.evidence import finding_to_json
 from checkers.findings import Finding
+from checkers.json_form import from_json
 
 CONTEXT = "context"
 ERROR = "error"
@@ -109,24 +111,15 @@ def arrow_schema(table: Mapping[str, str]) -> Any:
 
 def finding_row(run: str, role: str, finding: Finding) -> dict[str, Any]:
     """A finding as a row of `FINDING_TABLE`."""
-    fields = finding_to_json(finding)
-    fields["evidence"] = json.dumps(fields["evidence"])
-    return fields | {"run": run, "role": role, "question": finding.question.value}
+    told = finding_to_json(finding)
+    told["evidence"] = json.dumps(told["evidence"])
+    return told | {"run": run, "role": role, "question": finding.question.value}
 
 
 def finding_of_row(row: Mapping[str, Any]) -> Finding:
     """The finding that `finding_row` put into a row."""
-    return Finding(
-        kind=row["kind"],
-        topic=row["topic"],
-        partition=row["partition"],
-        brokers=tuple(row["brokers"]),
-        first_offset=row["first_offset"],
-        last_offset=row["last_offset"],
-        snapshot=row["snapshot"],
-        message=row["message"],
-        evidence=json.loads(row["evidence"]),
-    )
+    columns = {field.name: row[field.name] for field in fields(Finding)}
+    return from_json(Finding, columns | {"evidence": json.loads(row["evidence"])})
 
 
 def told_error(error: Exception) -> str:

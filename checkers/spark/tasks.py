@@ -11,13 +11,14 @@ from typing import Any
 
 from checkers.errors import CheckError
 from checkers.evidence import PREDICTED, batch_rows, context_row, partition_evidence
-from checkers.judge import about_the_run, judge, results_to_json
+from checkers.evidence.assembling import run_evidence
+from checkers.evidence.run import RunEvidence
+from checkers.judge import about_the_run, judge
 from checkers.model.prediction import Prediction
 from checkers.record import predict_run
+from checkers.results import results_to_json
 from checkers.rules import Judged, apply_rules, joined
 from checkers.run_directory import RunDirectory
-from checkers.run_evidence import contexts
-from checkers.run_facts import RunFacts, run_facts
 from checkers.spark.rows import (
     BATCH_TABLE,
     CONTEXT,
@@ -57,27 +58,27 @@ def predicted_batches(batches: Iterator[Any]) -> Iterator[Any]:
 def run_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yields the context rows and predicted batch rows of one run, or one row for an error.
 
-    A run whose facts cannot be read has no rows: `judge` fails at the same place and says so. A
+    A run whose evidence cannot be read has no rows: `judge` fails at the same place and says so. A
     model that fails leaves the evidence without a prediction, as it does there.
     """
     run = RunDirectory(path)
     try:
-        facts = run_facts(run)
+        evidence = RunEvidence(run).read()
     except Exception:  # noqa: BLE001 - `results_row` reads the same and reports it
         return
     try:
-        prediction = predict_run(facts)
+        prediction = predict_run(evidence)
     except Exception:  # noqa: BLE001 - likewise
         prediction = None
-    labels = [snapshot["label"] for snapshot in facts.snapshots]
+    labels = [snapshot.label for snapshot in evidence.snapshots]
     after = dict(itertools.pairwise(labels))
     try:
-        for evidence in contexts(facts, prediction):
-            yield context_row(evidence) | {"side": CONTEXT}
-            for row in batch_rows(evidence):
+        for one in run_evidence(evidence, prediction, with_segments=False):
+            yield context_row(one) | {"side": CONTEXT}
+            for row in batch_rows(one):
                 # What was predicted for the snapshot before is that snapshot's own rows.
                 if row["side"] == PREDICTED:
-                    yield row | {SNAPSHOT_AFTER: after.get(evidence.snapshot)}
+                    yield row | {SNAPSHOT_AFTER: after.get(one.snapshot)}
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
         yield error_row(run.name, told_error(error))
 
@@ -116,10 +117,10 @@ def results_row(position: int, path: Path, said: Sequence[Mapping[str, Any]]) ->
 
 def _rules_from(
     said: Sequence[Mapping[str, Any]],
-) -> Callable[[RunFacts, Prediction | None], Judged]:
+) -> Callable[[RunEvidence, Prediction | None], Judged]:
     """What stands in for the rules when they have been applied already, group by group."""
 
-    def rules(facts: RunFacts, prediction: Prediction | None) -> Judged:
+    def rules(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
         errors = sorted(row["message"] for row in said if row["role"] == ERROR)
         if errors:
             raise PartError(errors[0])

@@ -85,7 +85,7 @@ def reproduce(
     offline: bool,
 ) -> int:
     """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened."""
-    from checkers.judge import results_line
+    from checkers.results import results_line
     from clusters.releases import release_of
     from harness.catalogue import entry_named
     from harness.commands.exits import UNKNOWN, exit_code_for_lines
@@ -144,7 +144,7 @@ def replay(
     run: Path, typed: str | None, as_json: bool, runs_dir: Path, driver: str, offline: bool
 ) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
-    from checkers.judge import results_line
+    from checkers.results import results_line
     from harness.commands.exits import exit_code_for_lines
     from harness.commands.reproduce import judged
     from harness.commands.show import result_lines

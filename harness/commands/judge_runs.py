@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from checkers.errors import CheckError
-from checkers.judge import judge, results_line, write_judgement
+from checkers.judge import judge
+from checkers.results import results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from clusters.errors import MachineError
 from clusters.java import spark_java_home

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from checkers.judge import results_line
+from checkers.results import results_line
 from harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
 from harness.commands.exits import exit_code_for_lines
 from harness.commands.reproduce import judged

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.judge import Results, judge, write_judgement
+from checkers.judge import judge
+from checkers.results import Results, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.catalogue import Entry, scenario_of
 from harness.commands.judge_runs import write_report_or_say

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from checkers.findings import Finding, Question
-from checkers.judge import Results
+from checkers.results import Results
 from harness.catalogue import Entry
 
 WIDTH = 80

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from checkers.judge import judge, results_to_json
+from checkers.judge import judge
+from checkers.results import results_to_json
 from checkers.run_directory import RunDirectory
 from clusters.leftovers import new_work_directory
 from harness.commands.children import Children, play_many

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from checkers.judge import Results
+from checkers.results import Results
 from checkers.run_directory import RunDirectory
 from clusters.jvm_cluster import JvmCluster
 from faults.api import Fault, Injection

@@ -1,9 +1,8 @@
 """The three answers of a judgement, in words and in a form that can be drawn."""
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from harness.report.loading import Loaded
 
@@ -61,8 +60,8 @@ def answers_of(loaded: Loaded) -> tuple[AnswerView, ...]:
 def _answer(loaded: Loaded, question: str) -> AnswerView:
     noun, words, meaning = _WORDS[question]
     answer: Answer = "none"
-    if loaded.judgement is not None:
-        value = loaded.results.get(question)
+    if loaded.results is not None:
+        value = getattr(loaded.results, question)
         answer = "unknown" if value is None else ("yes" if value else "no")
     spoken = words.get(answer, f"{noun}{'unknown' if answer == 'unknown' else 'not judged'}")
     return AnswerView(question=question, answer=answer, words=spoken, meaning=meaning)
@@ -81,9 +80,11 @@ def headline(loaded: Loaded) -> str:
 
 def unknown_reasons(loaded: Loaded) -> tuple[str, ...]:
     """Why a question has no answer, a sentence or a traceback each; empty if all have one."""
-    reasons = [*_flat(loaded.results.get("unknown")), *_flat(loaded.outcome.get("unknown"))]
-    if loaded.judgement is not None and not reasons:
-        missing = [q for q in ("conforms", "safe") if loaded.results.get(q) is None]
+    results, outcome = loaded.results, loaded.evidence.outcome
+    said = (results.unknown if results is not None else None, outcome.unknown)
+    reasons = [reason for reason in said if reason]
+    if results is not None and not reasons:
+        missing = [q for q in ("conforms", "safe") if getattr(results, q) is None]
         if missing:
             reasons.append(f"the judgement does not say why {' and '.join(missing)} is unknown")
     return tuple(dict.fromkeys(reasons))
@@ -91,8 +92,9 @@ def unknown_reasons(loaded: Loaded) -> tuple[str, ...]:
 
 def tracebacks(loaded: Loaded) -> tuple[str, ...]:
     """The tracebacks that the run and the judgement recorded."""
-    found = [*_flat(loaded.results.get("crashes")), *_flat(loaded.outcome.get("traceback"))]
-    return tuple(dict.fromkeys(found))
+    crashes = () if loaded.results is None else loaded.results.crashes
+    found = (*crashes, loaded.evidence.outcome.traceback)
+    return tuple(dict.fromkeys(trace for trace in found if trace))
 
 
 def warnings(loaded: Loaded) -> tuple[str, ...]:
@@ -108,24 +110,23 @@ def warnings(loaded: Loaded) -> tuple[str, ...]:
             "Nobody has judged this run yet. What follows is what was found, with nothing beside "
             f"it. To judge it: kchaos judge {loaded.directory.name}"
         )
-    elif not loaded.prediction:
+    elif loaded.prediction is None:
         said.append("This judgement has no prediction, so every replica stands alone below.")
-    said += [f"Not checked: {each}" for each in _flat(loaded.results.get("not_checked"))]
+    not_checked = () if loaded.results is None else loaded.results.not_checked
+    said += [f"Not checked: {each}" for each in not_checked]
     return tuple(said)
 
 
 def expectation_of(loaded: Loaded) -> str:
     """Where the expectation comes from, and why it was not met if it was not; "" if unjudged."""
-    if loaded.judgement is None:
+    if loaded.results is None:
         return ""
-    where = str(loaded.results.get("expectation_from") or "the model")
-    source = (loaded.scenario.get("expectation") or {}).get("source")
+    where = loaded.results.expectation_from
+    source = (loaded.scenario.expectation or {}).get("source")
     if where == "scenario" and source:
         where = f"{where} ({source})"
-    reason = loaded.results.get("reason")
-    return f"Expected by the {where.removeprefix('the ')}." + (
-        f" Not met: {reason}" if reason else ""
-    )
+    reason = loaded.results.reason
+    return f"Expected by the {where}." + (f" Not met: {reason}" if reason else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,45 +142,30 @@ def witnesses_of(loaded: Loaded) -> tuple[WitnessView, ...]:
     """The expectation's witnesses with what was seen of each."""
     return tuple(
         WitnessView(
-            wanted=json.dumps(each.get("wanted")),
-            found=bool(each.get("found")),
-            seen=str(each.get("seen") or ""),
+            wanted=json.dumps(each.wanted),
+            found=each.found,
+            seen=each.seen,
         )
-        for each in loaded.results.get("witness") or ()
+        for each in (() if loaded.results is None else loaded.results.witness)
     )
 
 
 def summary(loaded: Loaded) -> str:
     """What was played, in one sentence."""
     run = loaded.run
-    releases = sorted({str(each.get("release")) for each in (run.get("brokers") or {}).values()})
-    count = len(run.get("brokers") or {})
-    parts = [str(run.get("entry") or "a scenario")]
-    if run.get("case"):
-        parts.append(f"case {run['case']}")
-    text = ", ".join(parts)
-    text += f", on Kafka {' and '.join(releases) or run.get('release')}"
+    releases = sorted({each.release for each in run.brokers.values()})
+    count = len(run.brokers)
+    text = ", ".join([run.entry or "a scenario", *([f"case {run.case}"] if run.case else [])])
+    text += f", on Kafka {' and '.join(releases) or run.release}"
     if count:
         text += f" with {count} broker{'s' if count != 1 else ''}"
-    seconds = loaded.results.get("seconds") or loaded.outcome.get("seconds")
+    seconds = loaded.results.seconds if loaded.results is not None else None
+    seconds = seconds or loaded.evidence.outcome.seconds
     if seconds is not None:
-        text += f", played in {float(seconds):.1f} s"
+        text += f", played in {seconds:.1f} s"
     return text + "."
 
 
 def title_of(loaded: Loaded) -> str:
     """The entry's title, where the run's data has one."""
-    return str(loaded.scenario.get("title") or loaded.run.get("title") or "")
-
-
-def _flat(value: Any) -> Iterable[str]:
-    if value is None or value == "" or value is False:
-        return
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _flat(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from (f"{key}: {text}" for text in _flat(item))
-    else:
-        yield str(value)
+    return loaded.scenario.title or loaded.run.title

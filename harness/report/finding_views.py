@@ -1,11 +1,11 @@
 """Findings, each with the bytes on both sides."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.findings import KINDS, Question
+from checkers.findings import KINDS, Finding, Question
 from checkers.model.prediction import PredictedBatch
 from checkers.segments.batch import Batch
 from harness.report.headers import HeaderField, header_fields, mark_differences
@@ -57,7 +57,7 @@ class FindingView:
 
 
 def finding_views(
-    findings: Sequence[Mapping[str, Any]], views: Sequence[PartitionView]
+    findings: Sequence[Finding], views: Sequence[PartitionView]
 ) -> tuple[FindingView, ...]:
     """The findings, the first `MOST_WITH_BYTES` with their batches' headers."""
     return tuple(
@@ -66,43 +66,35 @@ def finding_views(
     )
 
 
-def in_order(findings: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The findings as they are shown: safety, then conformance, then the rest; else as judged."""
-    return tuple(sorted(findings, key=lambda finding: _ORDER.index(question_of(finding))))
+    return tuple(sorted(findings, key=lambda finding: _ORDER.index(finding.question.value)))
 
 
-def question_of(finding: Mapping[str, Any]) -> str:
-    """Which question a finding answers; "neither" for a kind that this release does not know."""
-    kind = KINDS.get(str(finding.get("kind")))
-    return (kind.question if kind else Question.NEITHER).value
-
-
-def offsets_text(finding: Mapping[str, Any]) -> str:
+def offsets_text(finding: Finding) -> str:
     """The finding's offsets, both ends inclusive; "" if it has none."""
-    first, last = finding.get("first_offset", -1), finding.get("last_offset", -1)
+    first, last = finding.first_offset, finding.last_offset
     if first < 0:
         return ""
     return str(first) if first == last else f"{first}-{last}"
 
 
-def partition_text(finding: Mapping[str, Any]) -> str:
+def partition_text(finding: Finding) -> str:
     """The finding's partition as Kafka names its directory; "" if it has none."""
-    return f"{finding['topic']}-{finding['partition']}" if finding.get("topic") else ""
+    return f"{finding.topic}-{finding.partition}" if finding.topic else ""
 
 
-def _view(finding: Mapping[str, Any], sides: tuple[Side, ...]) -> FindingView:
-    kind = KINDS.get(str(finding.get("kind")))
-    evidence = finding.get("evidence")
+def _view(finding: Finding, sides: tuple[Side, ...]) -> FindingView:
     return FindingView(
-        kind=str(finding.get("kind")),
-        question=question_of(finding),
-        meaning=kind.meaning if kind else "a kind that this kchaos does not know",
+        kind=finding.kind,
+        question=finding.question.value,
+        meaning=KINDS[finding.kind].meaning,
         partition=partition_text(finding),
-        brokers=", ".join(map(str, finding.get("brokers", ()))),
+        brokers=", ".join(map(str, finding.brokers)),
         offsets=offsets_text(finding),
-        snapshot=str(finding.get("snapshot", "")),
-        message=str(finding.get("message", "")),
-        evidence=_compact(evidence) if evidence else "",
+        snapshot=finding.snapshot,
+        message=finding.message,
+        evidence=_compact(finding.evidence) if finding.evidence else "",
         sides=sides,
     )
 
@@ -128,7 +120,7 @@ def _compact(value: Any, indent: int = 0) -> str:
     return "[\n" + ",\n".join(items) + f"\n{pad[2:]}]"
 
 
-def sides_of(finding: Mapping[str, Any], views: Sequence[PartitionView]) -> tuple[Side, ...]:
+def sides_of(finding: Finding, views: Sequence[PartitionView]) -> tuple[Side, ...]:
     """The header of a batch on each side of the finding, fields with other bytes marked.
 
     The sides are the finding's brokers; if it names only one, the prediction for it as well when
@@ -137,11 +129,11 @@ def sides_of(finding: Mapping[str, Any], views: Sequence[PartitionView]) -> tupl
     view = _view_of(finding, views)
     if view is None:
         return ()
-    named = [each for each in view.replicas if each.broker in finding.get("brokers", ())]
+    named = [each for each in view.replicas if each.broker in finding.brokers]
     others = [each for each in view.replicas if each not in named]
     others.sort(key=lambda each: each.role != "leader")
-    first, last = finding.get("first_offset", -1), finding.get("last_offset", -1)
-    with_prediction = question_of(finding) == "conformance"
+    first, last = finding.first_offset, finding.last_offset
+    with_prediction = finding.question is Question.CONFORMANCE
     if with_prediction and first < 0:
         # It is about a checkpoint, a request or an answer: no batch shows it.
         return ()
@@ -156,11 +148,11 @@ def sides_of(finding: Mapping[str, Any], views: Sequence[PartitionView]) -> tupl
     )
 
 
-def _view_of(finding: Mapping[str, Any], views: Sequence[PartitionView]) -> PartitionView | None:
-    about = (finding.get("topic"), finding.get("partition"))
+def _view_of(finding: Finding, views: Sequence[PartitionView]) -> PartitionView | None:
+    about = (finding.topic, finding.partition)
     same = [view for view in views if (view.topic, view.partition) == about]
-    label = finding.get("snapshot")
-    return next((view for view in same if view.snapshot == label), same[-1] if same else None)
+    at_snapshot = (view for view in same if view.snapshot == finding.snapshot)
+    return next(at_snapshot, same[-1] if same else None)
 
 
 def _found_side(replica: ReplicaView, first: int, last: int) -> Side:

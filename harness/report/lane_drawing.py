@@ -1,11 +1,12 @@
 """Lanes as places on the page: percent of the width, rows, labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checkers.findings import Finding, Question
 from harness.report.drawing import Box, pack, style_of_epoch
-from harness.report.finding_views import partition_text, question_of
+from harness.report.finding_views import partition_text
 from harness.report.lanes import Lane, Span, lane_of, ticks
 from harness.report.replicas import PartitionView, ReplicaView
 
@@ -58,7 +59,7 @@ class DrawnPartition:
     epochs: tuple[int, ...]
 
 
-def draw_partition(view: PartitionView, findings: Sequence[Mapping[str, Any]]) -> DrawnPartition:
+def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPartition:
     """Every replica of the view on one offset axis."""
     first, end = _domain(view)
 
@@ -217,34 +218,32 @@ def _differences(lane: Lane, place: Any) -> list[Box]:
     ]
 
 
-def marks_on(
-    view: PartitionView, broker: int, findings: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
+def marks_on(view: PartitionView, broker: int, findings: Sequence[Finding]) -> list[Finding]:
     """The findings of this snapshot about offsets of this replica; conformance has its hatching."""
     return [
         finding
         for finding in findings
         if partition_text(finding) == view.name
-        and broker in finding.get("brokers", ())
-        and finding.get("first_offset", -1) >= 0
-        and finding.get("snapshot") in (view.snapshot, "" if view.is_final else None)
-        and question_of(finding) != "conformance"
+        and broker in finding.brokers
+        and finding.first_offset >= 0
+        and finding.snapshot in (view.snapshot, "" if view.is_final else None)
+        and finding.question is not Question.CONFORMANCE
     ]
 
 
 def _marks(
-    view: PartitionView, broker: int, findings: Sequence[Mapping[str, Any]], place: Any
+    view: PartitionView, broker: int, findings: Sequence[Finding], place: Any
 ) -> tuple[Box, ...]:
     boxes = []
     for finding in marks_on(view, broker, findings)[:50]:
-        x = place(finding["first_offset"])
+        x = place(finding.first_offset)
         boxes.append(
             Box(
                 x=x,
-                width=max(0.4, round(place(finding["last_offset"] + 1) - x, 3)),
-                label=finding["kind"],
-                title=str(finding.get("message", "")),
-                style=question_of(finding),
+                width=max(0.4, round(place(finding.last_offset + 1) - x, 3)),
+                label=finding.kind,
+                title=finding.message,
+                style=finding.question.value,
             )
         )
     return pack(boxes)

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.errors import CheckError
+from checkers.evidence.actions import TimedEvent, is_internal
+from checkers.evidence.observed import Observed
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
 )
-from checkers.run_directory import RunDirectory
-from checkers.timeline import TimedEvent, decisions, is_internal, znode_changes
-from harness.report.loading import Line, Loaded
+from harness.report.loading import Loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +56,10 @@ class Incarnation:
     why: str
 
 
-def decisions_of(run: RunDirectory) -> Decisions:
+def decisions_of(loaded: Loaded) -> Decisions:
     """What was decided, from ZooKeeper's transaction logs; Kafka's own topics left out."""
     try:
-        events = tuple(decisions(znode_changes(run)))
+        events = loaded.evidence.decisions
     except CheckError as error:
         return Decisions(problems=(str(error),))
     if not events:
@@ -128,14 +128,14 @@ def incarnations(loaded: Loaded, decisions: Decisions) -> tuple[Incarnation, ...
 
 def _seen_incarnations(loaded: Loaded) -> Iterable[Incarnation]:
     last: dict[int, tuple[Any, ...]] = {}
-    for line in loaded.observations:
+    for line in loaded.evidence.observed:
         for seen, why in _seen(line):
             identity = (seen.get("pid"), seen.get("czxid"), seen.get("session_id"))
             if last.get(seen["broker"]) != identity:
                 last[seen["broker"]] = identity
                 yield Incarnation(
                     broker=seen["broker"],
-                    since=float(line["time"]),
+                    since=line.time,
                     pid=identity[0],
                     czxid=identity[1],
                     session_id=identity[2],
@@ -143,13 +143,13 @@ def _seen_incarnations(loaded: Loaded) -> Iterable[Incarnation]:
                 )
 
 
-def _seen(line: Line) -> Iterable[tuple[dict[str, Any], str]]:
+def _seen(line: Observed) -> Iterable[tuple[dict[str, Any], str]]:
     """What one observation says of brokers: directly, or before and after a fault."""
-    kind = line.get("kind")
+    detail = line.detail
     for value, why in (
-        (line, str(line.get("why") or kind)),
-        (line.get("before"), f"before {line.get('name')}"),
-        (line.get("effect"), f"after {line.get('name')}"),
+        (detail, str(detail.get("why") or line.kind)),
+        (detail.get("before"), f"before {detail.get('name')}"),
+        (detail.get("effect"), f"after {detail.get('name')}"),
     ):
         if isinstance(value, dict) and "czxid" in value and isinstance(value.get("broker"), int):
             yield value, why

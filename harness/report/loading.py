@@ -1,91 +1,85 @@
-"""What a report is made from: a run's evidence and one judgement, as plain values."""
+"""What a report is made from: a run's evidence and one judgement."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from checkers.errors import RunDirectoryError
-from checkers.run_directory import JUDGEMENTS, RunDirectory
+from checkers.evidence.about import SCENARIO, RunAbout, ScenarioAbout
+from checkers.evidence.run import RunEvidence
+from checkers.findings import Finding
+from checkers.model.prediction import Prediction
+from checkers.results import Results, read_judgement
+from checkers.run_directory import RunDirectory
 from harness.errors import UsageError
-
-Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A run's small files and one judgement of it.
+    """A run's evidence and one judgement of it.
 
     Attributes:
-        directory: Where it all came from.
-        run: `run.json`.
-        scenario: `scenario.json`; empty if the run was interrupted before it was written.
-        outcome: `outcome.json`; empty if the run was interrupted.
-        observations: `observations.jsonl`, oldest first.
-        history: `history.jsonl`, oldest first.
-        links: `links.jsonl`, oldest first.
         judgement: Name of the judgement, or None if there is none.
-        results: `results.json` of the judgement; empty without one.
-        findings: `findings.jsonl` of the judgement.
-        prediction: `prediction.json` of the judgement; empty if the model came to none.
+        results: The judgement; None without one.
     """
 
-    directory: RunDirectory
-    run: Line
-    scenario: Line
-    outcome: Line
-    observations: Sequence[Line]
-    history: Sequence[Line]
-    links: Sequence[Line]
+    evidence: RunEvidence
     judgement: str | None = None
-    results: Line = field(default_factory=dict)
-    findings: Sequence[Line] = ()
-    prediction: Line = field(default_factory=dict)
+    results: Results | None = None
+
+    @property
+    def directory(self) -> RunDirectory:
+        """Where it all came from."""
+        return self.evidence.run
+
+    @property
+    def run(self) -> RunAbout:
+        """What was run."""
+        return self.evidence.about
+
+    @property
+    def scenario(self) -> ScenarioAbout:
+        """The scenario; empty if the run was interrupted before it was written."""
+        has_it = self.evidence.files.has(SCENARIO)
+        return self.evidence.scenario if has_it else ScenarioAbout()
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Those of the judgement."""
+        return () if self.results is None else self.results.findings
+
+    @property
+    def prediction(self) -> Prediction | None:
+        """That of the judgement; None if the model came to none."""
+        return None if self.results is None else self.results.prediction
 
     @property
     def started_at(self) -> float:
         """When the run began, in seconds since 1970; the zero of every time in the report."""
-        return float(self.run.get("started_at") or self._first_time())
+        return self.run.started_at or min(self._times(), default=0.0)
 
     @property
     def ended_at(self) -> float:
         """When the last thing was seen, in seconds since 1970."""
-        times = [float(line["time"]) for line in (*self.observations, *self.history)]
-        return max([self.started_at, *times])
+        return max([self.started_at, *self._times()])
 
-    def _first_time(self) -> float:
-        lines = (*self.observations, *self.history)
-        return min((float(line["time"]) for line in lines), default=0.0)
+    def _times(self) -> list[float]:
+        done = self.evidence.client_operations
+        times = [time for one in done for time in (one.invoked_at, one.ended_at) if time]
+        return [*times, *(line.time for line in self.evidence.observed)]
 
 
 def load(run: RunDirectory, judgement: str | None = None) -> Loaded:
     """The run with the named judgement, by default its newest one.
 
-    A run that was interrupted lacks files; those are empty here, and the report says so.
+    A run that was interrupted lacks files; what they would say is empty here, and the report says
+    so. Evidence is read when it is asked for, which raises a `CheckError` for what is damaged.
 
     Raises:
         UsageError: The run has no judgement of that name.
-        RunDirectoryError: A file that is there cannot be read.
+        RunDirectoryError: The judgement cannot be read.
     """
     name = _chosen(run, judgement)
-    folder = f"{JUDGEMENTS}/{name}"
-    return Loaded(
-        directory=run,
-        run=run.read("run.json"),
-        scenario=_object(run, "scenario.json"),
-        outcome=_object(run, "outcome.json"),
-        observations=_timed(run, "observations.jsonl"),
-        history=_timed(run, "history.jsonl"),
-        links=tuple(run.read_lines("links.jsonl")),
-        judgement=name,
-        results=_object(run, f"{folder}/results.json") if name else {},
-        findings=tuple(run.read_lines(f"{folder}/findings.jsonl")) if name else (),
-        prediction=_prediction(run, f"{folder}/prediction.json") if name else {},
-    )
-
-
-def judged_as(broker: Line) -> str:
-    """The release whose rules a broker of `run.json` is judged by; older runs say "protocol"."""
-    return str(broker.get("judged_as", broker.get("protocol", "")))
+    results = None if name is None else read_judgement(run, name)
+    return Loaded(evidence=RunEvidence(run), judgement=name, results=results)
 
 
 def _chosen(run: RunDirectory, judgement: str | None) -> str | None:
@@ -97,26 +91,3 @@ def _chosen(run: RunDirectory, judgement: str | None) -> str | None:
             f"{run.path} has no judgement {judgement!r}; it has: {', '.join(known) or 'none'}"
         )
     return judgement
-
-
-def _object(run: RunDirectory, name: str) -> Line:
-    return run.read(name) if (run.path / name).is_file() else {}
-
-
-def _prediction(run: RunDirectory, name: str) -> Line:
-    """The prediction; the file holds null where the model came to none."""
-    file = run.path / name
-    if file.is_file() and file.read_text(encoding="utf-8").strip() == "null":
-        return {}
-    return _object(run, name)
-
-
-def _timed(run: RunDirectory, name: str) -> tuple[Line, ...]:
-    return tuple(_with_time(run.read_lines(name), f"{run.path / name}"))
-
-
-def _with_time(lines: Iterator[Line], file: str) -> Iterator[Line]:
-    for number, line in enumerate(lines, start=1):
-        if not isinstance(line.get("time"), int | float):
-            raise RunDirectoryError(f"{file}:{number} has no time; the file is not kchaos's own")
-        yield line

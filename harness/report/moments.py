@@ -4,10 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from checkers.evidence.history import Operation
+from checkers.evidence.links import AskedRound
+from checkers.evidence.observed import Observed
 from checkers.model.events import PartitionState
+from checkers.model.prediction import PredictedProduce
 from harness.report.leadership import Decisions, decision_text
-from harness.report.loading import Line, Loaded
-from harness.report.rounds import Round
+from harness.report.loading import Loaded
 
 _ACKS = {-1: "all", 0: "0", 1: "1"}
 _DULL = ("timeout_s", "step", "name", "one_record_batches", "accept_error", "await_answer", "codec")
@@ -82,38 +85,37 @@ def faults_of(loaded: Loaded) -> tuple[Fault, ...]:
     A run that finished has healed all that lasts, so in it a fault without a healing left nothing
     to heal. Elsewhere the observation's "lasting" says so.
     """
-    is_finished = bool(loaded.outcome.get("finished"))
+    is_finished = loaded.evidence.outcome.finished
     specs = _fault_specs(loaded)
     # "injected" is written once the effect was seen; what caused the effect is the act before it.
-    acted: dict[Any, float] = {}
-    opened: list[tuple[Line, float | None]] = []
-    for line in loaded.observations:
-        if line.get("kind") == "act":
-            acted.setdefault(line.get("step"), float(line["time"]))
-        elif line.get("kind") == "injected":
+    acted: dict[int, float] = {}
+    opened: list[tuple[Observed, float | None]] = []
+    for line in loaded.evidence.observed:
+        if line.kind == "act":
+            acted.setdefault(line.step, line.time)
+        elif line.kind == "injected":
             opened.append((line, None))
-        elif line.get("kind") == "healed":
+        elif line.kind == "healed":
             for index, (injected, healed) in enumerate(opened):
-                if injected.get("name") == line.get("name") and healed is None:
-                    opened[index] = (injected, float(line["time"]))
+                if injected.text("name") == line.text("name") and healed is None:
+                    opened[index] = (injected, line.time)
     return tuple(
-        _fault(line, healed, acted.get(line.get("step")), specs, is_finished)
-        for line, healed in opened
+        _fault(line, healed, acted.get(line.step), specs, is_finished) for line, healed in opened
     )
 
 
 def _fault(
-    line: Line,
+    line: Observed,
     healed: float | None,
     acted: float | None,
     specs: Mapping[str, str],
     is_finished: bool,
 ) -> Fault:
-    name, seen = str(line.get("name")), float(line["time"])
-    lasts = healed is not None or bool(line.get("lasting", not is_finished))
+    name, seen = line.text("name"), line.time
+    lasts = healed is not None or bool(line.detail.get("lasting", not is_finished))
     return Fault(
         name=name,
-        what=specs.get(name, str(line.get("fault"))),
+        what=specs.get(name, line.text("fault")),
         injected=seen if acted is None else min(acted, seen),
         healed=healed if lasts else seen,
         lasts=lasts,
@@ -122,48 +124,41 @@ def _fault(
 
 def writes_of(loaded: Loaded) -> tuple[Write, ...]:
     """Every produce, in the order of invocation, with answer and prediction."""
-    foreseen = {line["operation"]: line for line in loaded.prediction.get("produces", ())}
-    invoked: dict[str, Line] = {}
-    answered: dict[str, Line] = {}
-    for line in loaded.history:
-        if line.get("function") == "produce":
-            (invoked if line["type"] == "invoke" else answered)[line["operation"]] = line
+    produces = () if loaded.prediction is None else loaded.prediction.produces
+    foreseen = {one.operation: one for one in produces}
     return tuple(
-        _write(line, answered.get(operation), foreseen.get(operation))
-        for operation, line in invoked.items()
+        _write(one, foreseen.get(one.operation))
+        for one in loaded.evidence.client_operations
+        if one.function == "produce"
     )
 
 
-def _write(invoked: Line, answered: Line | None, foreseen: Line | None) -> Write:
-    records = len(invoked.get("records", ()))
-    outcome, answer = "info", "no answer"
-    if answered is not None:
-        outcome, answer = str(answered["type"]), _answer(answered, records)
+def _write(one: Operation, foreseen: PredictedProduce | None) -> Write:
+    records = len(one.payloads)
     return Write(
-        operation=str(invoked["operation"]),
-        broker=int(invoked["broker"]),
-        about=f"{invoked['topic']}-{invoked['partition']}",
-        acks=_ACKS.get(invoked["acks"], str(invoked["acks"])),
+        operation=one.operation,
+        broker=one.broker,
+        about=f"{one.topic}-{one.partition}",
+        acks=_ACKS.get(one.acks, str(one.acks)),
         records=records,
-        invoked=float(invoked["time"]),
-        ended=None if answered is None else float(answered["time"]),
-        outcome=outcome,
-        answer=answer,
+        invoked=one.invoked_at,
+        ended=one.ended_at,
+        outcome="info" if one.ended_at is None else one.outcome,
+        answer="no answer" if one.ended_at is None else _answer(one),
         predicted="" if foreseen is None else _foreseen(foreseen, records),
     )
 
 
-def _answer(line: Line, records: int) -> str:
-    if line["type"] != "ok":
-        return str(line.get("error", line["type"]))
-    return _offsets(line["base_offset"], records)
+def _answer(one: Operation) -> str:
+    if one.outcome != "ok":
+        return one.error or one.outcome
+    return _offsets(one.base_offset, len(one.payloads))
 
 
-def _foreseen(line: Line, records: int) -> str:
-    acknowledged = line.get("acknowledged")
-    if acknowledged:
-        return _offsets(line["base_offset"], records)
-    return str(line.get("error") or ("refused" if acknowledged is False else "no answer"))
+def _foreseen(one: PredictedProduce, records: int) -> str:
+    if one.acknowledged:
+        return _offsets(one.base_offset, records)
+    return one.error or ("refused" if one.acknowledged is False else "no answer")
 
 
 def _offsets(base: int, records: int) -> str:
@@ -176,7 +171,7 @@ def moments(
     decisions: Decisions,
     faults: Sequence[Fault],
     writes: Sequence[Write],
-    rounds: Sequence[Round],
+    rounds: Sequence[AskedRound],
 ) -> tuple[Moment, ...]:
     """Everything in one list, oldest first; each moment names the faults that acted then."""
     found = [
@@ -209,30 +204,30 @@ def story_of(loaded: Loaded) -> tuple[str, ...]:
 
 def _specs(loaded: Loaded) -> list[Mapping[str, Any]]:
     """The scenario's steps; of a step that is only tried, the step inside."""
-    return [step.get("do") or step for step in loaded.scenario.get("steps", ())]
+    return [step.get("do") or step for step in loaded.scenario.steps]
 
 
 def _steps(loaded: Loaded) -> Iterable[Moment]:
     steps = _specs(loaded)
-    for line in loaded.observations:
-        time, kind, index = float(line["time"]), line.get("kind"), int(line.get("step", -1))
+    for line in loaded.evidence.observed:
+        time, kind, index = line.time, line.kind, line.step
         if kind == "step":
-            spec = steps[index] if 0 <= index < len(steps) else {"step": line.get("name")}
+            spec = steps[index] if 0 <= index < len(steps) else {"step": line.text("name")}
             if spec.get("step") == "Tell":
                 yield Moment(time=time, kind="story", text=str(spec["text"]))
             else:
                 yield Moment(time=time, kind="step", text=f"step {index}: {_step_text(spec)}")
         elif kind == "not-possible":
-            text = f"not possible: {line.get('reason')}"
+            text = f"not possible: {line.text('reason')}"
             yield Moment(time=time, kind="step", text=text)
         elif kind == "settled":
-            yield Moment(time=time, kind="step", text=f"settle: {line.get('state')}")
+            yield Moment(time=time, kind="step", text=f"settle: {line.text('state')}")
         elif kind == "unknown":
-            text = f"gave up: {line.get('reason')}"
+            text = f"gave up: {line.text('reason')}"
             yield Moment(time=time, kind="unknown", text=text, outcome="fail")
-    for label in loaded.directory.snapshots():
-        taken = loaded.directory.read(f"snapshots/{label}/snapshot.json")["time"]
-        yield Moment(time=float(taken), kind="snapshot", text=f"snapshot {label}", short=label)
+    for taken in loaded.evidence.snapshots:
+        text = f"snapshot {taken.label}"
+        yield Moment(time=taken.time, kind="snapshot", text=text, short=taken.label)
 
 
 def _step_text(spec: Mapping[str, Any]) -> str:
@@ -302,23 +297,22 @@ def _of_writes(writes: Iterable[Write]) -> Iterable[Moment]:
 
 
 def _of_reads(loaded: Loaded) -> Iterable[Moment]:
-    for line in loaded.history:
-        if line.get("function") == "read" and line["type"] != "invoke":
-            got = _answer(line, len(line.get("records", ())))
+    for one in loaded.evidence.client_operations:
+        if one.function == "read" and one.ended_at is not None:
             yield Moment(
-                time=float(line["time"]),
+                time=one.ended_at,
                 kind="read",
-                text=f"consumer read {line['operation']} from broker {line['broker']}: {got}",
+                text=f"consumer read {one.operation} from broker {one.broker}: {_answer(one)}",
                 short="read",
-                outcome=str(line["type"]),
+                outcome=one.outcome,
             )
 
 
-def _of_round(each: Round) -> Moment:
+def _of_round(each: AskedRound) -> Moment:
     if each.end_offset is None:
         answer = f"no answer seen{f' ({each.fate})' if each.fate else ''}"
-    elif each.error:
-        answer = f"error {each.error}"
+    elif each.error_code:
+        answer = f"error {each.error_code}"
     else:
         epoch = "" if each.answered_epoch is None else f"epoch {each.answered_epoch}, "
         answer = f"{epoch}end offset {each.end_offset}"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from harness.report import answers
 from harness.report.finding_views import finding_views, in_order
 from harness.report.lane_drawing import draw_partition
 from harness.report.leadership import decisions_of, incarnations
-from harness.report.loading import Loaded, judged_as, load
+from harness.report.loading import Loaded, load
 from harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from harness.report.replicas import PartitionView, partition_views
 from harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
@@ -54,7 +55,7 @@ def _template() -> jinja2.Template:
 def _context(loaded: Loaded) -> dict[str, Any]:
     views = partition_views(loaded)
     rounds = observed_rounds(loaded)
-    decisions = decisions_of(loaded.directory)
+    decisions = decisions_of(loaded)
     faults, writes = faults_of(loaded), writes_of(loaded)
     happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
     caches = [_cache(view) for view in views[:MOST_PARTITIONS]]
@@ -99,13 +100,16 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "decision_problems": decisions.problems,
         "incarnations": incarnations(loaded, decisions),
         "rounds": side_by_side(predicted_rounds(loaded), rounds),
-        "has_prediction": bool(loaded.prediction),
-        "truncations": loaded.prediction.get("truncations", ()),
-        "disallowed": [json.dumps(each) for each in loaded.prediction.get("disallowed", ())],
+        "has_prediction": loaded.prediction is not None,
+        "truncations": loaded.prediction.truncations if loaded.prediction else (),
+        "disallowed": [
+            json.dumps(asdict(each))
+            for each in (loaded.prediction.disallowed if loaded.prediction else ())
+        ],
         "versions": _versions(loaded),
         "brokers": _brokers(loaded),
-        "command": str(loaded.run.get("command") or ""),
-        "replay": str(loaded.run.get("replay") or f"kchaos replay {loaded.directory.name}"),
+        "command": loaded.run.command,
+        "replay": loaded.run.replay or f"kchaos replay {loaded.directory.name}",
     }
 
 
@@ -148,21 +152,18 @@ def _cache(view: PartitionView) -> dict[str, Any]:
 def _versions(loaded: Loaded) -> list[tuple[str, str]]:
     run = loaded.run
     names = ("driver", "engine", "images", "seed", "kchaos", "python", "platform")
-    return [(name, str(run[name])) for name in names if run.get(name) is not None]
+    values = [(name, getattr(run, name)) for name in names]
+    return [(name, str(value)) for name, value in values if value not in (None, "")]
 
 
 def _brokers(loaded: Loaded) -> list[Mapping[str, str]]:
-    generations = loaded.prediction.get("generations", {})
+    generations = {} if loaded.prediction is None else loaded.prediction.generations
     return [
         {
-            "id": broker,
-            "release": str(each.get("release", "")),
-            "judged_as": judged_as(each),
-            "generation": str(generations.get(broker, "")),
+            "id": str(broker),
+            "release": each.release,
+            "judged_as": each.rules,
+            "generation": generations.get(broker, ""),
         }
-        for broker, each in sorted((loaded.run.get("brokers") or {}).items(), key=_number)
+        for broker, each in sorted(loaded.run.brokers.items())
     ]
-
-
-def _number(item: tuple[str, Any]) -> int:
-    return int(item[0]) if item[0].isdigit() else -1

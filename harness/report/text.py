@@ -3,15 +3,14 @@
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from checkers.run_directory import RunDirectory
 from harness.report import answers
-from harness.report.finding_views import in_order, offsets_text, partition_text, question_of
+from harness.report.finding_views import in_order, offsets_text, partition_text
 from harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from harness.report.lanes import Lane, Span, join_equal
 from harness.report.leadership import Incarnation, decisions_of, incarnations
-from harness.report.loading import Loaded, judged_as, load
+from harness.report.loading import Loaded, load
 from harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from harness.report.replicas import PartitionView, ReplicaView, partition_views
 from harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
@@ -99,7 +98,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
     _time(paper, loaded)
     _brokers(paper, loaded)
     paper.heading("Replay")
-    replay = str(loaded.run.get("replay") or f"kchaos replay {loaded.directory.name}")
+    replay = loaded.run.replay or f"kchaos replay {loaded.directory.name}"
     paper.add(replay, indent=2, hang=2)
     return paper.text()
 
@@ -138,18 +137,18 @@ def _findings(paper: _Paper, loaded: Loaded) -> None:
     if not loaded.findings:
         paper.add("None." if loaded.judgement else "None: not judged yet.", indent=2)
     for finding in in_order(loaded.findings)[:MOST_FINDINGS]:
-        brokers = ",".join(map(str, finding.get("brokers", ())))
+        brokers = ",".join(map(str, finding.brokers))
         offsets = offsets_text(finding)
         about = (
-            str(finding.get("kind")),
+            finding.kind,
             partition_text(finding),
             f"brokers {brokers}" if brokers else "",
             f"offsets {offsets}" if offsets else "",
-            f"in {finding['snapshot']}" if finding.get("snapshot") else "",
+            f"in {finding.snapshot}" if finding.snapshot else "",
         )
-        style = _STYLES[question_of(finding)]
+        style = _STYLES[finding.question.value]
         paper.add(f"* {'  '.join(part for part in about if part)}", style=style, hang=2)
-        paper.add(str(finding.get("message", "")), indent=4)
+        paper.add(finding.message, indent=4)
     left = len(loaded.findings) - MOST_FINDINGS
     if left > 0:
         paper.add(f"{left} more are in the judgement's findings.jsonl", indent=2)
@@ -165,9 +164,9 @@ def _replicas(paper: _Paper, loaded: Loaded, views: Sequence[PartitionView]) -> 
     for view in views[:MOST_PARTITIONS]:
         state = view.state
         said = ""
-        if state:
-            isr = ",".join(map(str, state["isr"]))
-            said = f": leader {state['leader']} epoch {state['leader_epoch']} ISR {isr}"
+        if state is not None:
+            isr = ",".join(map(str, state.isr))
+            said = f": leader {state.leader} epoch {state.leader_epoch} ISR {isr}"
         paper.add(f"{view.name}, snapshot {view.snapshot}{said}", indent=1, style="bold")
         for replica in view.replicas:
             _replica(paper, loaded, view, replica)
@@ -192,8 +191,8 @@ def _replica(paper: _Paper, loaded: Loaded, view: PartitionView, replica: Replic
         paper.add(f"{side + ':':<14}{shown}", indent=4, hang=14, style=style)
         paper.add(f"{'':<14}{note}", indent=4, hang=14, style="quiet")
     for mark in marks_on(view, replica.broker, loaded.findings)[:10]:
-        text = f"{'':<14}^ {mark['kind']} {offsets_text(mark)}"
-        paper.add(text, indent=4, style=_STYLES[question_of(mark)])
+        text = f"{'':<14}^ {mark.kind} {offsets_text(mark)}"
+        paper.add(text, indent=4, style=_STYLES[mark.question.value])
     for problem in replica.found.problems if replica.found else ():
         paper.add(problem, indent=4, style="unknown")
 
@@ -274,8 +273,8 @@ def _round(pair: Pair, has_prediction: bool) -> str:
     each = pair.observed or pair.predicted
     assert each is not None
     answer = "no answer seen"
-    if each.error:
-        answer = f"error {each.error}"
+    if each.error_code:
+        answer = f"error {each.error_code}"
     elif each.end_offset is not None:
         epoch = "" if each.answered_epoch is None else f"epoch {each.answered_epoch}, "
         answer = f"{epoch}end offset {each.end_offset}"
@@ -293,7 +292,7 @@ def _round(pair: Pair, has_prediction: bool) -> str:
 
 
 def _time(paper: _Paper, loaded: Loaded) -> None:
-    decisions = decisions_of(loaded.directory)
+    decisions = decisions_of(loaded)
     faults = faults_of(loaded)
     found = moments(loaded, decisions=decisions, faults=faults, writes=writes_of(loaded), rounds=())
     told = [moment for moment in found if moment.kind not in ("step", "registration")]
@@ -320,14 +319,14 @@ def _moment(paper: _Paper, moment: Moment, bars: Sequence[str], zero: float) -> 
 
 def _brokers(paper: _Paper, loaded: Loaded) -> None:
     paper.heading("Brokers")
-    generations: Mapping[str, Any] = loaded.prediction.get("generations", {})
-    history = incarnations(loaded, decisions_of(loaded.directory))
-    for number, broker in sorted((loaded.run.get("brokers") or {}).items()):
+    generations = {} if loaded.prediction is None else loaded.prediction.generations
+    history = incarnations(loaded, decisions_of(loaded))
+    for number, broker in sorted(loaded.run.brokers.items()):
         generation = f", generation {generations[number]}" if number in generations else ""
-        release = f"{broker.get('release')}, judged as {judged_as(broker)}{generation}"
+        release = f"{broker.release}, judged as {broker.rules}{generation}"
         paper.add(f"broker {number}: {release}", indent=2, hang=4)
         for each in history:
-            if str(each.broker) == number:
+            if each.broker == number:
                 paper.add(_incarnation(each, loaded.started_at), indent=4, hang=4)
     paper.add(", ".join(_versions(loaded)), indent=2, style="quiet", hang=2)
 
@@ -343,5 +342,6 @@ def _incarnation(each: Incarnation, zero: float) -> str:
 
 def _versions(loaded: Loaded) -> Iterator[str]:
     for name in ("driver", "engine", "images", "seed", "kchaos", "python"):
-        if loaded.run.get(name) is not None:
-            yield f"{name} {loaded.run[name]}"
+        value = getattr(loaded.run, name)
+        if value not in (None, ""):
+            yield f"{name} {value}"

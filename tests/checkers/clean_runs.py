@@ -6,8 +6,8 @@ from typing import Any
 from kafka_6361_runs import BOTH
 from run_builder import RunBuilder, values
 
-from checkers.judge import Results
 from checkers.model import events
+from checkers.results import Results
 
 
 def cluster_of_two(path: Path, **fields: Any) -> RunBuilder:

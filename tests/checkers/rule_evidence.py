@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from checkers.evidence import BatchEvidence, PartitionEvidence, ReplicaEvidence
+from checkers.evidence.history import Operation, record_payload
 from checkers.findings import Finding
-from checkers.history import Operation, record_payload
 from checkers.segments.batch import join_payload_digests
 
 Shown = tuple[str, tuple[int, ...], int, int]

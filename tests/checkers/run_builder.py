@@ -192,6 +192,7 @@ class RunBuilder:
         self, high_watermark: int, brokers: Sequence[int], *, topic: str = "t"
     ) -> "RunBuilder":
         line = {
+            "time": self.tick(),
             "kind": "high-watermarks-pinned",
             "topic": topic,
             "partition": 0,

@@ -4,26 +4,37 @@ import pytest
 from clean_runs import clean_run, clean_snapshot, unknown_of
 
 from checkers.errors import RunDirectoryError
-from checkers.judge import judge, write_judgement
+from checkers.judge import judge
+from checkers.results import write_judgement
 from checkers.run_directory import RunDirectory
 
 SNAPSHOT = "snapshots/final/snapshot.json"
 DAMAGED: list[tuple[str, str, str, str]] = [
-    (SNAPSHOT, '"time"', '"tim"', "snapshot.json has no time, but None"),
+    (SNAPSHOT, '"time"', '"tim"', "snapshot.json: time missing"),
     (SNAPSHOT, '"is_final"', '"final"', "snapshot.json: is_final missing"),
     (SNAPSHOT, '"brokers"', '"broker"', "snapshot.json: brokers missing"),
-    (SNAPSHOT, '"0": {', '"zero": {', "brokers has 'zero'"),
-    (SNAPSHOT, '"leader"', '"lead"', "states 't-0': leader missing"),
+    (SNAPSHOT, '"0": {', '"zero": {', "snapshot.json: brokers has 'zero'"),
+    (SNAPSHOT, '"leader"', '"lead"', "snapshot.json: states: t-0: leader missing"),
     (SNAPSHOT, '"t-0"', '"t"', "states has 't', which is no partition"),
     (SNAPSHOT, '"final"', '"last"', "is labelled 'last'"),
     (SNAPSHOT, "{", "", "snapshot.json cannot be read as JSON"),
     ("history.jsonl", '"base_offset"', '"base', "history.jsonl:2 is not JSON"),
-    ("history.jsonl", '["both-0"', "[0", "history.jsonl:1 is no line of an operation"),
-    ("history.jsonl", '"base_offset":0', '"base_offset":"0"', "base_offset is no whole number"),
-    ("links.jsonl", '"api_key"', '"key"', "links.jsonl has a message without"),
-    ("actions.jsonl", '{"event"', '{"happened"', "actions.jsonl:1 is no action"),
+    ("history.jsonl", '["both-0"', "[0", "history.jsonl:1: records[0] is no text, but 0"),
+    (
+        "history.jsonl",
+        '"base_offset":0',
+        '"base_offset":"0"',
+        "2: base_offset is no whole number",
+    ),
+    ("links.jsonl", '"api_key"', '"key"', "links.jsonl:1: api_key missing"),
+    ("actions.jsonl", '{"event"', '{"happened"', "actions.jsonl:1: action: no event is named None"),
     ("outcome.json", '"state"', '"stat"', "outcome.json: settle: state missing"),
-    ("outcome.json", '"reasons": []', '"reasons": [1]', "settle: reasons is no object"),
+    (
+        "outcome.json",
+        '"reasons": []',
+        '"reasons": [1]',
+        "settle: reasons[0] is no object",
+    ),
     ("scenario.json", '"cluster": {', '"cluster": [1], "c": {', "cluster is no object"),
 ]
 

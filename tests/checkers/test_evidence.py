@@ -13,20 +13,20 @@ from checkers.evidence import (
     PartitionEvidence,
     batch_rows,
     context_row,
-    finding_from_json,
     finding_to_json,
     partition_evidence,
 )
+from checkers.evidence.assembling import run_evidence
+from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
+from checkers.json_form import from_json
 from checkers.model import predict
 from checkers.rules import apply_rules
-from checkers.run_evidence import contexts, run_evidence
-from checkers.run_facts import run_facts
 
 
 def of_run(path: Path, case: str, release: str) -> list[PartitionEvidence]:
-    facts = run_facts(kafka_6361(path, case, release))
-    return list(run_evidence(facts, predict(tuple(timed.event for timed in facts.events))))
+    evidence = RunEvidence(kafka_6361(path, case, release))
+    return list(run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events))))
 
 
 def through_rows(one: PartitionEvidence) -> PartitionEvidence:
@@ -75,9 +75,10 @@ def test_contexts_need_no_segment(tmp_path: Path) -> None:
     for file in run.path.glob("snapshots/*/broker-*/t-0/*.log"):
         file.write_bytes(b"not to be read")
 
-    facts = run_facts(run)
+    read = RunEvidence(run)
+    prediction = predict(tuple(timed.event for timed in read.events))
 
-    for one in contexts(facts, predict(tuple(timed.event for timed in facts.events))):
+    for one in run_evidence(read, prediction, with_segments=False):
         assert {row["side"] for row in batch_rows(one)} <= {"predicted", "predicted-before"}
 
 
@@ -94,7 +95,7 @@ def test_a_finding_is_the_same_after_a_trip_through_json() -> None:
         kind="hole", topic="t", partition=0, brokers=(1, 2), message="x", evidence={"a": [1]}
     )
 
-    assert finding_from_json(json.loads(json.dumps(finding_to_json(finding)))) == finding
+    assert from_json(Finding, json.loads(json.dumps(finding_to_json(finding)))) == finding
 
 
 def test_the_isr_of_an_acknowledgement_is_that_of_its_time(tmp_path: Path) -> None:

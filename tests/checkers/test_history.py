@@ -4,7 +4,8 @@ import pytest
 from run_builder import RunBuilder
 
 from checkers.errors import ScenarioDataError
-from checkers.history import epoch_rounds, operations, record_payload
+from checkers.evidence.history import record_payload
+from checkers.evidence.run import RunEvidence
 from checkers.model.prediction import EpochRound
 
 ABOUT = {"topic": "t", "partition": 0}
@@ -24,7 +25,7 @@ def test_an_operation_has_its_records_from_the_start_and_its_offset_from_the_end
 ) -> None:
     build = RunBuilder(tmp_path / "run").produce("p", 0, ["x", "y"], acks=-1, base_offset=5)
 
-    (found,) = operations(build.run)
+    (found,) = RunEvidence(build.run).operations
 
     assert (found.outcome, found.promised, found.base_offset, found.last_offset) == (
         "ok",
@@ -39,7 +40,7 @@ def test_an_operation_that_nothing_ended_is_pending(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run")
     build.history("p", "invoke", function="produce", broker=0, acks=1, records=["x"], **ABOUT)
 
-    assert operations(build.run)[0].outcome == "pending"
+    assert RunEvidence(build.run).operations[0].outcome == "pending"
 
 
 def test_a_read_has_the_records_that_it_got(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_a_read_has_the_records_that_it_got(tmp_path: Path) -> None:
         "r", "ok", function="read", broker=0, **ABOUT, records=["x"], base_offset=3, promised=True
     )
 
-    (found,) = operations(build.run)
+    (found,) = RunEvidence(build.run).operations
 
     assert (found.function, found.promised, found.base_offset) == ("read", True, 3)
     assert found.payloads == (record_payload("x"),)
@@ -59,13 +60,13 @@ def test_an_end_without_a_start_is_named_with_its_line(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run").history("p", "ok", base_offset=0)
 
     with pytest.raises(ScenarioDataError, match=r"history\.jsonl:1 "):
-        operations(build.run)
+        RunEvidence(build.run).read()
 
 
 def test_a_round_joins_question_and_answer(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
 
-    assert epoch_rounds(build.run) == (
+    assert RunEvidence(build.run).rounds == (
         EpochRound(
             follower=1,
             leader=0,
@@ -90,7 +91,7 @@ def test_only_an_answer_that_arrived_without_error_is_a_round(tmp_path: Path) ->
     build.link(correlation_id=4, source=None, detail=asked(3))
     build.link(correlation_id=4, source=None, direction="response", detail=answered(3, 8))
 
-    found = epoch_rounds(build.run)
+    found = RunEvidence(build.run).rounds
 
     assert found is not None
     assert [(one.requested_epoch, one.end_offset) for one in found] == [(3, 8)]
@@ -99,17 +100,17 @@ def test_only_an_answer_that_arrived_without_error_is_a_round(tmp_path: Path) ->
 def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run")
     fetch = {"api_key": 1, "api": "FETCH"}
-    build.link(
-        **fetch, correlation_id=1, detail={"partitions": [ABOUT | {"last_fetched_epoch": 2}]}
-    )
-    nothing = ABOUT | {"error_code": 0, "diverging_epoch": {"epoch": -1, "end_offset": -1}}
+    asked_for = ABOUT | {"fetch_offset": 12, "last_fetched_epoch": 2}
+    build.link(**fetch, correlation_id=1, detail={"session_epoch": 0, "partitions": [asked_for]})
+    about = ABOUT | {"error_code": 0, "high_watermark": 11}
+    nothing = about | {"diverging_epoch": {"epoch": -1, "end_offset": -1}}
     build.link(**fetch, correlation_id=1, direction="response", detail={"partitions": [nothing]})
     # The session leaves the partition out of the next request: nothing about it has changed.
-    build.link(**fetch, correlation_id=2, detail={"partitions": []})
-    diverging = ABOUT | {"error_code": 0, "diverging_epoch": {"epoch": 1, "end_offset": 11}}
+    build.link(**fetch, correlation_id=2, detail={"session_epoch": 1, "partitions": []})
+    diverging = about | {"diverging_epoch": {"epoch": 1, "end_offset": 11}}
     build.link(**fetch, correlation_id=2, direction="response", detail={"partitions": [diverging]})
 
-    found = epoch_rounds(build.run)
+    found = RunEvidence(build.run).rounds
 
     assert found is not None
     assert [
@@ -118,4 +119,4 @@ def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> Non
 
 
 def test_without_links_rounds_are_unknown(tmp_path: Path) -> None:
-    assert epoch_rounds(RunBuilder(tmp_path / "run").run) is None
+    assert RunEvidence(RunBuilder(tmp_path / "run").run).rounds is None

@@ -11,11 +11,12 @@ from checkers import judge as judging
 from checkers import rules
 from checkers.errors import ModelError
 from checkers.evidence import PartitionEvidence, Side
+from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
-from checkers.judge import Results, judge, results_line, results_to_json, write_judgement
+from checkers.judge import judge
 from checkers.model.prediction import Prediction
 from checkers.record import predict_run
-from checkers.run_facts import RunFacts
+from checkers.results import Results, results_line, results_to_json, write_judgement
 
 WITNESS = {"round": {"follower": 1, "leader": 0, "end_offset": 21}}
 RED = {
@@ -250,7 +251,7 @@ def test_a_damaged_transaction_log_is_unknown_and_says_where(tmp_path: Path) -> 
 
 
 def test_a_model_that_fails_leaves_only_conformance_unknown(tmp_path: Path) -> None:
-    def broken(facts: RunFacts) -> Prediction:
+    def broken(evidence: RunEvidence) -> Prediction:
         raise ModelError("event 3 cannot happen")
 
     results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal(), predict=broken)
@@ -264,8 +265,8 @@ def test_a_model_that_fails_leaves_only_conformance_unknown(tmp_path: Path) -> N
 def test_a_snapshot_that_the_model_was_not_told_of_leaves_conformance_unknown(
     tmp_path: Path,
 ) -> None:
-    def forgetful(facts: RunFacts) -> Prediction:
-        told = predict_run(facts)
+    def forgetful(evidence: RunEvidence) -> Prediction:
+        told = predict_run(evidence)
         return Prediction(snapshots={}, produces=told.produces, rounds=(), truncations=())
 
     results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal(), predict=forgetful)

@@ -3,7 +3,7 @@ from dataclasses import replace
 from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from checkers.evidence import OBSERVED, PREDICTED, Excuse
-from checkers.history import Operation
+from checkers.evidence.history import Operation
 from checkers.model.prediction import PredictedProduce
 from checkers.rules.loss import loss
 

@@ -7,12 +7,12 @@ from run_builder import RunBuilder, create_body, values
 
 from checkers.errors import ScenarioDataError
 from checkers.evidence import PartitionEvidence, batch_rows, context_row, partition_evidence
+from checkers.evidence.assembling import run_evidence
+from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
 from checkers.judge import judge
 from checkers.model import events, predict
 from checkers.run_directory import RunDirectory
-from checkers.run_evidence import run_evidence
-from checkers.run_facts import run_facts
 
 
 def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:
@@ -40,7 +40,7 @@ def observed(broker: int, high_watermark: int) -> events.HighWatermarkObserved:
 
 
 def last(run: RunDirectory) -> PartitionEvidence:
-    return list(run_evidence(run_facts(run), None))[-1]
+    return list(run_evidence(RunEvidence(run), None))[-1]
 
 
 def test_replicas_are_what_lies_on_disk(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
     build.pinned(11, [1]).pinned(11, [0], topic="other")
     run = ended(build)
 
-    early, final = run_evidence(run_facts(run), None)
+    early, final = run_evidence(RunEvidence(run), None)
 
     assert [replica.is_high_watermark_pinned for replica in early.replicas] == [False, False]
     assert [replica.is_high_watermark_pinned for replica in final.replicas] == [False, True]
@@ -93,10 +93,12 @@ def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
 
 def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
-    build.run.append("observations.jsonl", {"kind": "high-watermarks-pinned", "topic": "t"})
+    build.run.append(
+        "observations.jsonl", {"time": 1.0, "kind": "high-watermarks-pinned", "topic": "t"}
+    )
 
     with pytest.raises(ScenarioDataError, match=r"observations\.jsonl:1 does not say"):
-        run_facts(ended(build))
+        RunEvidence(ended(build)).read()
 
 
 def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(
@@ -105,9 +107,9 @@ def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(
     build = started(tmp_path / "run")
     build.act(observed(1, 11))
     run = ended(build)
-    facts = run_facts(run)
+    evidence = RunEvidence(run)
 
-    (final,) = run_evidence(facts, predict(tuple(timed.event for timed in facts.events)))
+    (final,) = run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events)))
 
     assert final.predicted is not None
     assert [one.is_high_watermark_pinned for one in final.predicted] == [False, True]
@@ -197,6 +199,6 @@ def test_internal_topics_are_not_judged(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
     build.state(0, 0, [0], topic="__consumer_offsets")
 
-    found = list(run_evidence(run_facts(ended(build)), None))
+    found = list(run_evidence(RunEvidence(ended(build)), None))
 
     assert {one.topic for one in found} == {"t"}

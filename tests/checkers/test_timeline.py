@@ -5,6 +5,7 @@ import pytest
 from run_builder import RunBuilder, create_body, multi_body, set_body
 
 from checkers.errors import ScenarioDataError
+from checkers.evidence.run import RunEvidence
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -16,12 +17,15 @@ from checkers.model.events import (
     StartBroker,
     TopicCreated,
 )
-from checkers.timeline import timeline, topic_configurations, znode_changes
+
+
+def events_of(build: RunBuilder) -> tuple[Event, ...]:
+    return tuple(timed.event for timed in RunEvidence(build.run).events)
 
 
 def built(build: RunBuilder) -> tuple[Event, ...]:
     build.write_zookeeper()
-    return timeline(build.run)
+    return events_of(build)
 
 
 def test_a_broker_comes_and_goes_with_its_session(tmp_path: Path) -> None:
@@ -116,7 +120,7 @@ def test_the_member_of_the_ensemble_that_saw_most_is_believed(tmp_path: Path) ->
     build.transactions.pop()
     build.write_zookeeper(member=3)
 
-    assert [one.broker for one in timeline(build.run) if isinstance(one, BrokerRegistered)] == [
+    assert [one.broker for one in events_of(build) if isinstance(one, BrokerRegistered)] == [
         0,
         1,
     ]
@@ -127,13 +131,13 @@ def test_the_last_configuration_of_a_topic_is_known(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run").write(1, create_body("/config/topics/t", config))
     build.write_zookeeper()
 
-    assert topic_configurations(znode_changes(build.run)) == {"t": {"min.insync.replicas": "2"}}
+    assert RunEvidence(build.run).configurations == {"t": {"min.insync.replicas": "2"}}
 
 
 def test_a_run_without_zookeepers_logs_has_only_actions(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run").act(PauseBroker(broker=1))
 
-    assert timeline(build.run) == (PauseBroker(broker=1),)
+    assert events_of(build) == (PauseBroker(broker=1),)
 
 
 def test_a_znode_without_kafkas_fields_is_named(tmp_path: Path) -> None:
@@ -141,12 +145,12 @@ def test_a_znode_without_kafkas_fields_is_named(tmp_path: Path) -> None:
     build.write_zookeeper()
 
     with pytest.raises(ScenarioDataError, match="znode /brokers/topics/t at zxid 0x1 has no 'par"):
-        timeline(build.run)
+        events_of(build)
 
 
 def test_an_action_without_a_zxid_is_named_with_its_line(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run").act(PauseBroker(broker=1))
     build.run.append("actions.jsonl", {"time": 1.0, "step": 0, "action": {"event": "PauseBroker"}})
 
-    with pytest.raises(ScenarioDataError, match=r"actions\.jsonl:2 is no action"):
-        timeline(build.run)
+    with pytest.raises(ScenarioDataError, match=r"actions\.jsonl:2: zxid missing"):
+        events_of(build)

@@ -6,8 +6,8 @@ import pytest
 from run_builder import RunBuilder
 
 from checkers.errors import ScenarioDataError
+from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
-from checkers.history import epoch_rounds
 from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
 
 
@@ -160,7 +160,7 @@ def test_an_expected_finding_without_a_kind_is_refused() -> None:
 
 def witnesses(build: RunBuilder, *wanted: Mapping[str, Any]) -> list[bool]:
     expectation = {"witness": list(wanted)}
-    seen = find_witnesses(expectation, build.run, epoch_rounds(build.run))
+    seen = find_witnesses(expectation, RunEvidence(build.run))
     return [one.found for one in seen]
 
 
@@ -179,7 +179,7 @@ def test_a_round_is_told_in_words(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
     expectation = {"witness": [{"round": {"end_offset": 21}}, {"round": {"end_offset": 20}}]}
 
-    seen = [one.seen for one in find_witnesses(expectation, build.run, epoch_rounds(build.run))]
+    seen = [one.seen for one in find_witnesses(expectation, RunEvidence(build.run))]
 
     words = "broker 1 asked broker 0 for epoch 2, answered with end offset 21"
     assert seen == [words, f"questions for leader epochs (1): {words}"]

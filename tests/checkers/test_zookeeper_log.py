@@ -14,7 +14,7 @@ from run_builder import (
     transaction_log,
 )
 
-from checkers.zookeeper_log import ZnodeChange, ZooKeeperLogError, last_zxid, read_zookeeper_log
+from checkers.zookeeper_log import ZnodeChange, ZooKeeperLogError, read_ensemble, read_zookeeper_log
 
 CREATE, DELETE, SET_DATA, SET_ACL, CHECK, MULTI = 1, 2, 5, 7, 13, 14
 CREATE2, CREATE_CONTAINER, CREATE_TTL = 15, 19, 21
@@ -213,11 +213,21 @@ def test_ephemerals_are_known_from_one_file_to_the_next() -> None:
     first = transaction_log(transaction(1, CREATE, create_body("/a", b"", ephemeral=True)))
     second = transaction_log(transaction(2, CLOSE_SESSION, b""))
 
-    found = list(read_zookeeper_log([("log.1", first), ("log.2", second)]))
+    files = [("log.1", first), ("log.2", second)]
+    found = list(read_zookeeper_log(files))
 
     assert told(found)[1] == ("delete", "/a", None, -1)
-    assert last_zxid([("log.1", first), ("log.2", second)]) == 2
-    assert last_zxid([]) == -1
+
+
+def test_of_an_ensemble_the_member_that_saw_the_most_is_read() -> None:
+    first = transaction_log(transaction(1, CREATE, create_body("/a", b"")))
+    second = transaction_log(transaction(2, SET_DATA, set_body("/a", b"later", 1)))
+    behind, ahead = [("log.1", first)], [("log.1", first), ("log.2", second)]
+
+    for members in ([behind, ahead], [ahead, behind]):
+        assert [change.zxid for change in read_ensemble(members)] == [1, 2]
+    assert read_ensemble([]) == ()
+    assert read_ensemble([[]]) == ()
 
 
 @given(st.binary(max_size=80), st.integers(0, 60), st.binary(min_size=1, max_size=4))

@@ -8,12 +8,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from checkers.judge import Results, judge
+from checkers.evidence.run import RunEvidence
+from checkers.judge import judge
 from checkers.model.observations import Question
 from checkers.model.status import status
 from checkers.record import record_of
+from checkers.results import Results
 from checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
-from checkers.run_facts import run_facts
 from clusters.releases import KNOWN_RELEASES
 
 RUNS = Path(__file__).with_name("runs")
@@ -73,7 +74,7 @@ def said_of(run: RunDirectory, results: Results) -> dict[str, Any]:
     followers cut off, and `questions` is how many requests of fetchers were followed.
     """
     prediction = results.prediction
-    seen = record_of(run_facts(run)).seen
+    seen = record_of(RunEvidence(run)).seen
     return {
         "conforms": results.conforms,
         "safe": results.safe,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkers.judge import results_line
+from checkers.results import results_line
 from clusters.releases import release_of
 from harness.catalogue import CATALOGUE, entry_named, scenario_of
 from harness.commands.reproduce import judged

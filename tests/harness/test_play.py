@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from checkers.acts import Act, CutLink, ExpireSession, StartBroker, StopBroker
+from checkers.evidence.run import RunEvidence
 from checkers.model.events import Produce
 from checkers.run_directory import RunDirectory
-from checkers.timeline import timed_events
 from faults import CutLink as CutLinkFault
 from harness.playing.play import Play
 from harness.playing.scenario import step_from_json, step_to_json
@@ -40,7 +40,7 @@ def written(play: Play, act: Act) -> Any:
     """The event that the timeline has for an act."""
     with play.acting(act):
         assert not (play.run.path / "actions.jsonl").exists()
-    (timed,) = timed_events(play.run, ())
+    (timed,) = RunEvidence(play.run).events
     return timed.event
 
 
@@ -50,7 +50,7 @@ def test_an_act_of_the_models_is_written_when_it_is_done_with_the_moment_when_it
     before = time.time()
     with play.acting(CUT):
         inside = time.time()
-    (timed,) = timed_events(play.run, ())
+    (timed,) = RunEvidence(play.run).events
     assert (timed.event, timed.zxid) == (CUT, 5)
     assert timed.began is not None
     assert before <= timed.began <= inside <= timed.time
@@ -90,14 +90,14 @@ def test_a_start_is_written_with_the_configuration_that_the_process_has(play: Pl
 def test_an_action_that_takes_place_at_once_begins_when_it_is_written(play: Play) -> None:
     produce = Produce(operation="p", broker=1, topic="t", partition=0, records=("a",), acks=1)
     play.action(produce)
-    (timed,) = timed_events(play.run, ())
+    (timed,) = RunEvidence(play.run).events
     assert timed.began == timed.time
 
 
 def test_an_action_of_an_old_run_has_no_beginning(play: Play) -> None:
     old = {"event": "HealLink", "source": 0, "target": 1}
     play.run.append("actions.jsonl", {"time": 3.0, "zxid": 5, "step": 1, "action": old})
-    (timed,) = timed_events(play.run, ())
+    (timed,) = RunEvidence(play.run).events
     assert (timed.began, timed.time) == (None, 3.0)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from checkers.judge import Results, judge
+from checkers.judge import judge
+from checkers.results import Results
 from checkers.run_directory import RunDirectory
 from clusters.spec import ClusterSpec, brokers_of
 from faults import HoldRequests, KillBroker

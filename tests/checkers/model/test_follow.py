@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from checkers.evidence.run import RunEvidence
 from checkers.judge import judge
 from checkers.model import follow, generation_for, predict
 from checkers.model.events import (
@@ -36,7 +37,6 @@ from checkers.model.observations import (
     Reply,
 )
 from checkers.record import predict_run, record_of
-from checkers.run_facts import run_facts
 from tests.golden.stored import unpacked
 
 T = TopicPartition("t", 0)
@@ -48,7 +48,7 @@ ASKING = ("1.1.1", "2.0.1")
 @cache
 def record(release: str) -> Record:
     with TemporaryDirectory() as folder:
-        return record_of(run_facts(unpacked(release, Path(folder))))
+        return record_of(RunEvidence(unpacked(release, Path(folder))))
 
 
 Change = Callable[[object], object | None]
@@ -284,7 +284,7 @@ def test_a_run_is_not_explained_by_the_rules_of_another_release(release: str, ot
 def test_a_search_beyond_its_bound_is_unknown_and_the_bound_is_named(tmp_path: Path) -> None:
     run = unpacked("2.0.1", tmp_path)
 
-    results = judge(run, predict=lambda facts: follow(record_of(facts), most_states=50))
+    results = judge(run, predict=lambda evidence: follow(record_of(evidence), most_states=50))
 
     assert results.prediction is not None
     assert results.prediction.emptied_by is None
@@ -297,11 +297,11 @@ def test_a_search_beyond_its_bound_is_unknown_and_the_bound_is_named(tmp_path: P
 def test_a_run_without_links_is_predicted_from_events_alone(tmp_path: Path) -> None:
     run = unpacked("2.0.1", tmp_path)
     (run.path / "links.jsonl").unlink()
-    facts = run_facts(run)
+    evidence = RunEvidence(run)
 
-    prediction = predict_run(facts)
+    prediction = predict_run(evidence)
 
-    assert prediction == predict(tuple(timed.event for timed in facts.events))
+    assert prediction == predict(tuple(timed.event for timed in evidence.events))
     assert prediction.states == 0
     assert set(prediction.snapshots) == {"level", "before-healing", "final"}
 
@@ -317,9 +317,9 @@ def test_a_run_whose_links_saw_no_control_request_is_predicted_from_events_alone
         if json.loads(line)["api"] in ("FETCH", "OFFSET_FOR_LEADER_EPOCH")
     ]
     file.write_text("".join(kept))
-    facts = run_facts(run)
+    evidence = RunEvidence(run)
 
-    prediction = predict_run(facts)
+    prediction = predict_run(evidence)
 
-    assert facts.rounds
-    assert prediction == predict(tuple(timed.event for timed in facts.events))
+    assert evidence.rounds
+    assert prediction == predict(tuple(timed.event for timed in evidence.events))

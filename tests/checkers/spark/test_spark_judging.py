@@ -9,7 +9,8 @@ import pytest
 from planted_runs import all_runs
 
 from checkers.errors import CheckError, SparkError
-from checkers.judge import judge, results_to_json
+from checkers.judge import judge
+from checkers.results import results_to_json
 from checkers.run_directory import RunDirectory
 from checkers.spark import judge_runs
 

@@ -14,7 +14,8 @@ import pytest
 from kafka_6361_runs import kafka_6361
 from planted_runs import torn_segment_before_the_last, unsealed
 
-from checkers.judge import judge, results_to_json
+from checkers.judge import judge
+from checkers.results import results_to_json
 from checkers.run_directory import RunDirectory
 from clusters.java import spark_java_home
 from clusters.processes import Child, process_start_time, spawn

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from checkers.history import operations
+from checkers.evidence.run import RunEvidence
 from checkers.run_directory import RunDirectory
 from clusters.leftovers import find_leftovers
 from harness.catalogue import entry_named
@@ -30,7 +30,9 @@ def test_what_a_test_reads_is_written_down_as_promised(chaos: "Chaos") -> None:
     chaos.produce("t", records=2, acks=1)
     operation = chaos.read("t", records=2)
     assert chaos.verdict().safe
-    (read,) = [one for one in operations(chaos.run) if one.operation == operation]
+    (read,) = [
+        one for one in RunEvidence(chaos.run).client_operations if one.operation == operation
+    ]
     assert (read.function, read.promised, read.base_offset, read.last_offset) == (
         "read",
         True,

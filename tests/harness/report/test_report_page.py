@@ -20,7 +20,8 @@ from report_runs import (
     prediction_of,
 )
 
-from checkers.judge import judge, write_judgement
+from checkers.judge import judge
+from checkers.results import write_judgement
 from checkers.run_directory import RunDirectory
 from harness.errors import UsageError
 from harness.report import render
@@ -153,7 +154,7 @@ def test_what_a_run_says_never_becomes_markup(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run", title=EVIL, steps=[{"step": "Tell", "text": EVIL}])
     observe(build, "step", step=0, name="Tell")
     build.produce(EVIL, 0, [EVIL], acks=1, error=EVIL)
-    finding = DIVERGENCE | {"message": EVIL, "evidence": {EVIL: EVIL}, "kind": "no-such-kind"}
+    finding = DIVERGENCE | {"message": EVIL, "evidence": {EVIL: EVIL}}
     run = judge_as(build.seal(), findings=[finding], unknown=EVIL, reason=EVIL)
     html = render(run)
 

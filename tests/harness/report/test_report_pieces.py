@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from checkers.evidence.links import AskedRound
 from checkers.model.prediction import PredictedBatch
 from checkers.segments.batch import Batch
 from harness.report.drawing import Box, pack, time_axis
 from harness.report.headers import header_fields, mark_differences
 from harness.report.lanes import Span, join_equal, lane_of, ticks
-from harness.report.rounds import Round, side_by_side
+from harness.report.rounds import side_by_side
 
 
 def batch(base: int, last: int, epoch: int, payload: str = "p") -> PredictedBatch:
@@ -168,8 +169,8 @@ def test_only_fields_that_say_something_else_are_marked(tmp_path: Path) -> None:
         assert [field.name for field in header if field.differs] == ["offset"]
 
 
-def question(epoch: int, end_offset: int | None, *, time: float | None = None) -> Round:
-    return Round(
+def question(epoch: int, end_offset: int | None, *, time: float | None = None) -> AskedRound:
+    return AskedRound(
         time=time,
         follower=1,
         leader=0,

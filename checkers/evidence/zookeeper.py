@@ -1,8 +1,6 @@
-"""The timeline of a run: what the scenario did and what the cluster decided, in one order.
+"""zookeeper/: what the cluster decided, from ZooKeeper's own transaction logs.
 
-Decisions come from ZooKeeper's own transaction logs, so none is missed between two looks at a
-znode. Actions come from `actions.jsonl`. An action names the last zxid that was there when it was
-taken, and follows every decision up to it.
+So no decision is missed between two looks at a znode.
 """
 
 import json
@@ -12,77 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from checkers.errors import ScenarioDataError
+from checkers.evidence.actions import TimedEvent
+from checkers.evidence.files import EvidenceFiles
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     Decision,
-    Event,
     PartitionState,
     TopicCreated,
-    event_from_json,
 )
-from checkers.run_directory import RunDirectory
-from checkers.zookeeper_log import ZnodeChange, last_zxid, read_zookeeper_log
-
-INTERNAL_PREFIX = "__"
+from checkers.zookeeper_log import ZnodeChange, read_ensemble
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedEvent:
-    """One event of the timeline.
-
-    Attributes:
-        zxid: Of a decision, its transaction; of an action, the last one before it.
-        time: Seconds since the epoch, of ZooKeeper's clock or the runner's.
-        step: Index of the scenario's step that acted; -1 for a decision.
-        began: Of an action, when it began, where `time` is when it was done; None for a decision,
-            and in runs that did not write it down.
-    """
-
-    event: Event
-    zxid: int
-    time: float
-    step: int = -1
-    began: float | None = None
-
-
-def timeline(run: RunDirectory) -> tuple[Event, ...]:
-    """The run's actions and decisions in their order; what `checkers.model` predicts from.
-
-    Events of internal topics (`__…`) are left out.
-
-    Raises:
-        ScenarioDataError: An action or a znode does not have the documented shape.
-        ZooKeeperLogError: A transaction log is damaged.
-        RunDirectoryError: A file cannot be read.
-    """
-    return tuple(timed.event for timed in timed_events(run, znode_changes(run)))
-
-
-def timed_events(run: RunDirectory, changes: Sequence[ZnodeChange]) -> tuple[TimedEvent, ...]:
-    """As `timeline`, each event with its time, from changes that were read already."""
-    both = [*decisions(changes), *_actions(run)]
-    # Sorting is stable: actions keep the order of their file among themselves.
-    both.sort(key=lambda timed: (timed.zxid, not _is_decision(timed.event)))
-    return tuple(timed for timed in both if not is_internal(_topic(timed.event)))
-
-
-def is_internal(topic: str) -> bool:
-    """Whether nothing is judged about a topic, since it is Kafka's own (`__…`)."""
-    return topic.startswith(INTERNAL_PREFIX)
-
-
-def znode_changes(run: RunDirectory) -> tuple[ZnodeChange, ...]:
+def znode_changes(files: EvidenceFiles) -> tuple[ZnodeChange, ...]:
     """Every change in the logs of the ensemble's member that saw the most; none without logs.
 
     Raises:
         ZooKeeperLogError: A transaction log is damaged.
     """
-    members = [_log_files(member) for member in sorted((run.path / "zookeeper").glob("member-*"))]
-    if not members:
-        return ()
-    return tuple(read_zookeeper_log(max(members, key=last_zxid)))
+    members = sorted((files.run.path / "zookeeper").glob("member-*"))
+    return read_ensemble([_log_files(files, member) for member in members])
 
 
 def decisions(changes: Sequence[ZnodeChange]) -> Iterator[TimedEvent]:
@@ -208,32 +156,7 @@ def _bad_znode(change: ZnodeChange, problem: str) -> ScenarioDataError:
     )
 
 
-def _actions(run: RunDirectory) -> Iterator[TimedEvent]:
-    for number, line in enumerate(run.read_lines("actions.jsonl"), start=1):
-        try:
-            yield TimedEvent(
-                event=event_from_json(line["action"]),
-                zxid=int(line["zxid"]),
-                time=float(line["time"]),
-                step=int(line["step"]),
-                began=None if line.get("began") is None else float(line["began"]),
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ScenarioDataError(
-                f"{run.path / 'actions.jsonl'}:{number} is no action with time, zxid and step: "
-                f"{error!r}"
-            ) from error
-
-
-def _is_decision(event: Event) -> bool:
-    return isinstance(event, Decision)
-
-
-def _topic(event: Event) -> str:
-    # A hold without a topic, like everything that concerns brokers, is nobody's in particular.
-    return getattr(event, "topic", None) or ""
-
-
-def _log_files(member: Path) -> list[tuple[str, bytes]]:
-    files = sorted(member.glob("log.*"), key=lambda file: int(file.suffix[1:], 16))
-    return [(f"zookeeper/{member.name}/{file.name}", file.read_bytes()) for file in files]
+def _log_files(files: EvidenceFiles, member: Path) -> list[tuple[str, bytes]]:
+    logs = sorted(member.glob("log.*"), key=lambda file: int(file.suffix[1:], 16))
+    names = [f"zookeeper/{member.name}/{file.name}" for file in logs]
+    return [(name, files.content(name)) for name in names]

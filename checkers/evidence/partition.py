@@ -1,13 +1,13 @@
 """What a rule is given: everything about one partition at one snapshot, as plain values.
 
-The same values are built from one run in memory (`checkers.run_evidence`) and from rows of many
-runs that Spark has grouped by run, topic, partition and snapshot. The rows of one group are
+The same values are built from one run in memory (`checkers.evidence.assembling`) and from rows of
+many runs that Spark has grouped by run, topic, partition and snapshot. The rows of one group are
 `context_row`, one for the group, and `batch_rows`, one for each batch and for each finding of the
 segment reader; `partition_evidence` joins them. Nothing is lost on the way.
 
-`checkers.run_evidence.contexts` makes evidence without reading a segment: its `batch_rows` are the
-predicted ones. Whoever reads segments elsewhere adds a row for each batch with the side "observed",
-and the same row once more for the snapshot that follows, with the side "observed-before".
+Evidence can be made without reading a segment: its `batch_rows` are then the predicted ones. Who
+reads segments elsewhere adds a row for each batch with the side "observed", and the same row once
+more for the snapshot that follows, with the side "observed-before".
 """
 
 import dataclasses
@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from checkers.evidence.history import Operation
 from checkers.findings import Finding
-from checkers.history import Operation
+from checkers.json_form import from_json
 from checkers.model.prediction import EpochRound, ImpossibleHighWatermark, PredictedProduce
 
 Side = Literal["observed", "predicted"]
@@ -211,13 +212,8 @@ class PartitionEvidence:
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """The finding as plain JSON values; `finding_from_json` undoes it."""
+    """The finding as plain JSON values; `from_json` undoes it."""
     return dataclasses.asdict(finding) | {"brokers": list(finding.brokers)}
-
-
-def finding_from_json(data: Mapping[str, Any]) -> Finding:
-    """The finding that `finding_to_json` wrote."""
-    return Finding(**(dict(data) | {"brokers": tuple(data["brokers"])}))
 
 
 def context_row(evidence: PartitionEvidence) -> dict[str, Any]:
@@ -252,12 +248,14 @@ def partition_evidence(
     for row in rows:
         owner = (row["side"], row["broker"])
         if row["finding"] is not None:
-            found = finding_from_json(json.loads(row["finding"]))
+            found = from_json(Finding, json.loads(row["finding"]))
             findings.setdefault(owner, []).append(found)
         else:
             columns = {name: row[name] for name in BATCH_COLUMNS}
             batches.setdefault(owner, []).append(BatchEvidence(**columns))
-    return with_batches(_from_context(json.loads(context["context"])), batches, findings)
+    return with_batches(
+        from_json(PartitionEvidence, json.loads(context["context"])), batches, findings
+    )
 
 
 def with_batches(
@@ -303,52 +301,3 @@ def _key(evidence: PartitionEvidence) -> dict[str, Any]:
 def _place(batch: BatchEvidence) -> tuple[str, int, int]:
     # Names of segments have leading zeros: their order is that of their base offsets.
     return batch.file or "", batch.position or 0, batch.base_offset
-
-
-def _from_context(data: dict[str, Any]) -> PartitionEvidence:
-    predicted = data["predicted"]
-    rounds = data["rounds"]
-    changed = {
-        "isr": tuple(data["isr"]),
-        "replicas": tuple(_replica(one) for one in data["replicas"]),
-        "predicted": None if predicted is None else tuple(_replica(one) for one in predicted),
-        "earlier": tuple(_earlier(one) for one in data["earlier"]),
-        "excuses": tuple(Excuse(**{**one, "isr": tuple(one["isr"])}) for one in data["excuses"]),
-        "operations": tuple(_operation(one) for one in data["operations"]),
-        "predicted_produces": tuple(PredictedProduce(**one) for one in data["predicted_produces"]),
-        "rounds": None if rounds is None else tuple(EpochRound(**one) for one in rounds),
-        "predicted_rounds": tuple(EpochRound(**one) for one in data["predicted_rounds"]),
-        "disallowed": tuple(data["disallowed"]),
-        "impossible": tuple(
-            ImpossibleHighWatermark(**{**one, "allowed": tuple(one["allowed"])})
-            for one in data["impossible"]
-        ),
-    }
-    return PartitionEvidence(**(data | changed))
-
-
-def _replica(data: dict[str, Any]) -> ReplicaEvidence:
-    entries = data["epoch_entries"]
-    changed = {
-        "batches": (),
-        "findings": (),
-        "epoch_entries": None if entries is None else tuple((e[0], e[1]) for e in entries),
-        "high_watermarks": tuple(data["high_watermarks"]),
-    }
-    return ReplicaEvidence(**(data | changed))
-
-
-def _earlier(data: dict[str, Any]) -> EarlierReplica:
-    changed = {
-        "high_watermarks": tuple(data["high_watermarks"]),
-        "batches": (),
-    }
-    return EarlierReplica(**(data | changed))
-
-
-def _operation(data: dict[str, Any]) -> Operation:
-    changed = {
-        "payloads": tuple(data["payloads"]),
-        "isr_when_ended": tuple(data["isr_when_ended"]),
-    }
-    return Operation(**(data | changed))

@@ -1,0 +1,145 @@
+"""run.json, scenario.json and outcome.json: what was played, on what, and how it ended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.errors import RunDirectoryError
+from checkers.evidence.files import EvidenceFiles
+from checkers.findings import KINDS
+
+RUN, SCENARIO, OUTCOME = "run.json", "scenario.json", "outcome.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAbout:
+    """One broker of run.json.
+
+    Attributes:
+        release: What it ran.
+        judged_as: The release whose rules it is judged by; runs from before 0.4 have it as
+            "protocol".
+    """
+
+    release: str = ""
+    judged_as: str = ""
+    protocol: str = ""
+
+    @property
+    def rules(self) -> str:
+        """The release whose rules it is judged by."""
+        return self.judged_as or self.protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAbout:
+    """What run.json says of a run.
+
+    Attributes:
+        started_at: Seconds since the epoch, or None.
+        command: How it was called, and `replay` how it is played again.
+        unlinked: Why there were no links although the scenario asked for them.
+        brokers: By id.
+        engine: Of containers, like `images`.
+    """
+
+    entry: str = ""
+    case: str = ""
+    release: str = ""
+    driver: str = ""
+    seed: int = 0
+    title: str = ""
+    started_at: float | None = None
+    command: str = ""
+    replay: str = ""
+    unlinked: Any = None
+    brokers: Mapping[int, BrokerAbout] = field(default_factory=dict)
+    engine: Any = None
+    images: Any = None
+    kchaos: Any = None
+    python: Any = None
+    platform: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioAbout:
+    """What scenario.json says, as far as judging and showing go.
+
+    Attributes:
+        cluster: As data; None in a scenario without one.
+        steps: As data, in their order.
+        expectation: None to take the model's answer; `checkers.verdict` says what may be there,
+            and refuses what may not.
+    """
+
+    title: str = ""
+    cluster: Any = None
+    steps: tuple[Mapping[str, Any], ...] = ()
+    expectation: Any = None
+
+    @property
+    def wants_links(self) -> bool:
+        """Whether brokers were to speak through links.
+
+        Raises:
+            RunDirectoryError: The cluster is no object.
+        """
+        if not isinstance(self.cluster, dict | None):
+            raise RunDirectoryError(f"{SCENARIO}: cluster is no object, but {self.cluster!r}")
+        return bool((self.cluster or {}).get("linked"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """How settling ended.
+
+    Attributes:
+        state: "converged", "failed" or "stalled".
+        reasons: Each with the finding's "kind" and the "broker", and the partition if it has one.
+        bound_s: How long nothing had to change.
+        probes: The writes that were tried.
+        last_seen: What was seen last, by name of the partition.
+    """
+
+    state: str
+    reasons: tuple[Mapping[str, Any], ...]
+    bound_s: float | None = None
+    probes: Any = None
+    last_seen: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        finished: Whether it came to its end.
+        unknown: Why it did not, or None.
+        traceback: Of what failed in kchaos, or None.
+        seconds: How long it took, its cluster's start included; None if it never ended.
+        settle: None if it never settled.
+    """
+
+    finished: bool = False
+    unknown: str | None = None
+    traceback: str | None = None
+    seconds: float | None = None
+    settle: Settled | None = None
+
+
+def read_outcome(files: EvidenceFiles) -> Outcome:
+    """The content of outcome.json; of a run that never wrote it, that it did not finish.
+
+    Raises:
+        RunDirectoryError: It cannot be read, or a field that judging needs is not there.
+    """
+    if not files.has(OUTCOME):
+        return Outcome()
+    outcome = files.value(Outcome, OUTCOME)
+    for reason in outcome.settle.reasons if outcome.settle is not None else ():
+        place = f"{files.place(OUTCOME)}: settle: reasons"
+        if reason.get("kind") not in KINDS:
+            raise RunDirectoryError(f"{place}: no finding is named {reason.get('kind')!r}")
+        if type(reason.get("broker")) is not int:
+            raise RunDirectoryError(f"{place}: {dict(reason)} names no broker")
+    return outcome

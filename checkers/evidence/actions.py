@@ -1,0 +1,75 @@
+"""actions.jsonl: what the scenario did, in the model's words; and the timeline.
+
+An action names the last zxid that was there when it was taken, and follows every decision up to it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.errors import ScenarioDataError
+from checkers.evidence.files import EvidenceFiles
+from checkers.model.events import Decision, Event, event_from_json
+
+ACTIONS = "actions.jsonl"
+INTERNAL_PREFIX = "__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedEvent:
+    """One event of the timeline.
+
+    Attributes:
+        zxid: Of a decision, its transaction; of an action, the last one before it.
+        time: Seconds since the epoch, of ZooKeeper's clock or the runner's.
+        step: Index of the scenario's step that acted; -1 for a decision.
+        began: Of an action, when it began, where `time` is when it was done; None for a decision,
+            and in runs that did not write it down.
+    """
+
+    event: Event
+    zxid: int
+    time: float
+    step: int = -1
+    began: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    time: float
+    zxid: int
+    step: int
+    action: Mapping[str, Any]
+    began: float | None = None
+
+
+def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
+    """Yields the actions, in the order in which they were done.
+
+    Raises:
+        ScenarioDataError: A line is no action with time, zxid and step, or no such action exists.
+    """
+    for number, line in files.lines(_Line, ACTIONS):
+        try:
+            event = event_from_json(line.action)
+        except ValueError as error:
+            raise ScenarioDataError(f"{files.place(ACTIONS, number)}: action: {error}") from error
+        yield TimedEvent(
+            event=event, zxid=line.zxid, time=line.time, step=line.step, began=line.began
+        )
+
+
+def in_one_order(
+    decisions: Iterable[TimedEvent], actions: Iterable[TimedEvent]
+) -> tuple[TimedEvent, ...]:
+    """The timeline: actions and decisions by zxid. Events of internal topics are left out."""
+    both = [*decisions, *actions]
+    # Sorting is stable: actions keep the order of their file among themselves.
+    both.sort(key=lambda timed: (timed.zxid, not isinstance(timed.event, Decision)))
+    # A hold without a topic, like everything that concerns brokers, is nobody's in particular.
+    return tuple(one for one in both if not is_internal(getattr(one.event, "topic", None) or ""))
+
+
+def is_internal(topic: str) -> bool:
+    """Whether nothing is judged about a topic, since it is Kafka's own (`__…`)."""
+    return topic.startswith(INTERNAL_PREFIX)

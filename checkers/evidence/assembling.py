@@ -1,0 +1,210 @@
+"""What the rules are given, put together from a run's evidence and its prediction."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from checkers.acts import TopicPartition
+from checkers.evidence.about import Settled
+from checkers.evidence.partition import (
+    OBSERVED,
+    PREDICTED,
+    BatchEvidence,
+    EarlierReplica,
+    PartitionEvidence,
+    ReplicaEvidence,
+)
+from checkers.evidence.run import RunEvidence
+from checkers.evidence.snapshots import StateSeen, TakenSnapshot
+from checkers.findings import Finding
+from checkers.model.prediction import EpochRound, PredictedBatch, Prediction
+from checkers.segments.batch import Batch
+from checkers.segments.directory import PartitionContents, segment_files
+
+_NO_STATE = StateSeen(leader=-1, leader_epoch=-1, isr=())
+
+
+def run_evidence(
+    evidence: RunEvidence, prediction: Prediction | None, *, with_segments: bool = True
+) -> Iterator[PartitionEvidence]:
+    """Yields the evidence of each partition at each snapshot.
+
+    Args:
+        with_segments: Whether segments are read; otherwise the observed replicas have no batches
+            and no findings.
+
+    Raises:
+        SegmentError: A snapshot's files cannot be segments at all.
+    """
+    for about in evidence.partitions:
+        own = tuple(one for one in evidence.operations if (one.topic, one.partition) == about)
+        before: PartitionEvidence | None = None
+        for snapshot in evidence.snapshots:
+            state = snapshot.state(about) or _NO_STATE
+            before = PartitionEvidence(
+                run=evidence.run.name,
+                topic=about.topic,
+                partition=about.partition,
+                snapshot=snapshot.label,
+                snapshot_time=snapshot.time,
+                is_final=snapshot.is_final,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=state.isr,
+                min_insync_replicas=evidence.min_insync_replicas(about, state.leader),
+                replicas=tuple(_observed(evidence, about, snapshot, with_segments)),
+                predicted=_predicted(prediction, about, snapshot.label),
+                earlier=() if before is None else tuple(_earlier(before)),
+                excuses=tuple(evidence.excuses(about)),
+                operations=own,
+                settle=_settle(evidence.outcome.settle, about),
+                rounds=None if evidence.rounds is None else _about(evidence.rounds, about),
+                **_predicted_of_partition(prediction, about, {one.operation for one in own}),
+            )
+            yield before
+
+
+def batch_evidence(batch: Batch) -> BatchEvidence:
+    """What a rule sees of a batch that the segment reader read."""
+    return BatchEvidence(
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        leader_epoch=batch.leader_epoch,
+        magic=batch.magic,
+        payload=batch.payload,
+        codec=batch.codec,
+        crc=batch.crc,
+        file=batch.file,
+        position=batch.position,
+        size_bytes=batch.size_bytes,
+        record_count=batch.record_count,
+    )
+
+
+def reader_findings(contents: PartitionContents) -> tuple[Finding, ...]:
+    """The reader's findings but those that the rules make from the same evidence."""
+    return tuple(
+        finding
+        for finding in contents.findings
+        # The rule compares cache and batches again, on both sides; a cache that cannot be parsed
+        # is known to the reader alone.
+        if finding.kind != "epoch-cache-mismatch" or contents.epoch_entries is None
+    )
+
+
+def _observed(
+    evidence: RunEvidence, about: TopicPartition, snapshot: TakenSnapshot, with_segments: bool
+) -> Iterator[ReplicaEvidence]:
+    label, copied = snapshot.label, evidence.copied
+    with_files = {
+        broker for broker in snapshot.brokers if copied.directory(label, broker, about).is_dir()
+    }
+    for broker in sorted(with_files | set(evidence.assignment(about))):
+        contents = copied.contents(label, broker, about) if with_segments else None
+        findings = reader_findings(contents) if contents else ()
+        directory = copied.directory(label, broker, about)
+        segments = segment_files(directory) if directory.is_dir() else ()
+        high_watermark = copied.high_watermarks(label, broker).get(about)
+        seen = snapshot.brokers.get(broker)
+        yield ReplicaEvidence(
+            broker=broker,
+            batches=tuple(map(batch_evidence, contents.batches)) if contents else (),
+            epoch_entries=copied.epoch_entries(label, broker, about),
+            log_start_offset=int(segments[0].stem) if segments else 0,
+            high_watermarks=() if high_watermark is None else (high_watermark,),
+            is_running=bool(seen is not None and seen.is_running),
+            is_high_watermark_pinned=snapshot.is_final and (about, broker) in evidence.pinned,
+            findings=tuple(replace(one, brokers=(broker,), snapshot=label) for one in findings),
+        )
+
+
+def _predicted(
+    prediction: Prediction | None, about: TopicPartition, label: str
+) -> tuple[ReplicaEvidence, ...] | None:
+    if prediction is None or label not in prediction.snapshots:
+        return None
+    return tuple(
+        ReplicaEvidence(
+            broker=one.broker,
+            batches=tuple(_predicted_batch(batch) for batch in one.batches),
+            epoch_entries=one.epoch_entries,
+            log_start_offset=one.log_start_offset,
+            log_end_offset=one.log_end_offset,
+            high_watermarks=one.high_watermarks,
+            is_running=one.is_running,
+            fetcher=one.fetcher,
+            is_high_watermark_pinned=one.is_high_watermark_pinned,
+        )
+        for one in prediction.snapshots[label]
+        if (one.topic, one.partition) == about
+    )
+
+
+def _predicted_batch(batch: PredictedBatch) -> BatchEvidence:
+    return BatchEvidence(
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        leader_epoch=batch.leader_epoch,
+        magic=batch.magic,
+        payload=batch.payload,
+        record_count=batch.last_offset - batch.base_offset + 1,
+    )
+
+
+def _earlier(before: PartitionEvidence) -> Iterator[EarlierReplica]:
+    for side in (OBSERVED, PREDICTED):
+        for one in before.replicas if side == OBSERVED else before.predicted or ():
+            yield EarlierReplica(
+                side=side,
+                broker=one.broker,
+                snapshot=before.snapshot,
+                leader_epoch=before.leader_epoch,
+                high_watermarks=one.high_watermarks,
+                batches=one.batches,
+            )
+
+
+def _predicted_of_partition(
+    prediction: Prediction | None, about: TopicPartition, operations: set[str]
+) -> dict[str, Any]:
+    if prediction is None:
+        return {}
+    return {
+        "predicted_produces": tuple(
+            one for one in prediction.produces if one.operation in operations
+        ),
+        "predicted_rounds": _about(prediction.rounds, about),
+        "disallowed": tuple(
+            # Through JSON, so that it is the same after a round trip through rows.
+            json.loads(json.dumps({"index": d.index, "decision": d.decision, "reason": d.reason}))
+            for d in prediction.disallowed
+            if (d.decision.get("topic"), d.decision.get("partition")) == about
+        ),
+        "impossible": tuple(
+            # What a broker without such a replica is said to hold is nobody's in particular.
+            one
+            for one in prediction.impossible
+            if one.allowed and (one.topic, one.partition) == about
+        ),
+    }
+
+
+def _about(rounds: Sequence[EpochRound], about: TopicPartition) -> tuple[EpochRound, ...]:
+    return tuple(one for one in rounds if (one.topic, one.partition) == about)
+
+
+def _settle(settled: Settled | None, about: TopicPartition) -> dict[str, Any] | None:
+    if settled is None:
+        return None
+    return {
+        "state": settled.state,
+        "bound_s": settled.bound_s,
+        "probes": settled.probes,
+        "last_seen": (settled.last_seen or {}).get(f"{about.topic}-{about.partition}"),
+        "reasons": [
+            reason
+            for reason in settled.reasons
+            if (reason.get("topic"), reason.get("partition")) == about
+        ],
+    }

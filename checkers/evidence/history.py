@@ -1,0 +1,145 @@
+"""history.jsonl: what clients did, as operations.
+
+The file has a line when an operation is invoked and one when it ends: "ok", "fail" (it had no
+effect) or "info" (nobody knows). A read's "ok" line has "records", the values that it got, and
+"base_offset", the offset of the first; "promised" there means that they lay below the leader's high
+watermark, as every record that a consumer gets does. "probe" is true in the lines of a write with
+which settling tries whether the partition works.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from checkers.errors import ScenarioDataError
+from checkers.evidence.files import EvidenceFiles
+from checkers.segments.batch import Record, payload_digest
+
+HISTORY = "history.jsonl"
+_PROBE_PREFIX = "settle-"
+"""How settling names its writes; older histories mark them by nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation of one client on one partition.
+
+    Attributes:
+        function: "produce" or "read".
+        acks: 0, 1 or -1 (all); 1 for a read, where it means nothing.
+        outcome: "ok", "fail", "info", or "pending" if nothing came before the run ended.
+        promised: Whether Kafka promised to keep its records.
+        payloads: `payload_digest` of each record alone, in order.
+        base_offset: Offset of the first record, or -1.
+        error: What came back instead, or "".
+        error_code: Kafka's number of the error, or 0.
+        invoked_at: Seconds since the epoch.
+        ended_at: Likewise, or None.
+        isr_when_ended: The ISR in ZooKeeper when it ended.
+        is_probe: Whether settling wrote it to see if the partition still works: the scenario did
+            not ask for it.
+    """
+
+    operation: str
+    function: str
+    broker: int
+    topic: str
+    partition: int
+    acks: int
+    outcome: str
+    promised: bool
+    payloads: tuple[str, ...]
+    base_offset: int = -1
+    error: str = ""
+    error_code: int = 0
+    invoked_at: float = 0.0
+    ended_at: float | None = None
+    isr_when_ended: tuple[int, ...] = ()
+    is_probe: bool = False
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, inclusive; -1 without a base offset."""
+        return -1 if self.base_offset < 0 else self.base_offset + len(self.payloads) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    time: float
+    operation: str
+    type: Literal["invoke", "ok", "fail", "info"]
+    function: Literal["produce", "read"] | None = None
+    broker: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    acks: int | None = None
+    records: tuple[str | None, ...] | None = None
+    base_offset: int | None = None
+    promised: bool | None = None
+    error: str | None = None
+    error_code: int | None = None
+    probe: bool | None = None
+
+
+def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
+    """The operations of history.jsonl, in the order in which they were invoked.
+
+    Raises:
+        ScenarioDataError: A line lacks a field, or ends what was never invoked.
+    """
+    found: dict[str, Operation] = {}
+    for number, line in files.lines(_Line, HISTORY):
+        name = line.operation
+        if line.type != "invoke" and name in found:
+            found[name] = _ended(found[name], line)
+        elif line.type == "invoke":
+            found[name] = _invoked(line, files.place(HISTORY, number))
+        else:
+            raise ScenarioDataError(
+                f"{files.place(HISTORY, number)} ends {name!r}, which was not invoked before"
+            )
+    return tuple(found.values())
+
+
+def record_payload(value: str | None) -> str:
+    """`payload_digest` of one record with a null key and this value."""
+    content = None if value is None else value.encode()
+    return payload_digest([Record(offset=0, timestamp=-1, key=None, value=content)])
+
+
+def _payloads(records: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(record_payload(value) for value in records)
+
+
+def _invoked(line: _Line, place: str) -> Operation:
+    function, broker, topic, partition = line.function, line.broker, line.topic, line.partition
+    if function is None or broker is None or topic is None or partition is None:
+        raise ScenarioDataError(
+            f"{place} invokes {line.operation!r} without function, broker, topic and partition"
+        )
+    return Operation(
+        operation=line.operation,
+        function=function,
+        broker=broker,
+        topic=topic,
+        partition=partition,
+        acks=1 if line.acks is None else line.acks,
+        outcome="pending",
+        promised=False,
+        payloads=_payloads(line.records or ()),
+        invoked_at=line.time,
+        is_probe=line.operation.startswith(_PROBE_PREFIX) if line.probe is None else line.probe,
+    )
+
+
+def _ended(operation: Operation, line: _Line) -> Operation:
+    return replace(
+        operation,
+        outcome=line.type,
+        promised=bool(line.promised),
+        payloads=operation.payloads if line.records is None else _payloads(line.records),
+        base_offset=-1 if line.base_offset is None else line.base_offset,
+        error=line.error or "",
+        error_code=line.error_code or 0,
+        ended_at=line.time,
+    )

@@ -1,0 +1,417 @@
+"""links.jsonl: the messages between brokers, each in the model's words as far as it has some.
+
+Messages about internal topics (`__…`) are left out of what is said, and so is what the links could
+not read. The fields of a message's detail are named here and nowhere else.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from checkers.acts import Direction, TopicPartition
+from checkers.errors import ScenarioDataError
+from checkers.evidence.actions import is_internal
+from checkers.evidence.files import EvidenceFiles
+from checkers.model.events import PartitionState
+from checkers.model.observations import (
+    ControlAnswered,
+    ControlSent,
+    EpochAnswered,
+    EpochAsked,
+    Fate,
+    FetchAnswered,
+    FetchAsked,
+    IsrAnswered,
+    IsrAsked,
+    Observation,
+    Question,
+    Reply,
+)
+from checkers.model.prediction import EpochRound
+
+LINKS = "links.jsonl"
+_ARRIVED = ("passed", "released", "delayed")
+_Detail = Mapping[str, Any]
+_FETCHERS = {"FETCH": "Fetch", "OFFSET_FOR_LEADER_EPOCH": "OffsetForLeaderEpoch"}
+_CONTROL = {
+    "LEADER_AND_ISR": "LeaderAndIsr",
+    "UPDATE_METADATA": "UpdateMetadata",
+    "STOP_REPLICA": "StopReplica",
+}
+_FULL_FETCH_EPOCHS = (None, 0, -1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkMessage:
+    """One message at a link, and what became of it.
+
+    Attributes:
+        wall_time_s: Seconds since the epoch.
+        source: The broker that sends the request, in both directions; None if it is not known.
+        target: The broker that answers it, likewise.
+        api: Kafka's name of it, in capitals; None for one that the links do not know.
+        direction: "request" or "response".
+        detail: What the body says; None where it was not read.
+        line: Its line in the file, from 1.
+        said: The same in the model's words; None for what means nothing to it.
+    """
+
+    connection: int
+    correlation_id: int
+    wall_time_s: float
+    source: int | None
+    target: int | None
+    api_key: int
+    api: str | None
+    direction: Direction
+    fate: Literal["passed", "held", "released", "cut", "delayed", "abandoned"]
+    detail: Mapping[str, Any] | None
+    api_version: int | None = None
+    client_id: str | None = None
+    sequence: int | None = None
+    monotonic_s: float | None = None
+    line: int = 0
+    said: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRound:
+    """One question for the end of a leader epoch, with its answer if one came.
+
+    These are OffsetForLeaderEpoch (KIP-101), and the diverging epochs in Fetch responses (KIP-595,
+    used between brokers from 2.7 on).
+
+    Attributes:
+        time: When it was asked, in seconds since the epoch; None where nobody saw it asked.
+        requested_epoch: None where the links did not see it.
+        answered_epoch: None where the answer has none, or none came.
+        end_offset: None while no answer reached the follower.
+        error_code: Of the answer; 0 if all was well.
+        fate: "", or how a link treated it: "cut", "held", "delayed", "abandoned".
+        by_fetch: Whether the answer came as a diverging epoch in a Fetch response.
+    """
+
+    time: float | None
+    follower: int
+    leader: int
+    topic: str
+    partition: int
+    requested_epoch: int | None
+    answered_epoch: int | None = None
+    end_offset: int | None = None
+    error_code: int = 0
+    fate: str = ""
+    by_fetch: bool = False
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether an answer without error came."""
+        return self.end_offset is not None and self.error_code == 0
+
+
+def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
+    """The messages in the order in which they passed; None without links.jsonl.
+
+    Raises:
+        ScenarioDataError: A message lacks a documented field.
+    """
+    if not files.has(LINKS):
+        return None
+    return tuple(_message(files, number, line) for number, line in files.lines(LinkMessage, LINKS))
+
+
+def _message(files: EvidenceFiles, number: int, message: LinkMessage) -> LinkMessage:
+    try:
+        said = _said(message)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ScenarioDataError(
+            f"{files.place(LINKS, number)} has a message without the documented fields: {error!r}"
+        ) from error
+    return replace(message, line=number, said=said)
+
+
+def _said(message: LinkMessage) -> Observation | None:
+    detail, api, source, target = message.detail, message.api, message.source, message.target
+    if detail is None or source is None or target is None:
+        return None
+    is_request = message.direction == "request"
+    if api in _FETCHERS:
+        read = _question if is_request else _reply
+        return read(message, detail, source, target)
+    if message.fate not in _ARRIVED:
+        return None
+    if api in _CONTROL:
+        told = _control_sent if is_request else _control_answered
+        return told(message, detail, target)
+    if api == "ALTER_PARTITION":
+        return _isr_asked(detail, source) if is_request else _isr_answered(detail, source)
+    return None
+
+
+def _number(message: LinkMessage) -> tuple[int, int]:
+    return message.connection, message.correlation_id
+
+
+def _fate(message: LinkMessage) -> Fate:
+    if message.fate in _ARRIVED:
+        return Fate.ARRIVES
+    return Fate.ABANDONED if message.fate == "abandoned" else Fate.WAITS
+
+
+def _entries(detail: _Detail, name: str = "partitions") -> Iterator[tuple[TopicPartition, _Detail]]:
+    for entry in detail.get(name) or ():
+        topic = entry.get("topic")
+        if topic is not None and not is_internal(topic):
+            yield TopicPartition(topic, entry["partition"]), entry
+
+
+def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -> Question | None:
+    asked: dict[TopicPartition, FetchAsked | EpochAsked] = {}
+    for about, entry in _entries(detail):
+        epoch = entry.get("current_leader_epoch")
+        if message.api == "FETCH":
+            asked[about] = FetchAsked(
+                fetch_offset=entry["fetch_offset"],
+                leader_epoch=epoch,
+                last_fetched_epoch=entry.get("last_fetched_epoch"),
+            )
+        else:
+            asked[about] = EpochAsked(requested_epoch=entry["leader_epoch"], leader_epoch=epoch)
+    is_full = detail.get("session_epoch") in _FULL_FETCH_EPOCHS
+    if not asked and is_full:
+        return None  # It is about internal topics alone.
+    return Question(
+        number=_number(message),
+        fate=_fate(message),
+        api=_FETCHERS[message.api or ""],
+        follower=source,
+        leader=target,
+        partitions=asked,
+        is_full=is_full,
+        forgotten=frozenset(about for about, _ in _entries(detail, "forgotten")),
+    )
+
+
+def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> Reply:
+    answered: dict[TopicPartition, FetchAnswered | EpochAnswered] = {}
+    for about, entry in _entries(detail):
+        if message.api == "FETCH":
+            answered[about] = _fetch_answered(entry)
+        else:
+            answered[about] = EpochAnswered(
+                error_code=entry["error_code"],
+                leader_epoch=entry.get("leader_epoch"),
+                end_offset=entry["end_offset"],
+            )
+    return Reply(
+        number=_number(message),
+        fate=_fate(message),
+        api=_FETCHERS[message.api or ""],
+        follower=source,
+        leader=target,
+        partitions=answered,
+        error_code=detail.get("error_code") or 0,
+    )
+
+
+def _fetch_answered(entry: _Detail) -> FetchAnswered:
+    diverging = entry.get("diverging_epoch")
+    # The schema's default is an end offset of -1: nothing diverges.
+    if diverging is not None and diverging["end_offset"] < 0:
+        diverging = None
+    return FetchAnswered(
+        error_code=entry["error_code"],
+        high_watermark=entry["high_watermark"],
+        base_offset=entry.get("base_offset"),
+        last_offset=entry.get("last_offset"),
+        first_leader_epoch=entry.get("first_leader_epoch"),
+        last_leader_epoch=entry.get("last_leader_epoch"),
+        diverging=None if diverging is None else (diverging["epoch"], diverging["end_offset"]),
+    )
+
+
+def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> ControlSent:
+    api = _CONTROL[message.api or ""]
+    states: tuple[PartitionState, ...] = ()
+    stopped: tuple[tuple[TopicPartition, bool], ...] = ()
+    if api == "LeaderAndIsr":
+        states = tuple(_state(about, entry) for about, entry in _entries(detail))
+    elif api == "StopReplica":
+        deletes = bool(detail.get("delete_partitions"))
+        stopped = tuple(
+            (about, bool(entry.get("delete_partition", deletes)))
+            for about, entry in _entries(detail)
+        )
+    live = detail.get("live_brokers")
+    return ControlSent(
+        number=_number(message),
+        api=api,
+        controller=detail["controller_id"],
+        controller_epoch=detail["controller_epoch"],
+        broker=target,
+        broker_epoch=detail.get("broker_epoch", -1),
+        states=states,
+        live=None if live is None else frozenset(map(_broker_id, live)),
+        told=frozenset(about for about, _ in _entries(detail)),
+        stopped=stopped,
+    )
+
+
+def _broker_id(live: int | _Detail) -> int:
+    return live if isinstance(live, int) else int(live["id"])
+
+
+def _state(about: TopicPartition, entry: _Detail) -> PartitionState:
+    return PartitionState(
+        topic=about.topic,
+        partition=about.partition,
+        leader=entry["leader"],
+        leader_epoch=entry["leader_epoch"],
+        isr=tuple(entry["isr"]),
+        controller_epoch=entry["controller_epoch"],
+        version=entry.get("partition_epoch", -1),
+    )
+
+
+def _control_answered(message: LinkMessage, detail: _Detail, target: int) -> ControlAnswered:
+    return ControlAnswered(
+        number=_number(message),
+        api=_CONTROL[message.api or ""],
+        broker=target,
+        error_code=detail.get("error_code") or 0,
+        errors={about: entry.get("error_code") or 0 for about, entry in _entries(detail)},
+    )
+
+
+def _isr_asked(detail: _Detail, source: int) -> IsrAsked:
+    isrs = {}
+    for about, entry in _entries(detail):
+        new = entry.get("new_isr") or entry.get("new_isr_with_epochs") or ()
+        isrs[about] = tuple(one if isinstance(one, int) else int(one["broker_id"]) for one in new)
+    return IsrAsked(leader=source, isrs=isrs)
+
+
+def _isr_answered(detail: _Detail, source: int) -> IsrAnswered:
+    isrs = {
+        about: tuple(entry["isr"])
+        for about, entry in _entries(detail)
+        if not entry.get("error_code")
+    }
+    return IsrAnswered(leader=source, isrs=isrs)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A question of a fetcher and its answer, as far as they were seen."""
+
+    api: str
+    follower: int
+    leader: int
+    asked_at: float | None = None
+    asked: dict[TopicPartition, FetchAsked | EpochAsked] = field(default_factory=dict)
+    answered: Mapping[TopicPartition, FetchAnswered | EpochAnswered] = field(default_factory=dict)
+    answered_in_line: int = 0
+    fate: str = ""
+
+
+def asked_rounds(messages: Iterable[LinkMessage]) -> tuple[AskedRound, ...]:
+    """Every question for a leader epoch, in the order in which they were asked."""
+    return tuple(one for exchange in _exchanges(messages) for one in _rounds(exchange))
+
+
+def epoch_rounds(messages: Iterable[LinkMessage]) -> tuple[EpochRound, ...]:
+    """Those of `asked_rounds` whose answer without error reached the follower, in that order.
+
+    A message that was held counts when it was released; an answer whose asker had hung up
+    (`abandoned`) never.
+
+    **Does not verify**: requests whose version the links could not read, and those of a sender
+    that they could not tell (a consumer's, for instance).
+    """
+    answered = [one for one in _exchanges(messages) if one.answered_in_line]
+    answered.sort(key=lambda exchange: exchange.answered_in_line)
+    return tuple(
+        EpochRound(
+            follower=one.follower,
+            leader=one.leader,
+            topic=one.topic,
+            partition=one.partition,
+            requested_epoch=-1 if one.requested_epoch is None else one.requested_epoch,
+            answered_epoch=one.answered_epoch,
+            end_offset=one.end_offset,
+            by_fetch=one.by_fetch,
+        )
+        for exchange in answered
+        for one in _rounds(exchange)
+        if one.end_offset is not None and one.is_answered
+    )
+
+
+def round_in_words(one: EpochRound) -> str:
+    """A question for a leader epoch and its answer, for people."""
+    asked = f"broker {one.follower} asked broker {one.leader} for epoch {one.requested_epoch}"
+    if one.by_fetch:
+        asked += " in a Fetch"
+    epoch = "" if one.answered_epoch is None else f"epoch {one.answered_epoch} and "
+    return f"{asked}, answered with {epoch}end offset {one.end_offset}"
+
+
+def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
+    found: dict[tuple[object, str], _Exchange] = {}
+    # A fetch session (KIP-227) leaves out a partition about which nothing has changed.
+    sessions: dict[tuple[int, int], dict[TopicPartition, FetchAsked | EpochAsked]] = {}
+    for message in messages:
+        said = message.said
+        if not isinstance(said, Question | Reply):
+            continue
+        pair = (said.follower, said.leader)
+        exchange = found.setdefault((said.number, said.api), _Exchange(said.api, *pair))
+        if isinstance(said, Question):
+            if exchange.asked_at is None:
+                exchange.asked_at = message.wall_time_s
+            known = sessions.setdefault(pair, {}) if said.api == "Fetch" else {}
+            exchange.asked = {**known, **said.partitions}
+            if said.fate is Fate.ARRIVES:
+                known.update(said.partitions)
+            if message.fate not in ("passed", "released"):
+                exchange.fate = exchange.fate or message.fate
+        elif said.fate is Fate.ARRIVES:
+            exchange.answered, exchange.answered_in_line = said.partitions, message.line
+        elif said.fate is Fate.ABANDONED:
+            exchange.fate = exchange.fate or message.fate
+    return list(found.values())
+
+
+def _rounds(exchange: _Exchange) -> Iterator[AskedRound]:
+    unanswered = exchange.asked.keys() - exchange.answered.keys()
+    abouts = [*exchange.answered, *(about for about in exchange.asked if about in unanswered)]
+    for about in abouts:
+        asked, answer = exchange.asked.get(about), exchange.answered.get(about)
+        start = AskedRound(
+            time=exchange.asked_at,
+            follower=exchange.follower,
+            leader=exchange.leader,
+            topic=about.topic,
+            partition=about.partition,
+            requested_epoch=None,
+            error_code=0 if answer is None else answer.error_code,
+            fate=exchange.fate,
+        )
+        if isinstance(answer, FetchAnswered):
+            if answer.diverging is not None:
+                epoch, end_offset = answer.diverging
+                last = asked.last_fetched_epoch if isinstance(asked, FetchAsked) else None
+                yield replace(
+                    start,
+                    requested_epoch=last,
+                    answered_epoch=epoch,
+                    end_offset=end_offset,
+                    by_fetch=True,
+                )
+        elif not isinstance(asked, FetchAsked):
+            yield replace(
+                start,
+                requested_epoch=None if asked is None else asked.requested_epoch,
+                answered_epoch=None if answer is None else answer.leader_epoch,
+                end_offset=None if answer is None else answer.end_offset,
+            )

@@ -1,0 +1,209 @@
+"""One run's evidence, as typed values: each file is read when it is first asked for, and once.
+
+The judge, Spark's tasks and the report all read a run through this. What the pieces of evidence
+name of each other is joined here: operations with the ISR of their time, partitions with all that
+names them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from checkers.acts import LoseTail, StartBroker, TopicPartition
+from checkers.evidence.about import (
+    RUN,
+    SCENARIO,
+    Outcome,
+    RunAbout,
+    ScenarioAbout,
+    read_outcome,
+)
+from checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
+from checkers.evidence.files import EvidenceFiles
+from checkers.evidence.history import Operation, operations
+from checkers.evidence.links import LinkMessage, epoch_rounds, read_links
+from checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
+from checkers.evidence.partition import Excuse
+from checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
+from checkers.evidence.zookeeper import decisions, topic_configurations, znode_changes
+from checkers.model.events import PartitionState, TopicCreated
+from checkers.model.prediction import EpochRound
+from checkers.run_directory import RunDirectory
+from checkers.zookeeper_log import ZnodeChange
+
+
+class RunEvidence:
+    """What one run left; every property raises a `CheckError` that names what is damaged in it."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+        self.files = EvidenceFiles(run)
+        self.copied = CopiedFiles(self.files)
+
+    def read(self) -> "RunEvidence":
+        """Itself, after all was read but copied files and the brokers' logs.
+
+        Raises:
+            CheckError: A file does not have the documented shape; the message names it.
+        """
+        _ = self.events, self.configurations, self.operations, self.rounds, self.snapshots
+        _ = self.outcome, self.pinned, self.is_linked
+        return self
+
+    @cached_property
+    def about(self) -> RunAbout:
+        """run.json."""
+        return self.files.value(RunAbout, RUN)
+
+    @cached_property
+    def scenario(self) -> ScenarioAbout:
+        """scenario.json."""
+        return self.files.value(ScenarioAbout, SCENARIO)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """outcome.json, or that the run did not finish."""
+        return read_outcome(self.files)
+
+    @cached_property
+    def is_linked(self) -> bool:
+        """Whether brokers spoke through links: the scenario asked for them, they could be had."""
+        return not self.about.unlinked and self.scenario.wants_links
+
+    @cached_property
+    def znode_changes(self) -> tuple[ZnodeChange, ...]:
+        """Every change of a znode, in zxid order."""
+        return znode_changes(self.files)
+
+    @cached_property
+    def decisions(self) -> tuple[TimedEvent, ...]:
+        """What the cluster decided, in zxid order, internal topics included."""
+        return tuple(decisions(self.znode_changes))
+
+    @cached_property
+    def configurations(self) -> Mapping[str, Mapping[str, str]]:
+        """The last configuration of each topic, as ZooKeeper has it."""
+        return topic_configurations(self.znode_changes)
+
+    @cached_property
+    def events(self) -> tuple[TimedEvent, ...]:
+        """The timeline: actions and decisions in their order, without internal topics."""
+        return in_one_order(self.decisions, read_actions(self.files))
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """What clients did, in the order of invocation, each with the ISR when it ended."""
+        return tuple(_with_isr(one, self.events) for one in self.client_operations)
+
+    @cached_property
+    def client_operations(self) -> tuple[Operation, ...]:
+        """As `operations`, without what only ZooKeeper's log can tell."""
+        return operations(self.files)
+
+    @cached_property
+    def observed(self) -> tuple[Observed, ...]:
+        """observations.jsonl."""
+        return tuple(read_observed(self.files))
+
+    @cached_property
+    def pinned(self) -> frozenset[tuple[TopicPartition, int]]:
+        """Partition and broker of each checkpoint in which settling saw the last high watermark."""
+        return frozenset(pinned_high_watermarks(self.observed))
+
+    @cached_property
+    def links(self) -> tuple[LinkMessage, ...] | None:
+        """links.jsonl; None without it."""
+        return read_links(self.files)
+
+    @cached_property
+    def rounds(self) -> tuple[EpochRound, ...] | None:
+        """Answered questions for leader epochs; None without links.jsonl."""
+        return None if self.links is None else epoch_rounds(self.links)
+
+    @cached_property
+    def snapshots(self) -> tuple[TakenSnapshot, ...]:
+        """Every snapshot.json, oldest first."""
+        return read_snapshots(self.files)
+
+    @cached_property
+    def server_logs(self) -> Mapping[int, Sequence[str]]:
+        """The lines of each broker's server.log, by its id; what is no UTF-8 is replaced."""
+        logs = sorted((self.run.path / "brokers").glob("*/server.log"))
+        return {
+            int(log.parent.name): self.files.content(f"brokers/{log.parent.name}/server.log")
+            .decode(errors="replace")
+            .split("\n")
+            for log in logs
+            if log.parent.name.isdecimal()
+        }
+
+    @cached_property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Those that are judged, sorted: of every topic that was created or seen."""
+        created = (one.event for one in self.events if isinstance(one.event, TopicCreated))
+        found = {
+            TopicPartition(event.topic, number)
+            for event in created
+            for number in range(len(event.assignment))
+        }
+        found.update(*(snapshot.partitions() for snapshot in self.snapshots))
+        return tuple(sorted(about for about in found if not is_internal(about.topic)))
+
+    def assignment(self, about: TopicPartition) -> tuple[int, ...]:
+        """The partition's last assignment, preferred replica first; empty without one."""
+        assigned: tuple[int, ...] = ()
+        for timed in self.events:
+            event = timed.event
+            if isinstance(event, TopicCreated) and event.topic == about.topic:
+                has_it = about.partition < len(event.assignment)
+                assigned = event.assignment[about.partition] if has_it else ()
+        return assigned
+
+    def excuses(self, about: TopicPartition) -> Iterator[Excuse]:
+        """Yields, in their order, the events after which Kafka may lose records of it."""
+        isr: tuple[int, ...] | None = None
+        for timed in self.events:
+            event = timed.event
+            if isinstance(event, PartitionState) and (event.topic, event.partition) == about:
+                if isr is not None and event.leader >= 0 and event.leader not in isr:
+                    yield Excuse(
+                        kind="unclean-election",
+                        broker=event.leader,
+                        time=timed.time,
+                        leader_epoch=event.leader_epoch,
+                    )
+                isr = event.isr
+            elif isinstance(event, LoseTail) and (event.topic, event.partition) == about:
+                yield Excuse(
+                    kind="lost-tail",
+                    broker=event.broker,
+                    time=timed.time,
+                    first_lost_offset=event.log_end_offset,
+                    isr=isr or (),
+                )
+
+    def min_insync_replicas(self, about: TopicPartition, leader: int) -> int:
+        """The topic's min.insync.replicas, else that of the leader's broker as it last started."""
+        of_topic = self.configurations.get(about.topic, {}).get("min.insync.replicas")
+        if of_topic is not None:
+            return int(of_topic)
+        found = 1
+        for timed in self.events:
+            if isinstance(timed.event, StartBroker) and timed.event.broker == leader:
+                found = timed.event.min_insync_replicas
+        return found
+
+
+def _with_isr(operation: Operation, events: Sequence[TimedEvent]) -> Operation:
+    """The ISR that ZooKeeper had when the operation ended; both clocks are this machine's."""
+    isr: tuple[int, ...] = ()
+    for timed in events:
+        event = timed.event
+        if (
+            isinstance(event, PartitionState)
+            and (event.topic, event.partition) == (operation.topic, operation.partition)
+            and operation.ended_at is not None
+            and timed.time <= operation.ended_at
+        ):
+            isr = event.isr
+    return replace(operation, isr_when_ended=isr)

@@ -1,0 +1,161 @@
+"""snapshots/LABEL/: what ZooKeeper said then, and the files of each broker's log directory."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checkers.acts import TopicPartition
+from checkers.errors import CheckpointError, RunDirectoryError
+from checkers.evidence.files import EvidenceFiles
+from checkers.formats.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, parse_offset_checkpoint
+from checkers.segments.directory import (
+    PartitionContents,
+    checkpoint_entries,
+    partition_directories,
+    read_partition,
+    topic_partition,
+)
+
+EpochEntries = tuple[tuple[int, int], ...]
+"""(leader epoch, start offset) of each entry, in the order of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerCopied:
+    """One broker when its files were copied.
+
+    Attributes:
+        is_running: Whether its process ran; None if the snapshot does not say.
+        stable: Whether two readings of its files agreed.
+        read_from: When the last reading began, in seconds since the epoch; None in older runs.
+        read_until: When it ended, likewise.
+    """
+
+    is_running: bool | None = None
+    stable: bool = True
+    read_from: float | None = None
+    read_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSeen:
+    """A partition's state znode when the snapshot was taken."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenSnapshot:
+    """One snapshot.json.
+
+    Attributes:
+        time: Seconds since the epoch.
+        is_final: Whether it was taken after everything had been healed.
+        brokers: Those whose files were copied, by id.
+        states: By the partition's name, such as "t-0"; None where there was no state znode.
+    """
+
+    label: str
+    time: float
+    is_final: bool
+    brokers: Mapping[int, BrokerCopied]
+    states: Mapping[str, StateSeen | None]
+
+    def partitions(self) -> frozenset[TopicPartition]:
+        """The partitions whose states were looked at."""
+        return frozenset(TopicPartition(*topic_partition(name) or ("", 0)) for name in self.states)
+
+    def state(self, about: TopicPartition) -> StateSeen | None:
+        """The partition's state, or None."""
+        return self.states.get(f"{about.topic}-{about.partition}")
+
+
+def read_snapshots(files: EvidenceFiles) -> tuple[TakenSnapshot, ...]:
+    """Every snapshot.json, oldest first.
+
+    Raises:
+        RunDirectoryError: One lacks something that judging needs.
+    """
+    found = (_read(files, label) for label in files.run.snapshots())
+    return tuple(sorted(found, key=lambda snapshot: snapshot.time))
+
+
+def _read(files: EvidenceFiles, label: str) -> TakenSnapshot:
+    name = f"snapshots/{label}/snapshot.json"
+    snapshot = files.value(TakenSnapshot, name)
+    if snapshot.label != label:
+        raise RunDirectoryError(f"{files.place(name)} is labelled {snapshot.label!r}")
+    for partition in snapshot.states:
+        if topic_partition(partition) is None:
+            raise RunDirectoryError(
+                f"{files.place(name)}: states has {partition!r}, which is no partition"
+            )
+    return snapshot
+
+
+@dataclass(slots=True)
+class CopiedFiles:
+    """The copied log directories of a run. What was read of one is kept, so it is read once."""
+
+    files: EvidenceFiles
+    _contents: dict[Path, PartitionContents] = field(default_factory=dict)
+    _high_watermarks: dict[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
+
+    def replicas(self, label: str, brokers: Iterable[int]) -> Iterator[tuple[int, TopicPartition]]:
+        """Yields each broker with each partition of which a snapshot has a directory."""
+        for broker in sorted(brokers):
+            folder = self._folder(label, broker)
+            for directory in partition_directories(folder) if folder.is_dir() else ():
+                name = topic_partition(directory.name)
+                if name is not None:
+                    yield broker, TopicPartition(*name)
+
+    def directory(self, label: str, broker: int, about: TopicPartition) -> Path:
+        """Where a replica's files are; the directory exists only if it had some."""
+        return self._folder(label, broker) / f"{about.topic}-{about.partition}"
+
+    def contents(self, label: str, broker: int, about: TopicPartition) -> PartitionContents | None:
+        """What a replica's segments and its checkpoint hold; None without a directory.
+
+        Raises:
+            SegmentError: The files cannot be segments at all.
+        """
+        directory = self.directory(label, broker, about)
+        if directory not in self._contents:
+            if not directory.is_dir():
+                return None
+            self._contents[directory] = read_partition(directory)
+        return self._contents[directory]
+
+    def epoch_entries(self, label: str, broker: int, about: TopicPartition) -> EpochEntries | None:
+        """Those of leader-epoch-checkpoint, without reading segments; None if it is unreadable."""
+        directory = self.directory(label, broker, about)
+        known = self._contents.get(directory)
+        entries = known.epoch_entries if known else checkpoint_entries(directory / LEADER_EPOCHS)[0]
+        if entries is None:
+            return None
+        return tuple((entry.leader_epoch, entry.start_offset) for entry in entries)
+
+    def high_watermarks(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
+        """Those of replication-offset-checkpoint; none without the file.
+
+        Raises:
+            CheckpointError: The file is damaged.
+        """
+        name = f"snapshots/{label}/broker-{broker}/{HIGH_WATERMARKS}"
+        if name not in self._high_watermarks:
+            self._high_watermarks[name] = self._parsed(name) if self.files.has(name) else {}
+        return self._high_watermarks[name]
+
+    def _parsed(self, name: str) -> Mapping[tuple[str, int], int]:
+        place = self.files.place(name)
+        try:
+            text = self.files.content(name).decode()
+        except UnicodeDecodeError as error:
+            raise CheckpointError(f"{place} is no text: {error}") from error
+        return parse_offset_checkpoint(text, file=place)
+
+    def _folder(self, label: str, broker: int) -> Path:
+        return self.files.run.path / "snapshots" / label / f"broker-{broker}"

@@ -1,0 +1,178 @@
+"""Dataclasses read from JSON: a type's hints are its shape, and each field is checked by them.
+
+The other way is `dataclasses.asdict`. Understood are plain types, `Any`, literals, `X | None`,
+tuples, named tuples, mappings by text or by whole number, and dataclasses of these. A field with a
+default may be missing.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+_T = TypeVar("_T")
+_Read = Callable[[Any], Any]
+_PLAIN: Mapping[Any, tuple[tuple[type, ...], str]] = {
+    int: ((int,), "whole number"),
+    float: ((int, float), "number"),
+    str: ((str,), "text"),
+    bool: ((bool,), "true or false"),
+    NoneType: ((NoneType,), "null"),
+}
+
+
+class ShapeError(ValueError):
+    """A value has another shape than its type; the message names the field and what it has."""
+
+
+def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: Any) -> _T:
+    """The dataclass of that kind that the JSON value describes.
+
+    Args:
+        allow_more: Whether fields that the dataclass does not have are passed over, in it and in
+            what it contains; otherwise they are refused.
+        given: Fields that are not read, since their values are known from elsewhere.
+
+    Raises:
+        ShapeError: A field is missing, unknown or of another type.
+    """
+    hint: Any = kind
+    found: _T = _dataclass(hint, allow_more)(value, given)
+    return found
+
+
+@cache
+def _reader(hint: Any, allow_more: bool) -> _Read:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in (Any, object):
+        return lambda value: value
+    if hint in _PLAIN:
+        return _plain(hint)
+    if origin is Literal:
+        return _literal(arguments)
+    if origin in (Union, UnionType) and len(arguments) == 2 and NoneType in arguments:
+        inner = _reader(next(one for one in arguments if one is not NoneType), allow_more)
+        return lambda value: None if value is None else inner(value)
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return _many(_reader(arguments[0], allow_more))
+    if origin is tuple:
+        return _row(tuple, [_reader(one, allow_more) for one in arguments])
+    if hasattr(hint, "_fields"):
+        kinds = get_type_hints(hint).values()
+        return _row(lambda values: hint(*values), [_reader(one, allow_more) for one in kinds])
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(arguments[0], _reader(arguments[1], allow_more))
+    if dataclasses.is_dataclass(hint):
+        kind: Any = hint
+        read = _dataclass(kind, allow_more)
+        return lambda value: read(value, {})
+    raise TypeError(f"{hint} has no form in JSON")
+
+
+def _plain(hint: Any) -> _Read:
+    types, name = _PLAIN[hint]
+
+    def read(value: Any) -> Any:
+        if type(value) not in types:
+            raise ShapeError(f"is no {name}, but {_shown(value)}")
+        return value
+
+    return read
+
+
+def _literal(known: tuple[Any, ...]) -> _Read:
+    def read(value: Any) -> Any:
+        if value not in known:
+            raise ShapeError(f"is none of {', '.join(map(repr, known))}, but {_shown(value)}")
+        return value
+
+    return read
+
+
+def _many(inner: _Read) -> _Read:
+    def read(value: Any) -> Any:
+        _listed(value)
+        return tuple(_inside(f"[{at}]", inner, one) for at, one in enumerate(value))
+
+    return read
+
+
+def _row(make: Callable[[tuple[Any, ...]], Any], readers: list[_Read]) -> _Read:
+    def read(value: Any) -> Any:
+        if len(_listed(value)) != len(readers):
+            raise ShapeError(f"has {len(value)} values and not {len(readers)}")
+        pairs = enumerate(zip(readers, value, strict=True))
+        return make(tuple(_inside(f"[{at}]", inner, one) for at, (inner, one) in pairs))
+
+    return read
+
+
+def _mapping(key: Any, inner: _Read) -> _Read:
+    def read(value: Any) -> Any:
+        for name in _object(value):
+            if key is int and not name.isdecimal():
+                raise ShapeError(f"has {name!r}, which is no whole number")
+        return {
+            int(name) if key is int else name: _inside(name, inner, one)
+            for name, one in value.items()
+        }
+
+    return read
+
+
+@cache
+def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]], Any]:
+    hints = get_type_hints(kind)
+    missing = dataclasses.MISSING
+    required = [
+        one.name
+        for one in dataclasses.fields(kind)
+        if one.default is missing and one.default_factory is missing
+    ]
+
+    def read(value: Any, given: Mapping[str, Any]) -> Any:
+        lacking = [name for name in required if name not in _object(value) and name not in given]
+        if lacking:
+            raise ShapeError(f"{', '.join(lacking)} missing")
+        more = [] if allow_more else [name for name in value if name not in hints]
+        if more:
+            raise ShapeError(f"{kind.__name__} has no field {', '.join(sorted(more))}")
+        read = {
+            name: _inside(name, _reader(hints[name], allow_more), one)
+            for name, one in value.items()
+            if name in hints and name not in given
+        }
+        try:
+            return kind(**read, **given)
+        except ValueError as error:
+            raise ShapeError(str(error)) from error
+
+    return read
+
+
+def _inside(place: str, read: _Read, value: Any) -> Any:
+    try:
+        return read(value)
+    except ShapeError as error:
+        # "isr" and "[1] is no text" make "isr[1] is no text".
+        said = str(error)
+        joint = "" if said.startswith("[") else " " if said.startswith(("is ", "has ")) else ": "
+        raise ShapeError(f"{place}{joint}{said}") from error
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ShapeError(f"is no object, but {_shown(value)}")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        raise ShapeError(f"is no list, but {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -1,0 +1,164 @@
+"""What a judgement says of a run: its results, and `judgements/NNNN/` in which they are kept."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from checkers.errors import RunDirectoryError
+from checkers.evidence.partition import finding_to_json
+from checkers.findings import Finding
+from checkers.json_form import ShapeError, from_json
+from checkers.model.prediction import Prediction
+from checkers.run_directory import JUDGEMENTS, RunDirectory
+from checkers.verdict import Witness
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What is known of one run after it was judged.
+
+    Attributes:
+        entry: From run.json, like case, release, driver and seed.
+        conforms: True, False, or None for unknown; likewise `safe`.
+        expected: Whether all is as expected.
+        reason: Why it is not, or "".
+        unknown: Why an answer is unknown, or None.
+        findings: Everything that the rules found, on whichever question.
+        predicted_findings: What the safety rules say of the predicted replicas.
+        expectation_from: "scenario" or "model".
+        witness: The expectation's witnesses.
+        not_checked: What the evidence did not allow to check, a sentence each.
+        crashes: Tracebacks of checkers that failed.
+        seconds: How long the run took, its cluster's start included; None if it never ended.
+        run: The run's name.
+        path: Where it was when it was judged.
+        judged_by: The version of kchaos that judged.
+        prediction: What the model said, or None.
+    """
+
+    entry: str = ""
+    case: str = ""
+    release: str = ""
+    driver: str = ""
+    seed: int = 0
+    conforms: bool | None
+    safe: bool | None
+    expected: bool
+    reason: str = ""
+    unknown: str | None = None
+    findings: tuple[Finding, ...] = ()
+    predicted_findings: tuple[Finding, ...] = ()
+    expectation_from: str = "model"
+    witness: tuple[Witness, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    crashes: tuple[str, ...] = ()
+    seconds: float | None = None
+    run: str = ""
+    path: Path
+    judged_by: str = ""
+    prediction: Prediction | None
+
+
+def read_judgement(run: RunDirectory, name: str) -> Results:
+    """The judgement of that name, as `write_judgement` or an earlier kchaos wrote it.
+
+    Raises:
+        RunDirectoryError: A file is missing or has another shape than this kchaos writes.
+    """
+    folder = f"{JUDGEMENTS}/{name}"
+    prediction = f"{folder}/prediction.json"
+    findings = f"{folder}/findings.jsonl"
+    results = f"{folder}/results.json"
+    predicted = run.content(prediction)
+    return _stored(
+        run,
+        results,
+        Results,
+        run.read(results),
+        findings=tuple(
+            _stored(run, f"{findings}:{number}", Finding, line)
+            for number, line in enumerate(run.read_lines(findings), start=1)
+        ),
+        # The model may have come to nothing; then the file holds null.
+        prediction=None
+        if predicted.strip() == b"null"
+        else _stored(run, prediction, Prediction, run.parsed(prediction, predicted)),
+        path=run.path,
+    )
+
+
+def _stored(run: RunDirectory, name: str, kind: type[_T], value: Any, **given: Any) -> _T:
+    try:
+        return from_json(kind, value, allow_more=True, **given)
+    except ShapeError as error:
+        raise RunDirectoryError(
+            f"{run.path / name}: {error}; another kchaos judged it: show it with that one, or "
+            f"judge again: kchaos judge {run.name}"
+        ) from error
+
+
+def write_judgement(run: RunDirectory, results: Results) -> Path:
+    """Writes `judgements/NNNN/` with prediction.json, findings.jsonl and results.json.
+
+    Nothing is overwritten. Returns the new folder.
+    """
+    prediction = None if results.prediction is None else asdict(results.prediction)
+    content = results_to_json(results)
+    with run.new_judgement() as folder:
+        marker = folder.stat().st_ino
+        _write(folder / "prediction.json", prediction)
+        lines = [json.dumps(finding_to_json(finding)) + "\n" for finding in results.findings]
+        (folder / "findings.jsonl").write_text("".join(lines))
+        _write(folder / "results.json", content)
+    # Only the new folder has that inode, also if another kchaos judges the same run meanwhile.
+    written = [run.path / JUDGEMENTS / name for name in run.judgements()]
+    return next(one for one in reversed(written) if one.stat().st_ino == marker)
+
+
+def results_to_json(results: Results) -> dict[str, Any]:
+    """The content of results.json: every field but the prediction and the path."""
+    fields = {
+        name: getattr(results, name)
+        for name in Results.__dataclass_fields__
+        if name not in ("prediction", "path")
+    }
+    return fields | {
+        "findings": [finding_to_json(finding) for finding in results.findings],
+        "predicted_findings": [finding_to_json(one) for one in results.predicted_findings],
+        "witness": [asdict(one) for one in results.witness],
+        "not_checked": list(results.not_checked),
+        "crashes": list(results.crashes),
+    }
+
+
+def results_line(results: Results) -> dict[str, Any]:
+    """The object that `--json` prints for one run."""
+    return {
+        "entry": results.entry,
+        "case": results.case,
+        "release": results.release,
+        "driver": results.driver,
+        "seed": results.seed,
+        "conforms": results.conforms,
+        "safe": results.safe,
+        "expected": results.expected,
+        "findings": [
+            {
+                "kind": finding.kind,
+                "partition": f"{finding.topic}-{finding.partition}" if finding.topic else None,
+                "brokers": list(finding.brokers),
+                "first_offset": finding.first_offset,
+                "last_offset": finding.last_offset,
+            }
+            for finding in results.findings
+        ],
+        "seconds": results.seconds,
+        "run": str(results.path),
+    }
+
+
+def _write(file: Path, value: object) -> None:
+    file.write_text(json.dumps(value, indent=1) + "\n")
