@@ -7,7 +7,10 @@ from checkers.formats.batches import (
     CODEC_MASK,
     CODECS,
     CONTROL_FLAG,
+    LARGEST_OFFSET,
     LOG_APPEND_TIME_FLAG,
+    MOST_RECORDS,
+    SMALLEST_OFFSET,
     TRANSACTIONAL_FLAG,
 )
 from checkers.formats.fields import MalformedError
@@ -30,7 +33,8 @@ def read_record_batch(
     `size_bytes` is the whole entry's, which the caller has found to lie inside `view`. Control
     batches are decoded even without `decode`, for their type.
 
-    Raises `CorruptEntryError` if the CRC does not match: then not even the header is true.
+    Raises `CorruptEntryError` if the CRC does not match: then not even the header is true; and for
+    offsets that no log can have.
     """
     fields = BATCH_HEADER.unpack_from(view, position)
     base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta = fields[:7]
@@ -39,6 +43,8 @@ def read_record_batch(
     found = crc32c(view[position + _CRC_COVERED_FROM : position + size_bytes])
     if found != crc:
         raise CorruptEntryError(f"its CRC-32C is {crc:#010x} and that of its bytes {found:#010x}")
+    if not SMALLEST_OFFSET <= base_offset + last_offset_delta <= LARGEST_OFFSET:
+        raise CorruptEntryError(f"its last offset would be {base_offset + last_offset_delta}")
     codec_number = attributes & CODEC_MASK
     is_control = bool(attributes & CONTROL_FLAG)
     records: tuple[Record, ...] | None = None
@@ -137,4 +143,6 @@ def _header_problem(
         return f"its last offset delta {last_offset_delta} is negative"
     if not 0 <= record_count <= last_offset_delta + 1:
         return f"it announces {record_count} records for {last_offset_delta + 1} offsets"
+    if record_count > MOST_RECORDS:
+        return f"it announces {record_count} records; at most {MOST_RECORDS} of a batch are read"
     return ""

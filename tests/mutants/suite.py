@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.errors import RunDirectoryError
-from checkers.judge import Results, judge
+from checkers.evidence.run import RunEvidence
+from checkers.findings import Question
+from checkers.judge import judge
+from checkers.model.prediction import Prediction
+from checkers.record import predict_run
+from checkers.results import Results
 from checkers.run_directory import RunDirectory
+from checkers.verdict import FindingKey, finding_key
 from tests.mutants import (  # noqa: F401 - each registers its kinds
     kinds_actions,
     kinds_alike,
@@ -74,45 +80,51 @@ def judged_mutants(
     run: RunDirectory, kinds: Iterable[Kind], folder: Path, *, seed: int = 0
 ) -> Iterator[Judged]:
     """As `mutants`, each judged in plain Python and thrown away."""
+    original = judge(run)
     for kind, place, mutant in mutants(run, kinds, folder, seed=seed):
         begun = time.perf_counter()
-        results, why = judge_path(mutant.path)
+        results, why = judge_path(mutant.path, original)
         yield Judged(
             kind=kind.name,
             run=run.name,
             place=place,
             is_believed=results is not None and results.expected,
             said=why if results is None else said(results),
-            crash=_crash(results) if results is not None else why if why.startswith(ESCAPED) else "",
+            crash=_crash(results) if results is not None else why if ESCAPED in why else "",
             seconds=time.perf_counter() - begun,
         )
         shutil.rmtree(mutant.path)
 
 
-def judge_path(path: Path) -> tuple[Results | None, str]:
+def judge_path(path: Path, original: Results) -> tuple[Results | None, str]:
     """The results of a run directory, or why there can be none.
 
     A run that no state explains is searched to its end, which takes seconds. Few states are tried
-    first: what is refused for another reason, or believed, would be with more states too.
+    first: what is believed, or refused for another reason, would be with more states too.
     """
     try:
         results = judge(RunDirectory.open(path), predict=_quickly)
-        if _is_undecided(results):
+        if _is_undecided(results, original):
             results = judge(RunDirectory.open(path))
-        return results, ""
     except RunDirectoryError as error:
         return None, str(error)
     except Exception as error:  # noqa: BLE001 - what escapes is what is looked for
         return None, f"{ESCAPED} {error!r}"
+    return results, ""
 
 
-def _quickly(facts: RunFacts) -> Prediction:
-    return predict_run(facts, most_states=_FEW_STATES)
+def _quickly(evidence: RunEvidence) -> Prediction:
+    return predict_run(evidence, most_states=_FEW_STATES)
 
 
-def _is_undecided(results: Results) -> bool:
-    gave_up = results.prediction is not None and results.prediction.limit
-    return bool(gave_up) and results.safe is True and not _REAL & {f.kind for f in results.findings}
+def _is_undecided(results: Results, original: Results) -> bool:
+    limit = results.prediction.limit if results.prediction is not None else ""
+    alone = f"the model gave up following the run: {limit}"
+    return bool(limit) and results.unknown == alone and _safety(results) == _safety(original)
+
+
+def _safety(results: Results) -> set[FindingKey]:
+    return {finding_key(one) for one in results.findings if one.question is Question.SAFETY}
 
 
 def said(results: Results) -> str:
