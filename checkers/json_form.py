@@ -1,7 +1,7 @@
 """Dataclasses read from JSON: a type's hints are its shape, and each field is checked by them.
 
 The other way is `dataclasses.asdict`. Understood are plain types, `Any`, literals, `X | None`,
-tuples, named tuples, mappings by text or by whole number, and dataclasses of these. A field with a
+tuples, mappings by text or by whole number, and dataclasses of these. A field with a
 default may be missing.
 """
 
@@ -57,10 +57,7 @@ def _reader(hint: Any, allow_more: bool) -> _Read:
     if origin is tuple and arguments[-1] is Ellipsis:
         return _many(_reader(arguments[0], allow_more))
     if origin is tuple:
-        return _row(tuple, [_reader(one, allow_more) for one in arguments])
-    if hasattr(hint, "_fields"):
-        kinds = get_type_hints(hint).values()
-        return _row(lambda values: hint(*values), [_reader(one, allow_more) for one in kinds])
+        return _row([_reader(one, allow_more) for one in arguments])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping(arguments[0], _reader(arguments[1], allow_more))
     if dataclasses.is_dataclass(hint):
@@ -98,12 +95,12 @@ def _many(inner: _Read) -> _Read:
     return read
 
 
-def _row(make: Callable[[tuple[Any, ...]], Any], readers: list[_Read]) -> _Read:
+def _row(readers: list[_Read]) -> _Read:
     def read(value: Any) -> Any:
         if len(_listed(value)) != len(readers):
             raise ShapeError(f"has {len(value)} values and not {len(readers)}")
         pairs = enumerate(zip(readers, value, strict=True))
-        return make(tuple(_inside(f"[{at}]", inner, one) for at, (inner, one) in pairs))
+        return tuple(_inside(f"[{at}]", inner, one) for at, (inner, one) in pairs)
 
     return read
 

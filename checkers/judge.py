@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Any, TypeVar
 
+from checkers.acts import StartBroker
 from checkers.errors import RunDirectoryError, ScenarioDataError
 from checkers.evidence.assembling import run_evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
-from checkers.model.events import StartBroker
 from checkers.model.prediction import EmptiedBy, Prediction
 from checkers.model.status import status
 from checkers.record import predict_run
@@ -140,6 +140,7 @@ class _Judging:
             self._conformance += _not_compared(read, judged.findings)
         if read is not None and prediction is not None:
             self._conformance += _unpredicted(read, prediction)
+            self._conformance += _times_unknown(read, prediction, judged.findings)
         outcome = self.attempt("the outcome", lambda: evidence.outcome)
         answer = self._verdict(expectation, judged, witnesses or ())
         return Results(
@@ -239,7 +240,7 @@ def _unlinked(evidence: RunEvidence) -> Iterator[str]:
 
 def _not_compared(evidence: RunEvidence, findings: Iterable[Finding]) -> Iterator[str]:
     """Yields why a run that is not as predicted may be what its release does all the same."""
-    if all(finding.question is not Question.CONFORMANCE for finding in findings):
+    if not _is_unlike(findings):
         return
     starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
     for release in sorted({start.release for start in starts}):
@@ -248,6 +249,24 @@ def _not_compared(evidence: RunEvidence, findings: Iterable[Finding]) -> Iterato
                 f"the run is not as predicted, but nobody compared the source of {release} with "
                 "the model's rules: kchaos versions shows of which releases that was done"
             )
+
+
+def _times_unknown(
+    evidence: RunEvidence, prediction: Prediction, findings: Iterable[Finding]
+) -> Iterator[str]:
+    """Yields why a run that was followed and is not as predicted may be so all the same."""
+    if not prediction.states or not _is_unlike(findings):
+        return
+    for snapshot in evidence.snapshots:
+        if any(seen.read_from is None for seen in snapshot.brokers.values()):
+            yield (
+                f"the run is not as predicted, but snapshot {snapshot.label} does not say when "
+                "each broker's files were read, as an older kchaos left it: play the run again"
+            )
+
+
+def _is_unlike(findings: Iterable[Finding]) -> bool:
+    return any(finding.question is Question.CONFORMANCE for finding in findings)
 
 
 def _unpredicted(evidence: RunEvidence, prediction: Prediction) -> Iterator[str]:

@@ -5,19 +5,12 @@ It chooses between the states that are possible (`checkers.model.follow`).
 
 from collections.abc import Iterator
 
+from checkers.acts import HealLink, ResumeBroker, StartBroker, StopBroker, TopicPartition
 from checkers.evidence.actions import is_internal
 from checkers.evidence.links import LINKS
 from checkers.evidence.run import RunEvidence
 from checkers.model import follow, predict
-from checkers.model.events import (
-    Decision,
-    HealLink,
-    ResumeBroker,
-    Snapshot,
-    StartBroker,
-    StopBroker,
-    TopicPartition,
-)
+from checkers.model.events import Decision, Snapshot
 from checkers.model.follow import MOST_STATES
 from checkers.model.observations import (
     ClientAnswered,

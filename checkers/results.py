@@ -1,7 +1,7 @@
 """What a judgement says of a run: its results, and `judgements/NNNN/` in which they are kept."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -85,7 +85,7 @@ def read_judgement(run: RunDirectory, name: str) -> Results:
         # The model may have come to nothing; then the file holds null.
         prediction=None
         if predicted.strip() == b"null"
-        else _stored(run, prediction, Prediction, run.parsed(prediction, predicted)),
+        else _stored(run, prediction, Prediction, run.read(prediction, predicted)),
         path=run.path,
     )
 
@@ -120,18 +120,8 @@ def write_judgement(run: RunDirectory, results: Results) -> Path:
 
 def results_to_json(results: Results) -> dict[str, Any]:
     """The content of results.json: every field but the prediction and the path."""
-    fields = {
-        name: getattr(results, name)
-        for name in Results.__dataclass_fields__
-        if name not in ("prediction", "path")
-    }
-    return fields | {
-        "findings": [finding_to_json(finding) for finding in results.findings],
-        "predicted_findings": [finding_to_json(one) for one in results.predicted_findings],
-        "witness": [asdict(one) for one in results.witness],
-        "not_checked": list(results.not_checked),
-        "crashes": list(results.crashes),
-    }
+    told = asdict(replace(results, prediction=None))
+    return {name: value for name, value in told.items() if name not in ("prediction", "path")}
 
 
 def results_line(results: Results) -> dict[str, Any]:

@@ -76,9 +76,9 @@ class RunDirectory:
         directory = cls(path)
         run = directory.read("run.json")
         written = run.get("format")
-        if not isinstance(written, int) or written > FORMAT:
+        if type(written) is not int or not 1 <= written <= FORMAT:
             raise RunDirectoryError(
-                f"{path / 'run.json'} has format {written!r}; this kchaos reads up to {FORMAT}: "
+                f"{path / 'run.json'} has format {written!r}; this kchaos reads 1 to {FORMAT}: "
                 "judge it with the kchaos that made it, or a newer one"
             )
         return directory
@@ -136,38 +136,34 @@ class RunDirectory:
         except OSError as error:
             raise RunDirectoryError(f"{target} cannot be read: {error}") from error
 
-    def read(self, name: str) -> dict[str, Any]:
-        """The JSON object in one file.
+    def read(self, name: str, content: bytes | None = None) -> dict[str, Any]:
+        """The JSON object in one file, or in its content if that was read already.
 
         Raises:
             RunDirectoryError: The file is missing or is no JSON object.
         """
-        return self.parsed(name, self.content(name))
-
-    def parsed(self, name: str, content: bytes) -> dict[str, Any]:
-        """As `read`, of a file that was read already."""
         try:
-            value = json.loads(content)
+            value = json.loads(self.content(name) if content is None else content)
         except ValueError as error:
             raise RunDirectoryError(f"{self.path / name} cannot be read as JSON: {error}") from None
         if not isinstance(value, dict):
             raise RunDirectoryError(f"{self.path / name} holds no JSON object")
         return value
 
-    def read_lines(self, name: str) -> Iterator[dict[str, Any]]:
+    def read_lines(self, name: str, content: bytes | None = None) -> Iterator[dict[str, Any]]:
         """The JSON objects of one `.jsonl` file, oldest first; none if there is no such file.
+
+        Args:
+            content: What is in it, if that was read already.
 
         Raises:
             RunDirectoryError: The file cannot be read, or a line is no JSON object; the message
                 names the line. A last line without its newline is damage in a sealed run; in an
                 unsealed one, whose writer was killed, it is skipped.
         """
-        if (self.path / name).exists():
-            yield from self.parsed_lines(name, self.content(name))
-
-    def parsed_lines(self, name: str, content: bytes) -> Iterator[dict[str, Any]]:
-        """As `read_lines`, of a file that was read already."""
         target = self.path / name
+        if content is None:
+            content = self.content(name) if target.exists() else b""
         for number, line in enumerate(io.BytesIO(content), start=1):
             if not line.endswith(b"\n"):
                 if self.is_sealed:

@@ -114,11 +114,8 @@ def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[Znode
         ZooKeeperLogError: As `read_zookeeper_log`, of any member's checksums.
     """
     read = [list(_all_transactions(files)) for files in members]
-    return tuple(_all_changes(max(read, key=_last_zxid, default=[])))
-
-
-def _last_zxid(located: Iterable[_Located]) -> int:
-    return max((transaction.zxid for _, _, transaction in located), default=-1)
+    last_zxids = [max((one.zxid for _, _, one in member), default=-1) for member in read]
+    return tuple(_all_changes(read[last_zxids.index(max(last_zxids))])) if read else ()
 
 
 def _all_transactions(files: Iterable[tuple[str, bytes]]) -> Iterator[_Located]:

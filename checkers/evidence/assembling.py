@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from checkers.acts import TopicPartition
 from checkers.evidence.about import Settled
 from checkers.evidence.partition import (
+    BATCH_COLUMNS,
     OBSERVED,
     PREDICTED,
     BatchEvidence,
@@ -23,6 +24,7 @@ from checkers.segments.batch import Batch
 from checkers.segments.directory import PartitionContents, segment_files
 
 _NO_STATE = StateSeen(leader=-1, leader_epoch=-1, isr=())
+_REPLICA_FIELDS = [field.name for field in fields(ReplicaEvidence)]
 
 
 def run_evidence(
@@ -67,19 +69,7 @@ def run_evidence(
 
 def batch_evidence(batch: Batch) -> BatchEvidence:
     """What a rule sees of a batch that the segment reader read."""
-    return BatchEvidence(
-        base_offset=batch.base_offset,
-        last_offset=batch.last_offset,
-        leader_epoch=batch.leader_epoch,
-        magic=batch.magic,
-        payload=batch.payload,
-        codec=batch.codec,
-        crc=batch.crc,
-        file=batch.file,
-        position=batch.position,
-        size_bytes=batch.size_bytes,
-        record_count=batch.record_count,
-    )
+    return BatchEvidence(**{name: getattr(batch, name) for name in BATCH_COLUMNS})
 
 
 def reader_findings(contents: PartitionContents) -> tuple[Finding, ...]:
@@ -124,17 +114,11 @@ def _predicted(
 ) -> tuple[ReplicaEvidence, ...] | None:
     if prediction is None or label not in prediction.snapshots:
         return None
+    names = [name for name in _REPLICA_FIELDS if name not in ("batches", "findings")]
     return tuple(
         ReplicaEvidence(
-            broker=one.broker,
             batches=tuple(_predicted_batch(batch) for batch in one.batches),
-            epoch_entries=one.epoch_entries,
-            log_start_offset=one.log_start_offset,
-            log_end_offset=one.log_end_offset,
-            high_watermarks=one.high_watermarks,
-            is_running=one.is_running,
-            fetcher=one.fetcher,
-            is_high_watermark_pinned=one.is_high_watermark_pinned,
+            **{name: getattr(one, name) for name in names},
         )
         for one in prediction.snapshots[label]
         if (one.topic, one.partition) == about
@@ -142,14 +126,8 @@ def _predicted(
 
 
 def _predicted_batch(batch: PredictedBatch) -> BatchEvidence:
-    return BatchEvidence(
-        base_offset=batch.base_offset,
-        last_offset=batch.last_offset,
-        leader_epoch=batch.leader_epoch,
-        magic=batch.magic,
-        payload=batch.payload,
-        record_count=batch.last_offset - batch.base_offset + 1,
-    )
+    records = batch.last_offset - batch.base_offset + 1
+    return BatchEvidence(**asdict(batch), record_count=records)
 
 
 def _earlier(before: PartitionEvidence) -> Iterator[EarlierReplica]:

@@ -49,7 +49,7 @@ class EvidenceFiles:
             RunDirectoryError: The file is missing, is no JSON object or has another shape.
         """
         try:
-            return from_json(kind, self.run.parsed(name, self.content(name)), allow_more=True)
+            return from_json(kind, self.run.read(name, self.content(name)), allow_more=True)
         except ShapeError as error:
             raise RunDirectoryError(f"{self.place(name)}: {error}") from error
 
@@ -60,7 +60,7 @@ class EvidenceFiles:
             RunDirectoryError: The file cannot be read, or a line is no JSON object.
         """
         if self.has(name):
-            yield from enumerate(self.run.parsed_lines(name, self.content(name)), start=1)
+            yield from enumerate(self.run.read_lines(name, self.content(name)), start=1)
 
     def lines(self, kind: type[_T], name: str) -> Iterator[tuple[int, _T]]:
         """As `objects`, of values; fields that their type does not have are passed over.

@@ -5,7 +5,7 @@ not read. The fields of a message's detail are named here and nowhere else.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from checkers.acts import Direction, TopicPartition
@@ -83,7 +83,7 @@ class AskedRound:
 
     Attributes:
         time: When it was asked, in seconds since the epoch; None where nobody saw it asked.
-        requested_epoch: None where the links did not see it.
+        requested_epoch: -1 where the links did not see it.
         answered_epoch: None where the answer has none, or none came.
         end_offset: None while no answer reached the follower.
         error_code: Of the answer; 0 if all was well.
@@ -96,7 +96,7 @@ class AskedRound:
     leader: int
     topic: str
     partition: int
-    requested_epoch: int | None
+    requested_epoch: int
     answered_epoch: int | None = None
     end_offset: int | None = None
     error_code: int = 0
@@ -331,19 +331,10 @@ def epoch_rounds(messages: Iterable[LinkMessage]) -> tuple[EpochRound, ...]:
     answered = [one for one in _exchanges(messages) if one.answered_in_line]
     answered.sort(key=lambda exchange: exchange.answered_in_line)
     return tuple(
-        EpochRound(
-            follower=one.follower,
-            leader=one.leader,
-            topic=one.topic,
-            partition=one.partition,
-            requested_epoch=-1 if one.requested_epoch is None else one.requested_epoch,
-            answered_epoch=one.answered_epoch,
-            end_offset=one.end_offset,
-            by_fetch=one.by_fetch,
-        )
+        EpochRound(**{field.name: getattr(one, field.name) for field in fields(EpochRound)})
         for exchange in answered
         for one in _rounds(exchange)
-        if one.end_offset is not None and one.is_answered
+        if one.is_answered
     )
 
 
@@ -383,35 +374,29 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
 
 
 def _rounds(exchange: _Exchange) -> Iterator[AskedRound]:
-    unanswered = exchange.asked.keys() - exchange.answered.keys()
-    abouts = [*exchange.answered, *(about for about in exchange.asked if about in unanswered)]
-    for about in abouts:
+    for about in {**exchange.answered, **exchange.asked}:
         asked, answer = exchange.asked.get(about), exchange.answered.get(about)
-        start = AskedRound(
+        epoch, end_offset, requested = None, None, None
+        if exchange.api == "Fetch":
+            if not isinstance(answer, FetchAnswered) or answer.diverging is None:
+                continue
+            epoch, end_offset = answer.diverging
+        elif isinstance(answer, EpochAnswered):
+            epoch, end_offset = answer.leader_epoch, answer.end_offset
+        if isinstance(asked, FetchAsked):
+            requested = asked.last_fetched_epoch
+        elif asked is not None:
+            requested = asked.requested_epoch
+        yield AskedRound(
             time=exchange.asked_at,
             follower=exchange.follower,
             leader=exchange.leader,
             topic=about.topic,
             partition=about.partition,
-            requested_epoch=None,
+            requested_epoch=-1 if requested is None else requested,
+            answered_epoch=epoch,
+            end_offset=end_offset,
             error_code=0 if answer is None else answer.error_code,
             fate=exchange.fate,
+            by_fetch=exchange.api == "Fetch",
         )
-        if isinstance(answer, FetchAnswered):
-            if answer.diverging is not None:
-                epoch, end_offset = answer.diverging
-                last = asked.last_fetched_epoch if isinstance(asked, FetchAsked) else None
-                yield replace(
-                    start,
-                    requested_epoch=last,
-                    answered_epoch=epoch,
-                    end_offset=end_offset,
-                    by_fetch=True,
-                )
-        elif not isinstance(asked, FetchAsked):
-            yield replace(
-                start,
-                requested_epoch=None if asked is None else asked.requested_epoch,
-                answered_epoch=None if answer is None else answer.leader_epoch,
-                end_offset=None if answer is None else answer.end_offset,
-            )

@@ -28,23 +28,6 @@ BEFORE = "-before"
 """Suffix of the side in a row that shows the snapshot before."""
 
 KEY_COLUMNS = ("run", "topic", "partition", "snapshot")
-BATCH_COLUMNS = (
-    "base_offset",
-    "last_offset",
-    "leader_epoch",
-    "magic",
-    "codec",
-    "crc",
-    "payload",
-    "file",
-    "position",
-    "size_bytes",
-    "record_count",
-)
-ROW_COLUMNS = (*KEY_COLUMNS, "side", "broker", *BATCH_COLUMNS, "finding")
-"""Columns of a batch row; `finding` is JSON in the row of a reader's finding, else None."""
-CONTEXT_COLUMNS = (*KEY_COLUMNS, "context")
-"""Columns of a context row; `context` is JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +39,7 @@ class BatchEvidence:
         last_offset: Offset of the last record, inclusive.
         leader_epoch: -1 for magic 0 and 1.
         payload: `checkers.segments.batch.payload_digest` of its records, None if undecoded.
-        codec: None where it is predicted, as are all that follow; `record_count` is 0 there.
+        codec: None where it is predicted, like crc, file, position and size.
         position: Byte position in `file`.
     """
 
@@ -64,9 +47,9 @@ class BatchEvidence:
     last_offset: int
     leader_epoch: int
     magic: int
-    payload: str | None
     codec: str | None = None
     crc: int | None = None
+    payload: str | None
     file: str | None = None
     position: int | None = None
     size_bytes: int | None = None
@@ -76,6 +59,13 @@ class BatchEvidence:
         """What a finding shows of it."""
         shown = {column: getattr(self, column) for column in BATCH_COLUMNS}
         return {name: value for name, value in shown.items() if value is not None}
+
+
+BATCH_COLUMNS = tuple(field.name for field in dataclasses.fields(BatchEvidence))
+ROW_COLUMNS = (*KEY_COLUMNS, "side", "broker", *BATCH_COLUMNS, "finding")
+"""Columns of a batch row; `finding` is JSON in the row of a reader's finding, else None."""
+CONTEXT_COLUMNS = (*KEY_COLUMNS, "context")
+"""Columns of a context row; `context` is JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.model.generation import Generation
 
 PARTITION = TopicPartition("t", 0)

@@ -12,6 +12,7 @@ nobody. Read from 1.1.1, 2.1.1, 2.2.0 and 2.8.2.
 
 from dataclasses import replace
 
+from checkers.acts import TopicPartition
 from checkers.model import follower, leader
 from checkers.model.events import (
     BrokerRegistered,
@@ -20,7 +21,6 @@ from checkers.model.events import (
     PartitionState,
     TopicConfigured,
     TopicCreated,
-    TopicPartition,
 )
 from checkers.model.generation import Generation
 from checkers.model.replica import Replica, Role

@@ -9,6 +9,7 @@ leader takes a follower into the ISR as soon as its release allows (kafka.cluste
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from checkers.acts import StartBroker, TopicPartition
 from checkers.model.control import is_leading
 from checkers.model.events import (
     BrokerRegistered,
@@ -16,9 +17,7 @@ from checkers.model.events import (
     ControllerElected,
     Event,
     PartitionState,
-    StartBroker,
     TopicCreated,
-    TopicPartition,
 )
 from checkers.model.generation import Generation
 from checkers.model.replica import Replica

@@ -12,7 +12,8 @@ far enough at some time in that epoch.
 nor which of several allowed replicas is chosen.
 """
 
-from checkers.model.events import PartitionState, TopicPartition
+from checkers.acts import TopicPartition
+from checkers.model.events import PartitionState
 from checkers.model.replica import Role
 from checkers.model.world import World
 

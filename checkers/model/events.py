@@ -24,38 +24,9 @@ from checkers.acts import (
     ResumeBroker,
     StartBroker,
     StopBroker,
-    TopicPartition,
     fields_of,
 )
 from checkers.json_form import from_json
-
-__all__ = [
-    "EVENTS",
-    "Action",
-    "BrokerRegistered",
-    "BrokerUnregistered",
-    "ControllerElected",
-    "CutLink",
-    "Decision",
-    "Event",
-    "HealLink",
-    "HighWatermarkObserved",
-    "Hold",
-    "LoseTail",
-    "PartitionState",
-    "PauseBroker",
-    "Produce",
-    "ReleaseHold",
-    "ResumeBroker",
-    "Snapshot",
-    "StartBroker",
-    "StopBroker",
-    "TopicConfigured",
-    "TopicCreated",
-    "TopicPartition",
-    "event_from_json",
-    "event_to_json",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages a
 
 from dataclasses import replace
 
+from checkers.acts import Hold, TopicPartition
 from checkers.model import follower as following
 from checkers.model import leader as leading
 from checkers.model.epoch_cache import latest_epoch
-from checkers.model.events import Hold, TopicPartition
 from checkers.model.prediction import EpochRound
 from checkers.model.replica import FetcherState, FetcherThread
 from checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer, Stage

@@ -21,8 +21,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from checkers.acts import HealLink, ReleaseHold, ResumeBroker, TopicPartition
 from checkers.model.controlling import Controlling
-from checkers.model.events import Event, HealLink, ReleaseHold, ResumeBroker, TopicPartition
+from checkers.model.events import Event
 from checkers.model.generation import Generation
 from checkers.model.moves import MIX, Move, events_of
 from checkers.model.predicting import left_alone_after

@@ -6,6 +6,7 @@ AbstractFetcherManager, 0.10.2.2, 1.1.1, 2.1.1, 2.3.1, 2.8.2 and 3.6.2.
 
 from dataclasses import replace
 
+from checkers.acts import TopicPartition
 from checkers.model import leader as leading
 from checkers.model import process
 from checkers.model.epoch_cache import (
@@ -13,7 +14,7 @@ from checkers.model.epoch_cache import (
     EpochEnd,
     truncate_from_start,
 )
-from checkers.model.events import PartitionState, TopicPartition
+from checkers.model.events import PartitionState
 from checkers.model.generation import FollowerLog, Stopped
 from checkers.model.log import UnexpectedAppendOffset
 from checkers.model.prediction import Truncation

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from checkers.acts import TopicPartition
 from checkers.model.epoch_cache import Entries, EntriesOnDisk, EpochEnd
-from checkers.model.events import TopicPartition
 from checkers.model.log import Log
 from checkers.model.ranges import RANGES
 from checkers.model.releases import Version

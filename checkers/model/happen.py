@@ -3,28 +3,30 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from checkers.acts import (
+    CutLink,
+    HealLink,
+    Hold,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ResumeBroker,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+)
 from checkers.errors import ModelError
 from checkers.model import control, exchange, leader, process
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
-    CutLink,
     Event,
-    HealLink,
     HighWatermarkObserved,
-    Hold,
-    LoseTail,
     PartitionState,
-    PauseBroker,
     Produce,
-    ReleaseHold,
-    ResumeBroker,
-    StartBroker,
-    StopBroker,
     TopicConfigured,
     TopicCreated,
-    TopicPartition,
 )
 from checkers.model.generation import Generation
 from checkers.model.generations import generation_for

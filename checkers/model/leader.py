@@ -6,8 +6,9 @@ Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.Replic
 
 from dataclasses import replace
 
+from checkers.acts import TopicPartition
 from checkers.model.epoch_cache import UNDEFINED_EPOCH, EpochEnd
-from checkers.model.events import PartitionState, Produce, TopicPartition
+from checkers.model.events import PartitionState, Produce
 from checkers.model.log import OffsetOutOfRange, batches_of
 from checkers.model.prediction import PredictedBatch, PredictedProduce, Promise
 from checkers.model.replica import FollowerView, PendingProduce, Replica, Role

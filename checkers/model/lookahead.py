@@ -3,7 +3,8 @@
 from bisect import bisect_left
 from collections import defaultdict
 
-from checkers.model.events import PartitionState, StopBroker, TopicPartition
+from checkers.acts import StopBroker, TopicPartition
+from checkers.model.events import PartitionState
 from checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,

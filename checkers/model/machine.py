@@ -12,6 +12,7 @@ records, and requests that a fetcher thread gave up and that still reach the lea
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from checkers.acts import StartBroker
 from checkers.errors import ModelError
 from checkers.model import control, process
 from checkers.model.acting import act, decide
@@ -29,7 +30,7 @@ from checkers.model.actions import (
     Write,
 )
 from checkers.model.bounds import CONTROLLER_EPOCH, PARTITION, PROMISED, RECORDS, Grain, Machine
-from checkers.model.events import StartBroker, TopicCreated
+from checkers.model.events import TopicCreated
 from checkers.model.relevance import promises, relevant
 from checkers.model.requests import Controller, Outbox, UpdateMetadata
 from checkers.model.state import EMPTY, Component, Read, State

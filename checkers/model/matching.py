@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.model.observations import (
     ControlAnswered,
     EpochAnswered,

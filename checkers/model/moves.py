@@ -3,21 +3,18 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from checkers.model.control import is_leading
-from checkers.model.controlling import PARTITION, Controlling
-from checkers.model.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
+from checkers.acts import (
     CutLink,
-    Event,
     HealLink,
     Hold,
     PauseBroker,
-    Produce,
     ReleaseHold,
     ResumeBroker,
     StopBroker,
 )
+from checkers.model.control import is_leading
+from checkers.model.controlling import PARTITION, Controlling
+from checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, Produce
 from checkers.model.world import World
 
 

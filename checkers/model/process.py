@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from checkers.acts import StartBroker, TopicPartition
 from checkers.model.epoch_cache import (
     Entries,
     latest_epoch,
     truncate_from_end,
     truncate_from_start,
 )
-from checkers.model.events import StartBroker, TopicPartition
 from checkers.model.generation import Generation
 from checkers.model.log import Log
 from checkers.model.prediction import ImpossibleHighWatermark

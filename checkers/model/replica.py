@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from checkers.acts import TopicPartition
 from checkers.model.epoch_cache import Entries
-from checkers.model.events import TopicPartition
 from checkers.model.log import EMPTY_LOG, Log
 
 

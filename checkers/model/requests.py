@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from checkers.acts import TopicPartition
 from checkers.model.epoch_cache import UNDEFINED, EpochEnd
-from checkers.model.events import PartitionState, TopicPartition
+from checkers.model.events import PartitionState
 from checkers.model.prediction import PredictedBatch
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from checkers.acts import TopicPartition
 from checkers.model import control, exchange, leader
 from checkers.model import follower as following
-from checkers.model.events import Produce, TopicPartition
+from checkers.model.events import Produce
 from checkers.model.exchange import FETCH
 from checkers.model.lookahead import Lookahead
 from checkers.model.matching import (

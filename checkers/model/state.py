@@ -40,7 +40,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.model.events import StartBroker, TopicPartition
+from checkers.acts import StartBroker, TopicPartition
 from checkers.model.generation import Generation
 
 Component = tuple[Any, ...]

@@ -3,18 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from checkers.acts import Hold, ReleaseHold, StartBroker
 from checkers.errors import ModelError
 from checkers.model import decisions, exchange
 from checkers.model.events import (
     Action,
     ControllerElected,
     Decision,
-    Hold,
     PartitionState,
     Produce,
-    ReleaseHold,
     Snapshot,
-    StartBroker,
 )
 from checkers.model.generation import Generation
 from checkers.model.happen import happen

@@ -1,6 +1,6 @@
 """What can be seen of a state from outside: the files of every replica."""
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.model.prediction import PredictedReplica
 from checkers.model.replica import Replica, Role
 from checkers.model.state import Broker, State

@@ -8,7 +8,8 @@ from component to value, so that an explorer can follow what a transition reads.
 from collections.abc import Iterator
 from typing import Any
 
-from checkers.model.events import CutLink, Hold, PartitionState, TopicPartition
+from checkers.acts import CutLink, Hold, TopicPartition
+from checkers.model.events import PartitionState
 from checkers.model.prediction import PredictedProduce
 from checkers.model.replica import FetcherThread, Replica
 from checkers.model.requests import Controller, Exchange, Outbox

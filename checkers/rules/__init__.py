@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from checkers.evidence import OBSERVED, PREDICTED, PartitionEvidence, Side
+from checkers.evidence.partition import OBSERVED, PREDICTED, PartitionEvidence, Side
 from checkers.findings import Finding
 from checkers.rules.backwards import high_watermark_regression, truncated_below_high_watermark
 from checkers.rules.conformance import (

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from checkers.evidence import (
+from checkers.evidence.partition import (
     BatchEvidence,
     EarlierReplica,
     PartitionEvidence,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from checkers.evidence import BatchEvidence
+from checkers.evidence.partition import BatchEvidence
 from checkers.rules.offsets import Range, merged
 from checkers.segments.batch import join_payload_digests
 

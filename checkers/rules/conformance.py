@@ -5,9 +5,9 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
-from checkers.evidence import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from checkers.evidence.history import Operation
 from checkers.evidence.links import round_in_words
+from checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from checkers.findings import Finding
 from checkers.model.prediction import EpochRound, PredictedProduce
 from checkers.rules.offsets import in_words

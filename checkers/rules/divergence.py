@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence import PartitionEvidence, Side
+from checkers.evidence.partition import PartitionEvidence, Side
 from checkers.findings import Finding
 from checkers.rules.compare import differing_ranges
 from checkers.rules.offsets import headers, in_words

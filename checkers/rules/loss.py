@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from checkers.evidence import (
+from checkers.evidence.history import Operation
+from checkers.evidence.partition import (
     PREDICTED,
     BatchEvidence,
     Excuse,
@@ -11,7 +12,6 @@ from checkers.evidence import (
     ReplicaEvidence,
     Side,
 )
-from checkers.evidence.history import Operation
 from checkers.findings import Finding
 from checkers.rules.offsets import Range, headers, in_words, inside, merged, without
 from checkers.segments.batch import join_payload_digests

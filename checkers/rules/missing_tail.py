@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence import PartitionEvidence, Side
+from checkers.evidence.partition import PartitionEvidence, Side
 from checkers.findings import Finding
 
 

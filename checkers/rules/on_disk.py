@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence import BatchEvidence, PartitionEvidence, Side
+from checkers.evidence.partition import BatchEvidence, PartitionEvidence, Side
 from checkers.findings import Finding
 from checkers.formats.checkpoints import EpochEntry
 from checkers.segments.batch import Batch

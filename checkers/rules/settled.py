@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from checkers.evidence import OBSERVED, PartitionEvidence, ReplicaEvidence, Side
+from checkers.evidence.partition import OBSERVED, PartitionEvidence, ReplicaEvidence, Side
 from checkers.findings import KINDS, Finding
 from checkers.rules.compare import differing_ranges
 from checkers.rules.offsets import covered, headers, without

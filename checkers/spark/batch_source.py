@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from checkers.evidence import finding_to_json
+from checkers.evidence.partition import finding_to_json
 from checkers.findings import Finding
 from checkers.spark.parts import PART_BYTES, Part, plan, rows_of_part
 from checkers.spark.rows import BATCH_TABLE, ddl, record_batch

@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from checkers.errors import SparkError
-from checkers.evidence import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
+from checkers.evidence.partition import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
+from checkers.json_form import from_json
+from checkers.results import Results
 from checkers.spark.batch_source import NAME, BatchSource
 from checkers.spark.parts import PART_BYTES
 from checkers.spark.rows import (
@@ -32,40 +34,17 @@ JUDGEMENTS_FOLDER = "judgements-spark"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """What is known of one run.
-
-    Attributes:
-        run: The run's name.
-        path: Where it was when it was judged.
-        conforms: True, False, or None for unknown; likewise `safe`.
-        expected: Whether all is as expected.
-        reason: Why it is not, or "".
-        unknown: Why an answer is unknown, or None.
-        results: What `checkers.results.results_to_json` gives; None for what is no run at all.
-    """
-
-    run: str
-    path: Path
-    conforms: bool | None
-    safe: bool | None
-    expected: bool
-    reason: str
-    unknown: str | None
-    results: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SparkJudgement:
     """One judgement of many runs.
 
     Attributes:
         output: The folder with the Parquet tables `batches`, `findings` and `results`.
-        results: One for each run, in the order in which they were given.
+        results: One for each run, in the order in which they were given, without predictions. What
+            is no run at all has no `judged_by`.
     """
 
     output: Path
-    results: tuple[RunResult, ...]
+    results: tuple[Results, ...]
 
 
 def judge_runs(
@@ -112,7 +91,7 @@ def judge_runs(
 
 def _judge(
     session: SparkSession, paths: Sequence[Path], folder: Path, part_bytes: int
-) -> tuple[RunResult, ...]:
+) -> tuple[Results, ...]:
     ship_package(session.sparkContext)
     session.dataSource.register(BatchSource)
     runs = session.createDataFrame(
@@ -140,7 +119,7 @@ def _judge(
     )
     written = _written(results, folder / "results", RESULT_TABLE)
     rows = sorted(written.toLocalIterator(), key=lambda row: int(row["position"]))
-    return tuple(_run_result(row) for row in rows)
+    return tuple(map(_results_of, rows))
 
 
 def _written(rows: DataFrame, folder: Path, table: Mapping[str, str]) -> DataFrame:
@@ -175,17 +154,12 @@ def _with_batches_before(batches: DataFrame) -> DataFrame:
     )
 
 
-def _run_result(row: Any) -> RunResult:
-    return RunResult(
-        run=row["run"],
-        path=Path(row["path"]),
-        conforms=row["conforms"],
-        safe=row["safe"],
-        expected=row["expected"],
-        reason=row["reason"],
-        unknown=row["unknown"],
-        results=None if row["results"] is None else json.loads(row["results"]),
-    )
+def _results_of(row: Any) -> Results:
+    path = Path(row["path"])
+    if row["results"] is not None:
+        return from_json(Results, json.loads(row["results"]), path=path, prediction=None)
+    columns = {name: row[name] for name in ("run", "expected", "reason", "unknown")}
+    return Results(**columns, conforms=None, safe=None, path=path, prediction=None)
 
 
 def _distinct(runs: Sequence[str | Path]) -> list[Path]:

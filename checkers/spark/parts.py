@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence import BATCH_COLUMNS, OBSERVED
 from checkers.evidence.actions import is_internal
 from checkers.evidence.assembling import batch_evidence, reader_findings
+from checkers.evidence.partition import BATCH_COLUMNS, OBSERVED
 from checkers.evidence.run import RunEvidence
 from checkers.evidence.snapshots import TakenSnapshot
 from checkers.findings import Finding

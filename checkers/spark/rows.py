@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from checkers.evidence import finding_to_json
+from checkers.evidence.partition import BATCH_COLUMNS, finding_to_json
 from checkers.findings import Finding
 from checkers.json_form import from_json
 
@@ -21,6 +21,10 @@ ERROR = "error"
 SNAPSHOT_AFTER = "snapshot_after"
 
 _TEXT, _INT, _LONG = "string", "int", "bigint"
+_KINDS = {
+    **dict.fromkeys(("codec", "payload", "file"), _TEXT),
+    **dict.fromkeys(("leader_epoch", "magic"), _INT),
+}
 BATCH_TABLE: Mapping[str, str] = {
     "run": _TEXT,
     "topic": _TEXT,
@@ -29,17 +33,7 @@ BATCH_TABLE: Mapping[str, str] = {
     SNAPSHOT_AFTER: _TEXT,
     "side": _TEXT,
     "broker": _INT,
-    "base_offset": _LONG,
-    "last_offset": _LONG,
-    "leader_epoch": _INT,
-    "magic": _INT,
-    "codec": _TEXT,
-    "crc": _LONG,
-    "payload": _TEXT,
-    "file": _TEXT,
-    "position": _LONG,
-    "size_bytes": _LONG,
-    "record_count": _LONG,
+    **{name: _KINDS.get(name, _LONG) for name in BATCH_COLUMNS},
     "finding": _TEXT,
     "context": _TEXT,
 }

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from checkers.errors import CheckError
-from checkers.evidence import PREDICTED, batch_rows, context_row, partition_evidence
 from checkers.evidence.assembling import run_evidence
+from checkers.evidence.partition import PREDICTED, batch_rows, context_row, partition_evidence
 from checkers.evidence.run import RunEvidence
 from checkers.judge import about_the_run, judge
 from checkers.model.prediction import Prediction

@@ -2,13 +2,13 @@
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from checkers.errors import CheckError
 from checkers.judge import judge
-from checkers.results import results_line, write_judgement
+from checkers.results import Results, results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from clusters.errors import MachineError
 from clusters.java import spark_java_home
@@ -85,9 +85,8 @@ def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
         results = judge(directory)
         write_judgement(directory, results)
     except CheckError as error:
-        unknown: dict[str, Any] = dict.fromkeys(_LINE)
         say(f"{run} cannot be judged: {error}")
-        return unknown | {"expected": False, "findings": [], "run": str(run)}
+        return _unknown_line(run)
     for line in result_lines(results):
         say(line)
     write_report_or_say(directory, say)
@@ -169,24 +168,14 @@ def _with_spark(
     for one in judgement.results:
         if one.unknown or one.reason:
             say(f"{one.run}: {one.unknown or one.reason}")
-    return [line_of_spark(one.results, one) for one in judgement.results]
+    return [_line_of_spark(one) for one in judgement.results]
 
 
-def line_of_spark(results: Mapping[str, Any] | None, one: Any) -> dict[str, Any]:
-    """The object of `--json` for one run that Spark judged; `results` None is no run at all."""
-    known = results or {}
-    line: dict[str, Any] = {name: known.get(name) for name in _LINE}
-    findings = [_short_finding(finding) for finding in known.get("findings", ())]
-    answers = {"conforms": one.conforms, "safe": one.safe, "expected": one.expected}
-    return line | answers | {"findings": findings, "run": str(one.path)}
+def _line_of_spark(one: Results) -> dict[str, Any]:
+    """The object of `--json` for one run that Spark judged, which may be no run at all."""
+    return results_line(one) if one.judged_by else _unknown_line(one.path)
 
 
-def _short_finding(finding: Mapping[str, Any]) -> dict[str, Any]:
-    topic = finding["topic"]
-    return {
-        "kind": finding["kind"],
-        "partition": f"{topic}-{finding['partition']}" if topic else None,
-        "brokers": list(finding["brokers"]),
-        "first_offset": finding["first_offset"],
-        "last_offset": finding["last_offset"],
-    }
+def _unknown_line(run: Path) -> dict[str, Any]:
+    unknown: dict[str, Any] = dict.fromkeys(_LINE)
+    return unknown | {"expected": False, "findings": [], "run": str(run)}

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from checkers.acts import TopicPartition
 from checkers.model import events
-from checkers.model.events import TopicPartition
 from clusters.api import Broker
 from clusters.client import Fetched, FetchedRecord, NoAnswer, NotSent, Produced, fetch
 from clusters.errors import ClusterError

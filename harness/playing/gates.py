@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable, Sequence
 
+from checkers.acts import TopicPartition
 from checkers.model import events
-from checkers.model.events import TopicPartition
 from checkers.segments.directory import PartitionContents, read_partition
 from clusters.client import NoAnswer, NotSent, Produced
 from clusters.interrupts import check_interrupt

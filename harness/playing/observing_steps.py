@@ -10,9 +10,9 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsResponse,
 )
 
+from checkers.acts import TopicPartition
 from checkers.formats.checkpoints import HIGH_WATERMARKS
 from checkers.model import events
-from checkers.model.events import TopicPartition
 from clusters.client import NoAnswer, send
 from clusters.interrupts import check_interrupt
 from clusters.links import LinkRecord

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from clusters.client import NoAnswer, NotSent
 from clusters.errors import AwaitTimeout
 from clusters.metadata.api import LeaderAndIsr

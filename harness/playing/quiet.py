@@ -8,7 +8,7 @@ harness waits until a cluster has done so.
 
 from collections.abc import Iterator
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from clusters.errors import AwaitTimeout
 from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until

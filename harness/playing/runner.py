@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.run_directory import RunDirectory
 from clusters.api import Cluster
 from clusters.drivers import make_cluster

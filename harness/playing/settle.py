@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from checkers.acts import TopicPartition
 from checkers.model import events
-from checkers.model.events import TopicPartition
 from checkers.segments.batch import Batch
 from clusters.client import NoAnswer, Produced
 from clusters.errors import AwaitTimeout

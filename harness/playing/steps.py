@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from clusters.waiting import await_until
 from faults.api import Fault
 from harness.playing import gates

@@ -1,9 +1,9 @@
 """The three answers of a judgement, in words and in a form that can be drawn."""
 
-import json
 from dataclasses import dataclass
 from typing import Literal
 
+from checkers.verdict import Witness
 from harness.report.loading import Loaded
 
 Answer = Literal["yes", "no", "unknown", "none"]
@@ -129,25 +129,9 @@ def expectation_of(loaded: Loaded) -> str:
     return f"Expected by the {where}." + (f" Not met: {reason}" if reason else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WitnessView:
-    """One thing that shows that the mechanism ran: what was looked for, and what was seen."""
-
-    wanted: str
-    found: bool
-    seen: str
-
-
-def witnesses_of(loaded: Loaded) -> tuple[WitnessView, ...]:
+def witnesses_of(loaded: Loaded) -> tuple[Witness, ...]:
     """The expectation's witnesses with what was seen of each."""
-    return tuple(
-        WitnessView(
-            wanted=json.dumps(each.wanted),
-            found=each.found,
-            seen=each.seen,
-        )
-        for each in (() if loaded.results is None else loaded.results.witness)
-    )
+    return () if loaded.results is None else loaded.results.witness
 
 
 def summary(loaded: Loaded) -> str:

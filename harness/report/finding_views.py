@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checkers.findings import KINDS, Finding, Question
@@ -142,10 +142,7 @@ def sides_of(finding: Finding, views: Sequence[PartitionView]) -> tuple[Side, ..
     if with_prediction and len(named) == 1:
         sides.append(_foreseen_side(named[0], first, last))
     marked = mark_differences([side.fields for side in sides])
-    return tuple(
-        Side(title=side.title, note=side.note, fields=fields)
-        for side, fields in zip(sides, marked, strict=True)
-    )
+    return tuple(replace(side, fields=fields) for side, fields in zip(sides, marked, strict=True))
 
 
 def _view_of(finding: Finding, views: Sequence[PartitionView]) -> PartitionView | None:

@@ -3,7 +3,7 @@
 import datetime
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkers.formats.batches import (
@@ -81,16 +81,7 @@ def mark_differences(
         for field in header:
             seen.setdefault(field.name, set()).add(field.value)
     return [
-        tuple(
-            HeaderField(
-                name=field.name,
-                at=field.at,
-                raw=field.raw,
-                value=field.value,
-                differs=len(seen[field.name]) > 1,
-            )
-            for field in header
-        )
+        tuple(replace(field, differs=len(seen[field.name]) > 1) for field in header)
         for header in headers
     ]
 

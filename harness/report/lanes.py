@@ -3,34 +3,12 @@
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+
+from checkers.model.prediction import PredictedBatch
+from checkers.segments.batch import Batch
 
 MOST_SPANS = 2000
 """A lane with more batches than this is drawn in joined spans, and says so."""
-
-
-class Extent(Protocol):
-    """What a lane needs of a batch, predicted or found."""
-
-    @property
-    def base_offset(self) -> int:
-        """First offset, inclusive."""
-
-    @property
-    def last_offset(self) -> int:
-        """Last offset, inclusive."""
-
-    @property
-    def leader_epoch(self) -> int:
-        """The leader epoch, -1 before magic 2."""
-
-    @property
-    def magic(self) -> int:
-        """The message format."""
-
-    @property
-    def payload(self) -> str | None:
-        """The payload's digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +51,8 @@ class Lane:
 
 
 def lane_of(
-    batches: Sequence[Extent],
-    other: Sequence[Extent] | None,
+    batches: Sequence[Batch | PredictedBatch],
+    other: Sequence[Batch | PredictedBatch] | None,
     *,
     log_end_offset: int,
     most_spans: int = MOST_SPANS,
@@ -123,18 +101,13 @@ def join_equal(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _identity(batch: Extent) -> tuple[int, int, int, int, str | None]:
-    return (
-        batch.base_offset,
-        batch.last_offset,
-        batch.leader_epoch,
-        batch.magic,
-        batch.payload,
-    )
+def _identity(batch: Batch | PredictedBatch) -> tuple[int, int, int, int, str | None]:
+    place = (batch.base_offset, batch.last_offset, batch.leader_epoch)
+    return (*place, batch.magic, batch.payload)
 
 
 def _with_holes(
-    spans: Sequence[Span], log_end_offset: int, other: Sequence[Extent] | None
+    spans: Sequence[Span], log_end_offset: int, other: Sequence[Batch | PredictedBatch] | None
 ) -> list[Span]:
     """Puts a span wherever offsets are missing; it is marked where `other` has a batch there."""
     held = [] if other is None else [(b.base_offset, b.last_offset) for b in other]

@@ -100,27 +100,10 @@ def incarnations(loaded: Loaded, decisions: Decisions) -> tuple[Incarnation, ...
         match timed.event:
             case BrokerRegistered(broker=broker, czxid=czxid):
                 looked = known.get((broker, czxid))
-                written.append(
-                    Incarnation(
-                        broker=broker,
-                        since=timed.time,
-                        pid=looked.pid if looked else None,
-                        czxid=czxid,
-                        session_id=looked.session_id if looked else None,
-                        why="registered",
-                    )
-                )
+                identity = (looked.pid, czxid, looked.session_id) if looked else (None, czxid, None)
+                written.append(_incarnation(broker, timed.time, identity, "registered"))
             case BrokerUnregistered(broker=broker):
-                written.append(
-                    Incarnation(
-                        broker=broker,
-                        since=timed.time,
-                        pid=None,
-                        czxid=None,
-                        session_id=None,
-                        why="registration gone",
-                    )
-                )
+                written.append(_incarnation(broker, timed.time, (None,) * 3, "registration gone"))
             case _:
                 pass
     return tuple(sorted(written or seen, key=lambda each: (each.broker, each.since)))
@@ -133,14 +116,14 @@ def _seen_incarnations(loaded: Loaded) -> Iterable[Incarnation]:
             identity = (seen.get("pid"), seen.get("czxid"), seen.get("session_id"))
             if last.get(seen["broker"]) != identity:
                 last[seen["broker"]] = identity
-                yield Incarnation(
-                    broker=seen["broker"],
-                    since=line.time,
-                    pid=identity[0],
-                    czxid=identity[1],
-                    session_id=identity[2],
-                    why=why,
-                )
+                yield _incarnation(seen["broker"], line.time, identity, why)
+
+
+def _incarnation(broker: int, since: float, identity: tuple[Any, ...], why: str) -> Incarnation:
+    pid, czxid, session_id = identity
+    return Incarnation(
+        broker=broker, since=since, pid=pid, czxid=czxid, session_id=session_id, why=why
+    )
 
 
 def _seen(line: Observed) -> Iterable[tuple[dict[str, Any], str]]:

@@ -48,6 +48,7 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["as_json"] = json.dumps
     environment.filters["seconds"] = lambda seconds: f"{seconds:.3f}"
     return environment.get_template("report.html")
 

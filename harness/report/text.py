@@ -1,5 +1,6 @@
 """The report as text for a terminal: the same content, condensed, no line wider than asked."""
 
+import json
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -128,7 +129,7 @@ def _head(paper: _Paper, loaded: Loaded) -> None:
         paper.add(answers.expectation_of(loaded), style="quiet")
     for witness in answers.witnesses_of(loaded):
         found = "found" if witness.found else "NOT FOUND"
-        said = f"witness {witness.wanted}: {found}; {witness.seen}"
+        said = f"witness {json.dumps(witness.wanted)}: {found}; {witness.seen}"
         paper.add(said, indent=2, hang=2, style="quiet" if witness.found else "no")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from kafka_6361_runs import BOTH
 from run_builder import RunBuilder, values
 
-from checkers.model import events
+from checkers import acts
 from checkers.results import Results
 
 
@@ -14,7 +14,7 @@ def cluster_of_two(path: Path, **fields: Any) -> RunBuilder:
     """Brokers 0 and 1 are in sync, and nothing was written yet."""
     build = RunBuilder(path, **fields)
     for broker in (0, 1):
-        build.act(events.StartBroker(broker=broker, release=build.release), zxid=0)
+        build.act(acts.StartBroker(broker=broker, release=build.release), zxid=0)
     build.elect_controller(0, 0x10)
     build.register(0, 0x10).register(1, 0x11)
     return build.topic("t", [0, 1]).state(0, 1, [0, 1])

@@ -6,7 +6,7 @@ from typing import Any
 
 from run_builder import CONTROLLER_SESSION, Log, RunBuilder, values
 
-from checkers.model import events
+from checkers import acts
 from checkers.run_directory import RunDirectory
 
 A, B, K = 0, 1, 2
@@ -63,14 +63,14 @@ def kafka_6361(
     shape = CASES[case, release]
     build = RunBuilder(path, expectation=expectation, release=release)
     for broker in (A, B, K):
-        build.act(events.StartBroker(broker=broker, release=release), zxid=0)
+        build.act(acts.StartBroker(broker=broker, release=release), zxid=0)
     build.elect_controller(K, CONTROLLER_SESSION)
     build.register(K, CONTROLLER_SESSION)
     build.register(A, SESSION_A).register(B, SESSION_B)
     build.topic("t", [A, B]).state(A, 0, [A, B])
     build.topic("t", [B, A]).state(A, 1, [A, B])
     build.produce("both", A, values("both", 11), acks=-1, base_offset=0)
-    build.act(events.CutLink(source=A, target=B))
+    build.act(acts.CutLink(source=A, target=B))
     build.produce("a-only", A, values("a-only", 10), acks=1, base_offset=11)
     build.state(B, 2, [A, B])
     _b_writes(build, case)
@@ -85,7 +85,7 @@ def kafka_6361(
         epochs={A: epochs_of(logs[A]), B: epochs_of(before)},
         high_watermarks={A: 31, B: 11},
     )
-    build.act(events.HealLink(source=A, target=B))
+    build.act(acts.HealLink(source=A, target=B))
     build.register(B, SESSION_B_AGAIN)
     if "isr" not in shape:
         build.state(A, 3, [A, B], session=SESSION_A)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from checkers.evidence import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from checkers.evidence.history import Operation, record_payload
+from checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from checkers.findings import Finding
 from checkers.segments.batch import join_payload_digests
 

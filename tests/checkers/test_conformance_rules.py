@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from rule_evidence import acknowledged, batch, evidence, replica, shown
 
-from checkers.evidence import BatchEvidence, PartitionEvidence
+from checkers.evidence.partition import BatchEvidence, PartitionEvidence
 from checkers.model.prediction import EpochRound, PredictedProduce
 from checkers.rules.conformance import (
     decisions_allowed,

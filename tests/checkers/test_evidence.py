@@ -7,7 +7,8 @@ import pytest
 from kafka_6361_runs import CASES, kafka_6361
 from rule_evidence import batch, evidence, replica
 
-from checkers.evidence import (
+from checkers.evidence.assembling import run_evidence
+from checkers.evidence.partition import (
     CONTEXT_COLUMNS,
     ROW_COLUMNS,
     PartitionEvidence,
@@ -16,7 +17,6 @@ from checkers.evidence import (
     finding_to_json,
     partition_evidence,
 )
-from checkers.evidence.assembling import run_evidence
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
 from checkers.json_form import from_json

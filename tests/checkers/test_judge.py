@@ -10,7 +10,7 @@ from run_builder import RunBuilder, values
 from checkers import judge as judging
 from checkers import rules
 from checkers.errors import ModelError
-from checkers.evidence import PartitionEvidence, Side
+from checkers.evidence.partition import PartitionEvidence, Side
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
 from checkers.judge import judge

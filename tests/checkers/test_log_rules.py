@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rule_evidence import batch, evidence, replica, shown
 
-from checkers.evidence import OBSERVED, PREDICTED
+from checkers.evidence.partition import OBSERVED, PREDICTED
 from checkers.findings import Finding
 from checkers.rules.compare import differing_ranges
 from checkers.rules.divergence import divergence

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from rule_evidence import acknowledged, batch, evidence, replica, shown
 
-from checkers.evidence import OBSERVED, PREDICTED, Excuse
 from checkers.evidence.history import Operation
+from checkers.evidence.partition import OBSERVED, PREDICTED, Excuse
 from checkers.model.prediction import PredictedProduce
 from checkers.rules.loss import loss
 

@@ -5,9 +5,15 @@ import pytest
 from kafka_6361_runs import A_ONLY, BOTH
 from run_builder import RunBuilder, create_body, values
 
+from checkers import acts
 from checkers.errors import ScenarioDataError
-from checkers.evidence import PartitionEvidence, batch_rows, context_row, partition_evidence
 from checkers.evidence.assembling import run_evidence
+from checkers.evidence.partition import (
+    PartitionEvidence,
+    batch_rows,
+    context_row,
+    partition_evidence,
+)
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
 from checkers.judge import judge
@@ -19,7 +25,7 @@ def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:
     """Two brokers; 0 leads t-0 in epoch 1, and has acknowledged eleven records."""
     build = RunBuilder(path)
     for broker in (0, 1):
-        start = events.StartBroker(
+        start = acts.StartBroker(
             broker=broker, release="1.1.1", min_insync_replicas=min_insync_replicas
         )
         build.act(start, zxid=0)
@@ -144,7 +150,7 @@ def test_a_high_watermark_of_a_replica_that_should_not_be_is_not_as_predicted(
 
 def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: Path) -> None:
     build = started(tmp_path / "run").state(0, 1, [0])
-    build.act(events.LoseTail(broker=0, topic="t", partition=0, log_end_offset=11))
+    build.act(acts.LoseTail(broker=0, topic="t", partition=0, log_end_offset=11))
     build.state(-1, 2, [0]).state(1, 3, [1])
 
     one = last(ended(build))

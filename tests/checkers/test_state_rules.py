@@ -3,7 +3,13 @@ from typing import Any
 
 from rule_evidence import batch, evidence, replica, shown
 
-from checkers.evidence import OBSERVED, PREDICTED, EarlierReplica, Excuse, PartitionEvidence
+from checkers.evidence.partition import (
+    OBSERVED,
+    PREDICTED,
+    EarlierReplica,
+    Excuse,
+    PartitionEvidence,
+)
 from checkers.rules.backwards import high_watermark_regression, truncated_below_high_watermark
 from checkers.rules.settled import not_settled
 

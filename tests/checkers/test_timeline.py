@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from run_builder import RunBuilder, create_body, multi_body, set_body
 
+from checkers.acts import PauseBroker, ResumeBroker, StartBroker
 from checkers.errors import ScenarioDataError
 from checkers.evidence.run import RunEvidence
 from checkers.model.events import (
@@ -12,9 +13,6 @@ from checkers.model.events import (
     ControllerElected,
     Event,
     PartitionState,
-    PauseBroker,
-    ResumeBroker,
-    StartBroker,
     TopicCreated,
 )
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from checkers.acts import TopicPartition
 from checkers.model import events
-from checkers.model.events import TopicPartition
 from checkers.run_directory import RunDirectory
 from clusters.client import NoAnswer, NotSent, Produced
 from clusters.errors import AwaitTimeout, BrokerExited

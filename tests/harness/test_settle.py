@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from run_builder import segment
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.run_directory import RunDirectory
 from clusters.leftovers import new_work_directory
 from clusters.links import ApiKey, Match

@@ -8,6 +8,7 @@ kafka.server.ReplicaFetcherThread and kafka.cluster.Partition, 0.10.2.2.
 
 from dataclasses import replace
 
+from checkers.acts import TopicPartition
 from checkers.model.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
@@ -16,7 +17,6 @@ from checkers.model.epoch_cache import (
     EpochEnd,
     truncate_from_end,
 )
-from checkers.model.events import TopicPartition
 from checkers.model.generation import (
     Failed,
     FollowerLog,

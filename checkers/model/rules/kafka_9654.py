@@ -6,7 +6,7 @@ kafka.server.AbstractFetcherThread.onPartitionFenced, 2.4.1 and 2.5.1; released 
 
 from dataclasses import replace
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.model.generation import Failed, Rule, Stopped
 from checkers.model.replica import FetcherThread
 from checkers.model.rules import kip_461

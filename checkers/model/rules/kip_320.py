@@ -11,8 +11,8 @@ session and refused full fetches only (kafka.server.CachedPartition, 2.4.1 and 2
 
 from dataclasses import replace
 
+from checkers.acts import TopicPartition
 from checkers.model.epoch_cache import UNDEFINED_EPOCH
-from checkers.model.events import TopicPartition
 from checkers.model.generation import Failed, Rule, Stopped
 from checkers.model.replica import FetcherThread
 from checkers.model.requests import Asked

@@ -7,7 +7,7 @@ and `markPartitionFailed`, 2.2.2 and 2.3.1.
 
 from dataclasses import replace
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.model.generation import Failed, Rule, Stopped
 from checkers.model.replica import FetcherThread
 

@@ -2,21 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
+from checkers.acts import CutLink, HealLink, Hold, LoseTail, ReleaseHold, StartBroker, StopBroker
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
-    CutLink,
     Event,
-    HealLink,
-    Hold,
-    LoseTail,
     PartitionState,
     Produce,
-    ReleaseHold,
     Snapshot,
-    StartBroker,
-    StopBroker,
     TopicCreated,
 )
 from checkers.model.prediction import PredictedReplica, Prediction

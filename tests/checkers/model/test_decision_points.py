@@ -3,9 +3,10 @@
 import pytest
 from model_timelines import cluster, state, write
 
+from checkers.acts import TopicPartition
 from checkers.model import exchange, follower, generation_for
 from checkers.model.epoch_cache import EpochEnd, EpochEntry
-from checkers.model.events import Event, TopicPartition
+from checkers.model.events import Event
 from checkers.model.log import Log
 from checkers.model.predicting import left_alone_after
 from checkers.model.replica import Replica

@@ -13,15 +13,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from checkers.acts import TopicPartition
 from checkers.evidence.run import RunEvidence
 from checkers.judge import judge
 from checkers.model import follow, generation_for, predict
-from checkers.model.events import (
-    BrokerRegistered,
-    HighWatermarkObserved,
-    PartitionState,
-    TopicPartition,
-)
+from checkers.model.events import BrokerRegistered, HighWatermarkObserved, PartitionState
 from checkers.model.observations import (
     ClientAnswered,
     ControlSent,

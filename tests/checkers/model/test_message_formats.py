@@ -13,17 +13,9 @@ from model_timelines import (
     write,
 )
 
+from checkers.acts import CutLink, HealLink, PauseBroker, ResumeBroker, StopBroker
 from checkers.model import generation_for, predict
-from checkers.model.events import (
-    BrokerUnregistered,
-    CutLink,
-    HealLink,
-    PauseBroker,
-    ResumeBroker,
-    Snapshot,
-    StopBroker,
-    TopicCreated,
-)
+from checkers.model.events import BrokerUnregistered, Snapshot, TopicCreated
 
 NEW, OLD = "0.11.0", "0.10.2"
 

@@ -1,10 +1,10 @@
 from model_timelines import cluster, kill, replica, start, state, write
 
+from checkers.acts import LoseTail
 from checkers.model import predict
 from checkers.model.events import (
     Event,
     HighWatermarkObserved,
-    LoseTail,
     Snapshot,
     event_from_json,
     event_to_json,

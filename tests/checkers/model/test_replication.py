@@ -15,23 +15,20 @@ from model_timelines import (
     write,
 )
 
-from checkers.errors import ModelError
-from checkers.model import RELEASES, generation_for, predict
-from checkers.model.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
+from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
     LoseTail,
     PauseBroker,
-    Produce,
     ReleaseHold,
     ResumeBroker,
-    Snapshot,
     StartBroker,
     StopBroker,
 )
+from checkers.errors import ModelError
+from checkers.model import RELEASES, generation_for, predict
+from checkers.model.events import BrokerRegistered, BrokerUnregistered, Produce, Snapshot
 from checkers.model.prediction import PredictedProduce
 
 AFTER = Snapshot(label="after")

@@ -11,17 +11,11 @@ from model_timelines import (
     write,
 )
 
+from checkers.acts import CutLink, HealLink, Hold, LoseTail, PauseBroker, ReleaseHold, ResumeBroker
 from checkers.model import RELEASES, generation_for, predict
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
-    CutLink,
-    HealLink,
-    Hold,
-    LoseTail,
-    PauseBroker,
-    ReleaseHold,
-    ResumeBroker,
     Snapshot,
     TopicConfigured,
     TopicCreated,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from checkers.model.events import TopicPartition
+from checkers.acts import TopicPartition
 from checkers.model.lookahead import Lookahead
 from checkers.model.observations import Fate, FetchAsked, Question, Record, Seen
 from checkers.model.state import EMPTY

@@ -7,6 +7,7 @@ from typing import Any
 from kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
 from run_builder import CONTROLLER_SESSION, RunBuilder, values
 
+from checkers import acts
 from checkers.model import events
 from checkers.run_directory import RunDirectory
 
@@ -45,7 +46,7 @@ def clean(path: Path) -> RunBuilder:
     """Two replicas that agree, up to their last snapshot; not sealed."""
     build = RunBuilder(path)
     for broker in (0, 1, 2):
-        build.act(events.StartBroker(broker=broker, release="1.1.1"), zxid=0)
+        build.act(acts.StartBroker(broker=broker, release="1.1.1"), zxid=0)
     build.elect_controller(2, CONTROLLER_SESSION)
     build.register(2, CONTROLLER_SESSION).register(0, 0x10).register(1, 0x11)
     build.topic("t", [0, 1]).state(0, 0, [0, 1])
@@ -103,14 +104,14 @@ def reason_without_a_kind(path: Path) -> RunDirectory:
 
 def impossible_action(path: Path) -> RunDirectory:
     build = clean(path)
-    build.act(events.StartBroker(broker=0, release="1.1.1"))
+    build.act(acts.StartBroker(broker=0, release="1.1.1"))
     return build.seal()
 
 
 def rule_that_fails(path: Path) -> RunDirectory:
     build = clean(path)
     wrong: Any = "two"
-    build.act(events.StartBroker(broker=0, release="1.1.1", min_insync_replicas=wrong))
+    build.act(acts.StartBroker(broker=0, release="1.1.1", min_insync_replicas=wrong))
     return build.seal()
 
 

@@ -28,6 +28,7 @@ JUDGE = """
 import json, sys
 from pathlib import Path
 import checkers.spark as kchaos_spark
+from checkers.results import results_to_json
 
 master, output, *runs = sys.argv[1:]
 log_file = Path(output).with_name("spark.log")
@@ -35,7 +36,7 @@ with kchaos_spark.spark_session(master, log_file=log_file) as session:
     judgement = kchaos_spark.judge_runs(runs, output=Path(output))
     context = session.sparkContext
     print(json.dumps({
-        "results": {one.run: one.results for one in judgement.results},
+        "results": {one.run: results_to_json(one) for one in judgement.results},
         "imported_from": context.parallelize([0], 1).map(
             lambda _: __import__("checkers").__file__
         ).collect(),

@@ -1,0 +1,198 @@
+"""Each file of a run is opened once while the run is judged, and said to be damaged where it is."""
+
+import collections
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clean_runs import clean_run, clean_snapshot, unknown_of
+
+from checkers.errors import CheckError, RunDirectoryError
+from checkers.evidence.run import RunEvidence
+from checkers.judge import judge
+from checkers.results import read_judgement, write_judgement
+from checkers.run_directory import FORMAT, JUDGEMENTS, MANIFEST, RunDirectory
+from harness.report import render, text_report
+from tests.golden.stored import unpacked
+
+_WATCHED: list[list[str]] = []
+
+
+def _opened(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and _WATCHED and isinstance(arguments[0], str | Path):
+        _WATCHED[-1].append(str(arguments[0]))
+
+
+sys.addaudithook(_opened)  # There is no way to take one away: it does nothing unless it is asked.
+
+
+@contextmanager
+def opens(run: RunDirectory) -> Iterator[collections.Counter[str]]:
+    """How often each file of a run is opened inside the block, by its name there."""
+    seen: collections.Counter[str] = collections.Counter()
+    _WATCHED.append([])
+    try:
+        yield seen
+    finally:
+        inside = (Path(name) for name in _WATCHED.pop())
+        seen.update(str(p.relative_to(run.path)) for p in inside if p.is_relative_to(run.path))
+
+
+def is_of_a_replica(name: str) -> bool:
+    """Whether a file lies in a partition's directory: a segment, or a checkpoint beside it."""
+    return name.startswith("snapshots/") and len(Path(name).parts) == 5
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "3.9.1"])
+def test_judging_opens_each_file_once_and_a_replica_s_once_more_for_the_seal(
+    release: str, tmp_path: Path
+) -> None:
+    run = unpacked(release, tmp_path)
+    evidence = {str(f.relative_to(run.path)) for f in run.path.rglob("*") if f.is_file()}
+
+    with opens(run) as seen:
+        assert judge(run).expected
+
+    # The seal covers everything. Segments are mapped and may be larger than memory, so that they
+    # are read by themselves; whatever else is parsed is hashed from the same bytes.
+    assert seen.keys() == evidence
+    assert {name for name, count in seen.items() if count > 1} <= set(
+        filter(is_of_a_replica, evidence)
+    )
+    assert max(seen.values()) == 2
+
+
+def test_a_server_log_is_opened_once_however_many_witnesses_look_into_it(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    build.server_log(0, "INFO one\nINFO two\n")
+    file = build.run.path / "scenario.json"
+    witness = [{"log": {"pattern": pattern}} for pattern in ("one", "two", "three")]
+    expectation = {"safe": True, "findings": [], "witness": witness}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"expectation": expectation}))
+    run = build.seal()
+
+    with opens(run) as seen:
+        results = judge(run)
+
+    assert [one.found for one in results.witness] == [True, True, False]
+    assert seen["brokers/0/server.log"] == 1
+
+
+def test_a_report_opens_evidence_once_but_for_the_headers_that_it_shows(tmp_path: Path) -> None:
+    run = unpacked("2.0.1", tmp_path)
+    write_judgement(run, judge(run))
+
+    with opens(run) as seen:
+        render(run)
+
+    # A finding shows the bytes of headers, which only the segment has.
+    again = {name for name, count in seen.items() if count > 1}
+    assert again
+    assert all(name.endswith(".log") and is_of_a_replica(name) for name in again)
+    assert {"actions.jsonl", MANIFEST}.isdisjoint(seen)
+
+
+def test_what_was_read_is_what_the_seal_is_compared_with(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+    evidence = RunEvidence(run).read()
+    assert evidence.files.broken_seal() == ()
+
+    file = run.path / "history.jsonl"
+    file.write_text(file.read_text().replace("both-0", "both-9", 1))
+    changed = RunEvidence(run).read()
+
+    assert changed.files.broken_seal() == (
+        "history.jsonl is not what was sealed: its SHA-256 differs",
+    )
+
+
+@pytest.mark.parametrize("written", [FORMAT + 1, 0, -1, True, None, "1"])
+def test_a_run_of_another_format_is_refused_by_its_number(written: Any, tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+    file = run.path / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": written}))
+
+    with pytest.raises(RunDirectoryError, match=r"run\.json has format .*; this kchaos reads"):
+        RunDirectory.open(run.path)
+
+
+def _rewrite(file: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        change(line)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _sealed_again(run: RunDirectory) -> RunDirectory:
+    (run.path / MANIFEST).unlink()
+    run.seal()
+    return run
+
+
+def test_a_run_without_the_fields_that_came_later_is_judged_as_with_them(tmp_path: Path) -> None:
+    run = unpacked("1.1.1", tmp_path)
+    before = judge(run)
+    assert '"began"' in (run.path / "actions.jsonl").read_text()
+    _rewrite(run.path / "actions.jsonl", lambda line: line.pop("began"))
+    _rewrite(run.path / "history.jsonl", lambda line: line.pop("probe", None))
+
+    results = judge(_sealed_again(run))
+
+    assert (results.unknown, results.crashes) == (None, ())
+    assert (results.conforms, results.safe) == (before.conforms, before.safe) == (True, False)
+
+
+def test_a_run_that_does_not_say_when_files_were_read_does_not_fail_to_conform(
+    tmp_path: Path,
+) -> None:
+    run = unpacked("1.1.1", tmp_path)
+    for file in run.path.glob("snapshots/*/snapshot.json"):
+        snapshot = json.loads(file.read_text())
+        for seen in snapshot["brokers"].values():
+            del seen["read_from"], seen["read_until"]
+        file.write_text(json.dumps(snapshot))
+
+    results = judge(_sealed_again(run))
+
+    assert any(one.kind == "not-as-predicted" for one in results.findings)
+    assert (results.conforms, results.safe) == (None, False)
+    assert "snapshot level does not say when each broker's files were read" in str(results.unknown)
+
+
+def test_an_act_or_a_field_of_it_that_this_model_does_not_know_is_unknown_and_named(
+    tmp_path: Path,
+) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    action = {"event": "PauseBroker", "broker": 1, "mode": 1}
+    number = len((build.run.path / "actions.jsonl").read_text().splitlines()) + 1
+    build.run.append("actions.jsonl", {"time": 1.0, "zxid": 0, "step": 0, "action": action})
+
+    said = unknown_of(judge(build.seal()))
+
+    assert f"actions.jsonl:{number}: action: PauseBroker has no field mode" in said
+
+
+def test_a_judgement_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    run = unpacked("2.0.1", tmp_path)
+    results = judge(run)
+    folder = write_judgement(run, results)
+
+    assert read_judgement(run, folder.name) == results
+
+
+def test_a_judgement_that_this_kchaos_cannot_read_is_refused_with_what_to_do(
+    tmp_path: Path,
+) -> None:
+    run = unpacked("2.0.1", tmp_path)
+    folder = write_judgement(run, judge(run))
+    (folder / "findings.jsonl").write_text('{"kind": "of-a-later-kchaos", "message": ""}\n')
+
+    with pytest.raises(
+        CheckError, match=r"findings\.jsonl:1: .*of-a-later-kchaos.*judge again: kchaos judge"
+    ):
+        text_report(run)
+    assert run.path.joinpath(JUDGEMENTS, "0001", "results.json").is_file()
