@@ -6,12 +6,14 @@ default may be missing.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 _T = TypeVar("_T")
+_LIMIT = 1 << 63
 _Read = Callable[[Any], Any]
 _PLAIN: Mapping[Any, tuple[tuple[type, ...], str]] = {
     int: ((int,), "whole number"),
@@ -73,6 +75,10 @@ def _plain(hint: Any) -> _Read:
     def read(value: Any) -> Any:
         if type(value) not in types:
             raise ShapeError(f"is no {name}, but {_shown(value)}")
+        if types == (int,) and not -_LIMIT <= value < _LIMIT:
+            raise ShapeError(f"is no whole number of 64 bits, but {_shown(value)}")
+        if types == (int, float) and not math.isfinite(value):
+            raise ShapeError(f"is no finite number, but {_shown(value)}")
         return value
 
     return read
@@ -108,7 +114,7 @@ def _row(readers: list[_Read]) -> _Read:
 def _mapping(key: Any, inner: _Read) -> _Read:
     def read(value: Any) -> Any:
         for name in _object(value):
-            if key is int and not name.isdecimal():
+            if key is int and not (name.isascii() and name.isdecimal() and len(name) < 10):
                 raise ShapeError(f"has {name!r}, which is no whole number")
         return {
             int(name) if key is int else name: _inside(name, inner, one)

@@ -19,7 +19,6 @@ all the named fields, where "api" is compared without case and underscores, and 
 "detail" are objects whose fields must be in one of the message's partitions, or in its detail.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +29,7 @@ from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
 from checkers.model.prediction import EpochRound
 from checkers.rules.offsets import in_words
+from checkers.searching import first_match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,15 +243,10 @@ def _round_witness(
 def _log_witness(
     wanted: Mapping[str, Any], pattern: str, broker: int | None, evidence: RunEvidence
 ) -> Witness:
-    try:
-        expression = re.compile(pattern)
-    except re.error as error:
-        raise ScenarioDataError(f"scenario.json: witness pattern {pattern!r}: {error}") from error
     logs = [log for owner, log in evidence.server_logs.items() if broker in (None, owner)]
-    for log in logs:
-        for line in log:
-            if expression.search(line):
-                return Witness(wanted=wanted, found=True, seen=line)
+    found = first_match(pattern, logs)
+    if found is not None:
+        return Witness(wanted=wanted, found=True, seen=found)
     return Witness(wanted=wanted, found=False, seen=f"no such line in {len(logs)} server logs")
 
 
