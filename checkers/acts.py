@@ -1,7 +1,7 @@
 """What can be done to a cluster: one frozen value for each act.
 
 A fault emits these values, the links are cut and hold by them, the journal writes them down, and
-the model acts upon them (`checkers.model.events` says upon which). This module needs nothing but
+the model acts upon them (`checkers.model.events.Action` has those). This module needs nothing but
 the standard library and imports nothing of kchaos, so that every room may use it.
 """
 

@@ -16,8 +16,8 @@ _T = TypeVar("_T")
 _LIMIT = 1 << 63
 _Read = Callable[[Any], Any]
 _PLAIN: Mapping[Any, tuple[tuple[type, ...], str]] = {
-    int: ((int,), "whole number"),
-    float: ((int, float), "number"),
+    int: ((int,), "whole number of 64 bits"),
+    float: ((int, float), "finite number"),
     str: ((str,), "text"),
     bool: ((bool,), "true or false"),
     NoneType: ((NoneType,), "null"),
@@ -50,9 +50,11 @@ def _reader(hint: Any, allow_more: bool) -> _Read:
     if hint in (Any, object):
         return lambda value: value
     if hint in _PLAIN:
-        return _plain(hint)
+        types, name = _PLAIN[hint]
+        return _checked(lambda value: type(value) in types and _is_bounded(value), f"no {name}")
     if origin is Literal:
-        return _literal(arguments)
+        known = ", ".join(map(repr, arguments))
+        return _checked(lambda value: value in arguments, f"none of {known}")
     if origin in (Union, UnionType) and len(arguments) == 2 and NoneType in arguments:
         inner = _reader(next(one for one in arguments if one is not NoneType), allow_more)
         return lambda value: None if value is None else inner(value)
@@ -69,25 +71,16 @@ def _reader(hint: Any, allow_more: bool) -> _Read:
     raise TypeError(f"{hint} has no form in JSON")
 
 
-def _plain(hint: Any) -> _Read:
-    types, name = _PLAIN[hint]
+def _is_bounded(value: Any) -> bool:
+    if type(value) is float:
+        return math.isfinite(value)
+    return type(value) is not int or -_LIMIT <= value < _LIMIT
 
+
+def _checked(fits: Callable[[Any], bool], what: str) -> _Read:
     def read(value: Any) -> Any:
-        if type(value) not in types:
-            raise ShapeError(f"is no {name}, but {_shown(value)}")
-        if types == (int,) and not -_LIMIT <= value < _LIMIT:
-            raise ShapeError(f"is no whole number of 64 bits, but {_shown(value)}")
-        if types == (int, float) and not math.isfinite(value):
-            raise ShapeError(f"is no finite number, but {_shown(value)}")
-        return value
-
-    return read
-
-
-def _literal(known: tuple[Any, ...]) -> _Read:
-    def read(value: Any) -> Any:
-        if value not in known:
-            raise ShapeError(f"is none of {', '.join(map(repr, known))}, but {_shown(value)}")
+        if not fits(value):
+            raise ShapeError(f"is {what}, but {_shown(value)}")
         return value
 
     return read
@@ -164,16 +157,8 @@ def _inside(place: str, read: _Read, value: Any) -> Any:
         raise ShapeError(f"{place}{joint}{said}") from error
 
 
-def _object(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise ShapeError(f"is no object, but {_shown(value)}")
-    return value
-
-
-def _listed(value: Any) -> Any:
-    if not isinstance(value, list | tuple):
-        raise ShapeError(f"is no list, but {_shown(value)}")
-    return value
+_object = _checked(lambda value: isinstance(value, dict), "no object")
+_listed = _checked(lambda value: isinstance(value, list | tuple), "no list")
 
 
 def _shown(value: Any) -> str:

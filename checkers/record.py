@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from checkers.acts import HealLink, ResumeBroker, StartBroker, StopBroker, TopicPartition
 from checkers.evidence.actions import is_internal
-from checkers.evidence.links import LINKS
 from checkers.evidence.run import RunEvidence
 from checkers.model import follow, predict
 from checkers.model.events import Decision, Snapshot
@@ -63,8 +62,7 @@ def record_of(evidence: RunEvidence) -> Record:
 def _messages(evidence: RunEvidence) -> Iterator[Seen]:
     for message in evidence.links or ():
         if message.said is not None:
-            source = f"{LINKS}:{message.line}"
-            yield Seen(what=message.said, time=message.wall_time_s, source=source)
+            yield Seen(what=message.said, time=message.wall_time_s, source=message.read_at)
 
 
 def _actions(evidence: RunEvidence, links: list[Seen]) -> Iterator[Seen]:
@@ -81,7 +79,7 @@ def _actions(evidence: RunEvidence, links: list[Seen]) -> Iterator[Seen]:
             time = min(time, _first_sign(links, event.broker, stopped.get(event.broker, 0.0)))
         if isinstance(event, Snapshot):
             yield from _copies(evidence, event.label, time)
-        yield Seen(what=event, time=time, zxid=timed.zxid, source="actions.jsonl")
+        yield Seen(what=event, time=time, zxid=timed.zxid, source=timed.read_at)
 
 
 def _first_sign(links: list[Seen], broker: int, since: float) -> float:
@@ -120,7 +118,7 @@ def _answers(evidence: RunEvidence) -> Iterator[Seen]:
                 base_offset=one.base_offset,
                 error=one.error if one.error_code else "",
             )
-            yield Seen(what=answered, time=one.ended_at, source="history.jsonl")
+            yield Seen(what=answered, time=one.ended_at, source=one.read_at)
 
 
 def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:

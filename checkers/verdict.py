@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.errors import ScenarioDataError
-from checkers.evidence.links import LinkMessage, round_in_words
+from checkers.evidence.epoch_rounds import round_in_words
+from checkers.evidence.links import LinkMessage
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
 from checkers.model.prediction import EpochRound
@@ -256,7 +257,7 @@ def _link_witness(
     messages = evidence.links or ()
     for message in messages:
         if all(_has(message, name, value) for name, value in fields.items()):
-            return Witness(wanted=wanted, found=True, seen=f"links.jsonl:{message.line}")
+            return Witness(wanted=wanted, found=True, seen=message.read_at)
     return Witness(wanted=wanted, found=False, seen=f"none of {len(messages)} messages")
 
 

@@ -55,6 +55,18 @@ def test_one_module_knows_the_paths_of_znodes() -> None:
     assert found == ["clusters/metadata/zookeeper.py"]
 
 
+def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
+    reading = re.compile(r"json\.loads?\(|\.read_lines\(|\.read\(\"|\.read_(text|bytes)\(|open\(")
+    files = [
+        *ROOT.glob("harness/report/*.py"),
+        *ROOT.glob("checkers/rules/*.py"),
+        *(ROOT / "checkers" / name for name in ("judge.py", "record.py", "verdict.py")),
+    ]
+    found = {str(file.relative_to(ROOT)) for file in files if reading.search(file.read_text())}
+    # These show the bytes of one header, and write the page.
+    assert found == {"harness/report/headers.py", "harness/report/writing.py"}
+
+
 @pytest.mark.parametrize("room", ["harness", "clusters", "faults", "checkers"])
 def test_modules_and_functions_keep_their_size(room: str) -> None:
     too_long = []

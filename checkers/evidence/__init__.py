@@ -7,7 +7,7 @@
     zookeeper   zookeeper/: decisions
     history     history.jsonl: operations
     observed    observations.jsonl
-    links       links.jsonl: messages in the model's words, questions for leader epochs
+    links       links.jsonl: messages in the model's words; `epoch_rounds` pairs questions
     snapshots   snapshots/: snapshot.json and the copied files
 
 `files` reads, hashes and says where damage is. `assembling` puts together what the rules are given,

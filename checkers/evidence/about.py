@@ -17,8 +17,7 @@ class BrokerAbout:
 
     Attributes:
         release: What it ran.
-        judged_as: The release whose rules it is judged by; runs from before 0.4 have it as
-            "protocol".
+        judged_as: The release whose rules it is judged by; older runs have it as "protocol".
     """
 
     release: str = ""

@@ -25,6 +25,7 @@ class TimedEvent:
         step: Index of the scenario's step that acted; -1 for a decision.
         began: Of an action, when it began, where `time` is when it was done; None for a decision,
             and in runs that did not write it down.
+        read_at: File and line of an action; "" for a decision, whose zxid says it.
     """
 
     event: Event
@@ -32,6 +33,7 @@ class TimedEvent:
     time: float
     step: int = -1
     began: float | None = None
+    read_at: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class _Line:
     zxid: int
     step: int
     action: Mapping[str, Any]
+    read_at: str
     began: float | None = None
 
 
@@ -49,13 +52,18 @@ def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
     Raises:
         ScenarioDataError: A line is no action with time, zxid and step, or no such action exists.
     """
-    for number, line in files.lines(_Line, ACTIONS):
+    for line in files.lines(_Line, ACTIONS):
         try:
             event = event_from_json(line.action)
         except ValueError as error:
-            raise ScenarioDataError(f"{files.place(ACTIONS, number)}: action: {error}") from error
+            raise ScenarioDataError(f"{files.place(line.read_at)}: action: {error}") from error
         yield TimedEvent(
-            event=event, zxid=line.zxid, time=line.time, step=line.step, began=line.began
+            event=event,
+            zxid=line.zxid,
+            time=line.time,
+            step=line.step,
+            began=line.began,
+            read_at=line.read_at,
         )
 
 

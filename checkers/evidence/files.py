@@ -28,9 +28,9 @@ class EvidenceFiles:
         """Whether something of that name is there."""
         return (self.run.path / name).exists()
 
-    def place(self, name: str, number: int | None = None) -> str:
-        """The file, and the line if one is given, for messages."""
-        return f"{self.run.path / name}{'' if number is None else f':{number}'}"
+    def place(self, read_at: str) -> str:
+        """A file, or a file and a line such as "history.jsonl:3", for messages."""
+        return str(self.run.path / read_at)
 
     def content(self, name: str) -> bytes:
         """The bytes of a file.
@@ -53,28 +53,26 @@ class EvidenceFiles:
         except ShapeError as error:
             raise RunDirectoryError(f"{self.place(name)}: {error}") from error
 
-    def objects(self, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yields each line of a `.jsonl` file with its number; nothing if there is no such file.
+    def lines(self, kind: type[_T], name: str, rest: str = "") -> Iterator[_T]:
+        """Yields the values in a `.jsonl` file, oldest first; nothing if there is no such file.
 
-        Raises:
-            RunDirectoryError: The file cannot be read, or a line is no JSON object.
-        """
-        if self.has(name):
-            yield from enumerate(self.run.read_lines(name, self.content(name)), start=1)
-
-    def lines(self, kind: type[_T], name: str) -> Iterator[tuple[int, _T]]:
-        """As `objects`, of values; fields that their type does not have are passed over.
+        Args:
+            kind: Its field `read_at` is given the file and the line, such as "history.jsonl:3".
+            rest: The field that is given all that is in the line; without one, fields that the
+                type does not have are passed over.
 
         Raises:
             RunDirectoryError: The file cannot be read, or a line is no JSON object.
             ScenarioDataError: A line has another shape.
         """
-        for number, line in self.objects(name):
+        content = self.content(name) if self.has(name) else b""
+        for number, line in enumerate(self.run.read_lines(name, content), start=1):
+            given: dict[str, Any] = {rest: line} if rest else {}
+            read_at = f"{name}:{number}"
             try:
-                value = from_json(kind, line, allow_more=True)
+                yield from_json(kind, line, allow_more=True, read_at=read_at, **given)
             except ShapeError as error:
-                raise ScenarioDataError(f"{self.place(name, number)}: {error}") from error
-            yield number, value
+                raise ScenarioDataError(f"{self.place(read_at)}: {error}") from error
 
     def broken_seal(self) -> tuple[str, ...]:
         """What is wrong with the seal, a sentence each; see `RunDirectory.verify`."""

@@ -38,6 +38,7 @@ class Operation:
         isr_when_ended: The ISR in ZooKeeper when it ended.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
             not ask for it.
+        read_at: File and line of its invocation.
     """
 
     operation: str
@@ -56,6 +57,7 @@ class Operation:
     ended_at: float | None = None
     isr_when_ended: tuple[int, ...] = ()
     is_probe: bool = False
+    read_at: str = ""
 
     @property
     def last_offset(self) -> int:
@@ -66,6 +68,7 @@ class Operation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
     time: float
+    read_at: str
     operation: str
     type: Literal["invoke", "ok", "fail", "info"]
     function: Literal["produce", "read"] | None = None
@@ -88,16 +91,14 @@ def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
         ScenarioDataError: A line lacks a field, or ends what was never invoked.
     """
     found: dict[str, Operation] = {}
-    for number, line in files.lines(_Line, HISTORY):
-        name = line.operation
-        if line.type != "invoke" and name in found:
+    for line in files.lines(_Line, HISTORY):
+        name, place = line.operation, files.place(line.read_at)
+        if line.type == "invoke":
+            found[name] = _invoked(line, place)
+        elif name in found:
             found[name] = _ended(found[name], line)
-        elif line.type == "invoke":
-            found[name] = _invoked(line, files.place(HISTORY, number))
         else:
-            raise ScenarioDataError(
-                f"{files.place(HISTORY, number)} ends {name!r}, which was not invoked before"
-            )
+            raise ScenarioDataError(f"{place} ends {name!r}, which was not invoked before")
     return tuple(found.values())
 
 
@@ -129,6 +130,7 @@ def _invoked(line: _Line, place: str) -> Operation:
         payloads=_payloads(line.records or ()),
         invoked_at=line.time,
         is_probe=line.operation.startswith(_PROBE_PREFIX) if line.probe is None else line.probe,
+        read_at=line.read_at,
     )
 
 

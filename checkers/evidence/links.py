@@ -4,8 +4,8 @@ Messages about internal topics (`__…`) are left out of what is said, and so is
 not read. The fields of a message's detail are named here and nowhere else.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from checkers.acts import Direction, TopicPartition
@@ -27,7 +27,6 @@ from checkers.model.observations import (
     Question,
     Reply,
 )
-from checkers.model.prediction import EpochRound
 
 LINKS = "links.jsonl"
 _ARRIVED = ("passed", "released", "delayed")
@@ -52,7 +51,7 @@ class LinkMessage:
         api: Kafka's name of it, in capitals; None for one that the links do not know.
         direction: "request" or "response".
         detail: What the body says; None where it was not read.
-        line: Its line in the file, from 1.
+        read_at: File and line, such as "links.jsonl:12".
         said: The same in the model's words; None for what means nothing to it.
     """
 
@@ -70,43 +69,8 @@ class LinkMessage:
     client_id: str | None = None
     sequence: int | None = None
     monotonic_s: float | None = None
-    line: int = 0
-    said: Any = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRound:
-    """One question for the end of a leader epoch, with its answer if one came.
-
-    These are OffsetForLeaderEpoch (KIP-101), and the diverging epochs in Fetch responses (KIP-595,
-    used between brokers from 2.7 on).
-
-    Attributes:
-        time: When it was asked, in seconds since the epoch; None where nobody saw it asked.
-        requested_epoch: -1 where the links did not see it.
-        answered_epoch: None where the answer has none, or none came.
-        end_offset: None while no answer reached the follower.
-        error_code: Of the answer; 0 if all was well.
-        fate: "", or how a link treated it: "cut", "held", "delayed", "abandoned".
-        by_fetch: Whether the answer came as a diverging epoch in a Fetch response.
-    """
-
-    time: float | None
-    follower: int
-    leader: int
-    topic: str
-    partition: int
-    requested_epoch: int
-    answered_epoch: int | None = None
-    end_offset: int | None = None
-    error_code: int = 0
-    fate: str = ""
-    by_fetch: bool = False
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether an answer without error came."""
-        return self.end_offset is not None and self.error_code == 0
+    read_at: str
+    said: Observation | None = None
 
 
 def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
@@ -117,17 +81,16 @@ def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
     """
     if not files.has(LINKS):
         return None
-    return tuple(_message(files, number, line) for number, line in files.lines(LinkMessage, LINKS))
+    return tuple(_with_meaning(files, one) for one in files.lines(LinkMessage, LINKS))
 
 
-def _message(files: EvidenceFiles, number: int, message: LinkMessage) -> LinkMessage:
+def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
     try:
-        said = _said(message)
+        return replace(message, said=_said(message))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ScenarioDataError(
-            f"{files.place(LINKS, number)} has a message without the documented fields: {error!r}"
+            f"{files.place(message.read_at)} has a message without the documented fields: {error!r}"
         ) from error
-    return replace(message, line=number, said=said)
 
 
 def _said(message: LinkMessage) -> Observation | None:
@@ -298,105 +261,3 @@ def _isr_answered(detail: _Detail, source: int) -> IsrAnswered:
         if not entry.get("error_code")
     }
     return IsrAnswered(leader=source, isrs=isrs)
-
-
-@dataclass(slots=True)
-class _Exchange:
-    """A question of a fetcher and its answer, as far as they were seen."""
-
-    api: str
-    follower: int
-    leader: int
-    asked_at: float | None = None
-    asked: dict[TopicPartition, FetchAsked | EpochAsked] = field(default_factory=dict)
-    answered: Mapping[TopicPartition, FetchAnswered | EpochAnswered] = field(default_factory=dict)
-    answered_in_line: int = 0
-    fate: str = ""
-
-
-def asked_rounds(messages: Iterable[LinkMessage]) -> tuple[AskedRound, ...]:
-    """Every question for a leader epoch, in the order in which they were asked."""
-    return tuple(one for exchange in _exchanges(messages) for one in _rounds(exchange))
-
-
-def epoch_rounds(messages: Iterable[LinkMessage]) -> tuple[EpochRound, ...]:
-    """Those of `asked_rounds` whose answer without error reached the follower, in that order.
-
-    A message that was held counts when it was released; an answer whose asker had hung up
-    (`abandoned`) never.
-
-    **Does not verify**: requests whose version the links could not read, and those of a sender
-    that they could not tell (a consumer's, for instance).
-    """
-    answered = [one for one in _exchanges(messages) if one.answered_in_line]
-    answered.sort(key=lambda exchange: exchange.answered_in_line)
-    return tuple(
-        EpochRound(**{field.name: getattr(one, field.name) for field in fields(EpochRound)})
-        for exchange in answered
-        for one in _rounds(exchange)
-        if one.is_answered
-    )
-
-
-def round_in_words(one: EpochRound) -> str:
-    """A question for a leader epoch and its answer, for people."""
-    asked = f"broker {one.follower} asked broker {one.leader} for epoch {one.requested_epoch}"
-    if one.by_fetch:
-        asked += " in a Fetch"
-    epoch = "" if one.answered_epoch is None else f"epoch {one.answered_epoch} and "
-    return f"{asked}, answered with {epoch}end offset {one.end_offset}"
-
-
-def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
-    found: dict[tuple[object, str], _Exchange] = {}
-    # A fetch session (KIP-227) leaves out a partition about which nothing has changed.
-    sessions: dict[tuple[int, int], dict[TopicPartition, FetchAsked | EpochAsked]] = {}
-    for message in messages:
-        said = message.said
-        if not isinstance(said, Question | Reply):
-            continue
-        pair = (said.follower, said.leader)
-        exchange = found.setdefault((said.number, said.api), _Exchange(said.api, *pair))
-        if isinstance(said, Question):
-            if exchange.asked_at is None:
-                exchange.asked_at = message.wall_time_s
-            known = sessions.setdefault(pair, {}) if said.api == "Fetch" else {}
-            exchange.asked = {**known, **said.partitions}
-            if said.fate is Fate.ARRIVES:
-                known.update(said.partitions)
-            if message.fate not in ("passed", "released"):
-                exchange.fate = exchange.fate or message.fate
-        elif said.fate is Fate.ARRIVES:
-            exchange.answered, exchange.answered_in_line = said.partitions, message.line
-        elif said.fate is Fate.ABANDONED:
-            exchange.fate = exchange.fate or message.fate
-    return list(found.values())
-
-
-def _rounds(exchange: _Exchange) -> Iterator[AskedRound]:
-    for about in {**exchange.answered, **exchange.asked}:
-        asked, answer = exchange.asked.get(about), exchange.answered.get(about)
-        epoch, end_offset, requested = None, None, None
-        if exchange.api == "Fetch":
-            if not isinstance(answer, FetchAnswered) or answer.diverging is None:
-                continue
-            epoch, end_offset = answer.diverging
-        elif isinstance(answer, EpochAnswered):
-            epoch, end_offset = answer.leader_epoch, answer.end_offset
-        if isinstance(asked, FetchAsked):
-            requested = asked.last_fetched_epoch
-        elif asked is not None:
-            requested = asked.requested_epoch
-        yield AskedRound(
-            time=exchange.asked_at,
-            follower=exchange.follower,
-            leader=exchange.leader,
-            topic=about.topic,
-            partition=about.partition,
-            requested_epoch=-1 if requested is None else requested,
-            answered_epoch=epoch,
-            end_offset=end_offset,
-            error_code=0 if answer is None else answer.error_code,
-            fate=exchange.fate,
-            by_fetch=exchange.api == "Fetch",
-        )

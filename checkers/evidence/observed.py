@@ -21,15 +21,15 @@ class Observed:
         time: Seconds since the epoch.
         kind: Such as "step", "injected" or "broker".
         step: Index of the scenario's step, -1 for none.
-        detail: What else the line says.
-        source: File and line.
+        detail: All that the line says.
+        read_at: File and line.
     """
 
     time: float
     kind: str
     step: int = -1
     detail: Mapping[str, Any] = field(default_factory=dict)
-    source: str = ""
+    read_at: str = ""
 
     def text(self, name: str) -> str:
         """A field of the detail, for people."""
@@ -49,13 +49,7 @@ def read_observed(files: EvidenceFiles) -> Iterator[Observed]:
     Raises:
         ScenarioDataError: A line has no time or no kind.
     """
-    for number, line in files.objects(OBSERVATIONS):
-        source = files.place(OBSERVATIONS, number)
-        own = {name: line.pop(name) for name in ("time", "kind", "step") if name in line}
-        try:
-            yield from_json(Observed, own, detail=line, source=source)
-        except ShapeError as error:
-            raise ScenarioDataError(f"{source}: {error}") from error
+    yield from files.lines(Observed, OBSERVATIONS, rest="detail")
 
 
 def pinned_high_watermarks(
@@ -73,7 +67,7 @@ def pinned_high_watermarks(
             pinned = from_json(_Pinned, line.detail, allow_more=True)
         except ShapeError as error:
             raise ScenarioDataError(
-                f"{line.source} does not say which high watermarks were pinned: {error}"
+                f"{line.read_at} does not say which high watermarks were pinned: {error}"
             ) from error
         about = TopicPartition(pinned.topic, pinned.partition)
         yield from [(about, broker) for broker in pinned.brokers]

@@ -19,9 +19,10 @@ from checkers.evidence.about import (
     read_outcome,
 )
 from checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
+from checkers.evidence.epoch_rounds import epoch_rounds
 from checkers.evidence.files import EvidenceFiles
 from checkers.evidence.history import Operation, operations
-from checkers.evidence.links import LinkMessage, epoch_rounds, read_links
+from checkers.evidence.links import LinkMessage, read_links
 from checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
 from checkers.evidence.partition import Excuse
 from checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
@@ -88,7 +89,12 @@ class RunEvidence:
     @cached_property
     def events(self) -> tuple[TimedEvent, ...]:
         """The timeline: actions and decisions in their order, without internal topics."""
-        return in_one_order(self.decisions, read_actions(self.files))
+        return in_one_order(self.decisions, self.actions)
+
+    @cached_property
+    def actions(self) -> tuple[TimedEvent, ...]:
+        """actions.jsonl, in the order of the file, internal topics included."""
+        return tuple(read_actions(self.files))
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
+from checkers.evidence.epoch_rounds import round_in_words
 from checkers.evidence.history import Operation
-from checkers.evidence.links import round_in_words
 from checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from checkers.findings import Finding
 from checkers.model.prediction import EpochRound, PredictedProduce

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from checkers.evidence.epoch_rounds import AskedRound
 from checkers.evidence.history import Operation
-from checkers.evidence.links import AskedRound
 from checkers.evidence.observed import Observed
 from checkers.model.events import PartitionState
 from checkers.model.prediction import PredictedProduce

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from checkers.evidence.links import AskedRound, asked_rounds
+from checkers.evidence.epoch_rounds import AskedRound, asked_rounds
 from harness.report.loading import Loaded
 
 _NONE = object()

@@ -1,11 +1,12 @@
 """Run directories with something wrong in each, and the eight of KAFKA-6361."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 from kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
-from run_builder import CONTROLLER_SESSION, RunBuilder, values
+from run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
 from checkers import acts
 from checkers.model import events
@@ -31,7 +32,8 @@ def all_runs(folder: Path) -> list[Path]:
         unsealed,
         changed_after_the_seal,
         reason_without_a_kind,
-        rule_that_fails,
+        act_of_another_type,
+        setting_of_another_type,
         impossible_action,
         impossible_high_watermarks,
         two_topics,
@@ -108,7 +110,14 @@ def impossible_action(path: Path) -> RunDirectory:
     return build.seal()
 
 
-def rule_that_fails(path: Path) -> RunDirectory:
+def setting_of_another_type(path: Path) -> RunDirectory:
+    config = json.dumps({"version": 1, "config": {"min.insync.replicas": "two"}}).encode()
+    build = clean(path)
+    build.write(1, create_body("/config/topics/t", config))
+    return build.seal()
+
+
+def act_of_another_type(path: Path) -> RunDirectory:
     build = clean(path)
     wrong: Any = "two"
     build.act(acts.StartBroker(broker=0, release="1.1.1", min_insync_replicas=wrong))

@@ -86,8 +86,9 @@ def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
         ("unsealed", "not sealed"),
         ("changed-after-the-seal", "is not what was sealed"),
         ("segment-without-an-offset", "copy-of-a-segment.log"),
-        ("reason-without-a-kind", "outcome.json: settle: reasons: kind missing"),
-        ("rule-that-fails", "a rule failed: TypeError"),
+        ("reason-without-a-kind", "outcome.json: settle: reasons: no finding is named None"),
+        ("setting-of-another-type", "the rules failed: ValueError"),
+        ("act-of-another-type", "actions.jsonl:7: action: min_insync_replicas is no whole"),
     ],
 )
 def test_what_cannot_be_judged_is_unknown_and_the_others_go_on(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence.links import AskedRound
+from checkers.evidence.epoch_rounds import AskedRound
 from checkers.model.prediction import PredictedBatch
 from checkers.segments.batch import Batch
 from harness.report.drawing import Box, pack, time_axis

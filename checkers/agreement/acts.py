@@ -1,0 +1,207 @@
+"""What was done to the cluster: actions.jsonl beside observations.jsonl, scenario and run.json."""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from checkers.acts import (
+    CutLink,
+    HealLink,
+    Hold,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ResumeBroker,
+    StartBroker,
+    StopBroker,
+    fields_of,
+)
+from checkers.evidence.about import RUN, SCENARIO
+from checkers.evidence.actions import ACTIONS, TimedEvent
+from checkers.evidence.observed import OBSERVATIONS, Observed
+from checkers.evidence.run import RunEvidence
+from checkers.model.events import HighWatermarkObserved
+
+_ACTS = (
+    StartBroker,
+    StopBroker,
+    PauseBroker,
+    ResumeBroker,
+    LoseTail,
+    CutLink,
+    HealLink,
+    Hold,
+    ReleaseHold,
+)
+_KNOWN_LATER = frozenset({"checkpointed", "log_end_offset"})
+_BEFORE_THE_STEPS = -1
+_OUTSIDE_S = 120.0
+
+
+def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what is in one of the files alone, or differs.
+
+    **Verifies**: that acts and high watermarks in checkpoints, one for one, are in actions and in
+    observations, with the same fields (what an act only knew afterwards aside), but for acts of a
+    step that was not possible or that ended the run; that each broker's first start has the release
+    and settings of run.json and scenario.json; that zxids never go back, that beginnings come
+    before ends, and that all times lie within the run.
+    **Does not verify**: observations of other kinds, which nothing is judged by.
+    """
+    if not evidence.files.has(OBSERVATIONS):
+        yield f"{OBSERVATIONS} is missing"
+        return
+    actions = [one for one in evidence.events if one.step >= 0 or not _is_start(one)]
+    actions = [one for one in actions if one.zxid >= 0]
+    yield from _acts(evidence, actions)
+    yield from _high_watermarks(evidence, actions)
+    yield from _first_starts(evidence)
+    yield from _order(evidence)
+    yield from _times(evidence)
+
+
+def _is_start(timed: TimedEvent) -> bool:
+    return isinstance(timed.event, StartBroker)
+
+
+def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
+    done = Counter(
+        _key(one.step, type(one.event).__name__, fields_of(one.event))
+        for one in actions
+        if isinstance(one.event, _ACTS)
+    )
+    names = {kind.__name__ for kind in _ACTS}
+    begun = Counter(
+        _key(one.step, one.text("act"), _without_place(one))
+        for one in evidence.observed
+        if one.kind == "act" and one.text("act") in names
+    )
+    for (step, act, _), number in (done - begun).items():
+        yield f"{ACTIONS} has {number} {act} in step {step} that {OBSERVATIONS} has not"
+    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    for (step, act, _), number in (begun - done).items():
+        if step not in undone:
+            yield f"{OBSERVATIONS} has {number} {act} in step {step} that {ACTIONS} has not"
+
+
+def _without_place(one: Observed) -> dict[str, Any]:
+    return {name: value for name, value in one.detail.items() if name not in ("act", "zxid")}
+
+
+def _key(step: int, act: str, fields: Mapping[str, Any]) -> tuple[int, str, Hashable]:
+    told = sorted((name, repr(value)) for name, value in fields.items() if name not in _KNOWN_LATER)
+    return step, act, tuple(told)
+
+
+def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
+    acted = Counter(
+        (one.step, e.topic, e.partition, e.broker, e.high_watermark)
+        for one in actions
+        if isinstance(e := one.event, HighWatermarkObserved)
+    )
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for one in evidence.observed:
+        if one.kind != "high-watermark":
+            continue
+        about, marks = one.detail, one.detail.get("seen")
+        for broker, mark in (marks if isinstance(marks, dict) else {}).items():
+            seen[one.step, about.get("topic"), about.get("partition"), int(broker), mark] += 1
+    for which, missing_in in ((acted - seen, OBSERVATIONS), (seen - acted, ACTIONS)):
+        for step, topic, partition, broker, mark in which:
+            yield (
+                f"the high watermark {mark} of {topic}-{partition} on broker {broker} that was "
+                f"seen in step {step} is not in {missing_in}"
+            )
+
+
+def _first_starts(evidence: RunEvidence) -> Iterator[str]:
+    first: dict[int, StartBroker] = {}
+    for timed in evidence.events:
+        if isinstance(timed.event, StartBroker) and timed.step == _BEFORE_THE_STEPS:
+            first.setdefault(timed.event.broker, timed.event)
+    known = evidence.about.brokers
+    if set(first) != set(known):
+        yield f"{RUN} names brokers {sorted(known)}, and {ACTIONS} starts {sorted(first)} first"
+        return
+    cluster = evidence.scenario.cluster or {}
+    listed = cluster.get("brokers")
+    specified = {
+        one.get("id"): one for one in (listed if isinstance(listed, list) else ()) if one
+    }
+    if set(specified) != set(known):
+        yield f"{RUN} names brokers {sorted(known)}, and {SCENARIO} {sorted(map(str, specified))}"
+        return
+    for broker, start in first.items():
+        about, spec = known[broker], specified[broker]
+        own = {**(cluster.get("properties") or {}), **(spec.get("properties") or {})}
+        if start.release != about.rules:
+            yield f"broker {broker} was started as {start.release}; {RUN} says {about.rules}"
+        released = {spec.get("judged_as") or spec.get("kafka"), about.rules, about.release}
+        if "/" not in str(spec.get("kafka")) and len(released) > 1:
+            yield f"broker {broker} has other releases in {RUN} and {SCENARIO}: {released}"
+        if _settings(start) != _specified(own):
+            yield f"broker {broker} was started with other settings than {SCENARIO} has"
+
+
+def _settings(start: StartBroker) -> tuple[object, ...]:
+    return (
+        start.inter_broker_protocol,
+        start.message_format,
+        start.unclean_leader_election,
+        start.min_insync_replicas,
+    )
+
+
+def _specified(properties: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        properties.get("inter.broker.protocol.version"),
+        properties.get("log.message.format.version"),
+        properties.get("unclean.leader.election.enable") == "true",
+        int(properties.get("min.insync.replicas", "1")),
+    )
+
+
+def _order(evidence: RunEvidence) -> Iterator[str]:
+    latest = -1
+    for number, one in enumerate(evidence.actions, start=1):
+        if one.zxid < latest:
+            yield f"{ACTIONS}:{number} has zxid {one.zxid}, after {latest}"
+        latest = max(latest, one.zxid)
+        if one.began is not None and one.began > one.time:
+            yield f"{ACTIONS}:{number} began after it was done"
+        if one.step > len(evidence.scenario.steps):
+            yield f"{ACTIONS}:{number} belongs to step {one.step}, which the scenario does not have"
+
+
+def _times(evidence: RunEvidence) -> Iterator[str]:
+    begun = evidence.about.started_at
+    if begun is None:
+        return
+    seconds = evidence.outcome.seconds
+    if seconds is not None and seconds < 0:
+        yield f"the run took {seconds} s"
+    earliest = begun - _OUTSIDE_S
+    latest = math.inf if seconds is None else begun + max(seconds, 0) + _OUTSIDE_S
+    for what, times in _all_times(evidence).items():
+        outside = [time for time in times if not earliest <= time <= latest]
+        if outside:
+            yield f"{what} has {len(outside)} times outside the run, such as {outside[0]}"
+
+
+def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
+    ended = (one.ended_at for one in evidence.client_operations)
+    copied = [one for snapshot in evidence.snapshots for one in snapshot.brokers.values()]
+    return {
+        ACTIONS: [one.time for one in evidence.actions],
+        "history.jsonl": [
+            *(one.invoked_at for one in evidence.client_operations),
+            *(time for time in ended if time is not None),
+        ],
+        "links.jsonl": [one.wall_time_s for one in evidence.links or ()],
+        "zookeeper/": [one.time_ms / 1000 for one in evidence.znode_changes],
+        "snapshots/": [
+            *(snapshot.time for snapshot in evidence.snapshots),
+            *(t for one in copied for t in (one.read_from, one.read_until) if t is not None),
+        ],
+    }
