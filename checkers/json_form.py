@@ -16,8 +16,8 @@ _T = TypeVar("_T")
 _LIMIT = 1 << 63
 _Read = Callable[[Any], Any]
 _PLAIN: Mapping[Any, tuple[tuple[type, ...], str]] = {
-    int: ((int,), "whole number of 64 bits"),
-    float: ((int, float), "finite number"),
+    int: ((int,), "whole number"),
+    float: ((int, float), "number"),
     str: ((str,), "text"),
     bool: ((bool,), "true or false"),
     NoneType: ((NoneType,), "null"),

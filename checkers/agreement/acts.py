@@ -1,5 +1,6 @@
 """What was done to the cluster: actions.jsonl beside observations.jsonl, scenario and run.json."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
@@ -86,12 +87,13 @@ def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
 
 
 def _without_place(one: Observed) -> dict[str, Any]:
-    return {name: value for name, value in one.detail.items() if name not in ("act", "zxid")}
+    about = ("time", "step", "kind", "act", "zxid", "read_at")
+    return {name: value for name, value in one.detail.items() if name not in about}
 
 
 def _key(step: int, act: str, fields: Mapping[str, Any]) -> tuple[int, str, Hashable]:
-    told = sorted((name, repr(value)) for name, value in fields.items() if name not in _KNOWN_LATER)
-    return step, act, tuple(told)
+    told = {name: value for name, value in fields.items() if name not in _KNOWN_LATER}
+    return step, act, json.dumps(told, sort_keys=True)
 
 
 def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:

@@ -26,7 +26,13 @@ from checkers.evidence.links import LinkMessage, read_links
 from checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
 from checkers.evidence.partition import Excuse
 from checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
-from checkers.evidence.zookeeper import decisions, topic_configurations, znode_changes
+from checkers.evidence.zookeeper import (
+    cluster_id,
+    decisions,
+    topic_configurations,
+    topic_ids,
+    znode_changes,
+)
 from checkers.model.events import PartitionState, TopicCreated
 from checkers.model.prediction import EpochRound
 from checkers.run_directory import RunDirectory
@@ -80,6 +86,16 @@ class RunEvidence:
     def decisions(self) -> tuple[TimedEvent, ...]:
         """What the cluster decided, in zxid order, internal topics included."""
         return tuple(decisions(self.znode_changes))
+
+    @cached_property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The id of each topic that has one, as ZooKeeper has it."""
+        return topic_ids(self.znode_changes)
+
+    @cached_property
+    def cluster_id(self) -> str:
+        """The cluster's id, as ZooKeeper has it, or ""."""
+        return cluster_id(self.znode_changes)
 
     @cached_property
     def configurations(self) -> Mapping[str, Mapping[str, str]]:

@@ -29,8 +29,33 @@ def znode_changes(files: EvidenceFiles) -> tuple[ZnodeChange, ...]:
     Raises:
         ZooKeeperLogError: A transaction log is damaged.
     """
+    return read_ensemble(member_logs(files))
+
+
+def member_logs(files: EvidenceFiles) -> list[list[tuple[str, bytes]]]:
+    """Name and content of each member's logs, by ascending zxid of the name."""
     members = sorted((files.run.path / "zookeeper").glob("member-*"))
-    return read_ensemble([_log_files(files, member) for member in members])
+    return [_log_files(files, member) for member in members]
+
+
+def topic_ids(changes: Sequence[ZnodeChange]) -> dict[str, str]:
+    """The id of each topic that has one (2.8 and later), as its znode had it last."""
+    found: dict[str, str] = {}
+    for change in changes:
+        match change.path.split("/")[1:]:
+            case ["brokers", "topics", topic] if change.data:
+                topic_id = _json(change).get("topic_id")
+                if isinstance(topic_id, str):
+                    found[topic] = topic_id
+            case _:
+                pass
+    return found
+
+
+def cluster_id(changes: Sequence[ZnodeChange]) -> str:
+    """The cluster's id as the first broker wrote it, or ""."""
+    written = [one for one in changes if one.path == "/cluster/id" and one.data]
+    return str(_json(written[-1]).get("id", "")) if written else ""
 
 
 def decisions(changes: Sequence[ZnodeChange]) -> Iterator[TimedEvent]:
@@ -160,3 +185,17 @@ def _log_files(files: EvidenceFiles, member: Path) -> list[tuple[str, bytes]]:
     logs = sorted(member.glob("log.*"), key=lambda file: int(file.suffix[1:], 16))
     names = [f"zookeeper/{member.name}/{file.name}" for file in logs]
     return [(name, files.content(name)) for name in names]
+
+
+def controller_epochs(changes: Sequence[ZnodeChange]) -> dict[int, tuple[int, int]]:
+    """Each controller epoch with the broker that took it and the zxid at which it did."""
+    brokers = _brokers_by_session(changes)
+    return {
+        int(one.data): (brokers[one.session], one.zxid)
+        for one in changes
+        if one.path == "/controller_epoch"
+        and one.session in brokers
+        and one.data
+        and one.data.isdigit()
+        and int(one.data) > 0
+    }

@@ -131,7 +131,7 @@ def _rules_from(
             ),
             crashes=tuple(row["evidence"] for row in said if row["role"] == CRASH),
         )
-        return joined([parts, Judged(findings=tuple(about_the_run(prediction)))])
+        return joined([parts, Judged(findings=tuple(about_the_run(evidence, prediction)))])
 
     return rules
 
