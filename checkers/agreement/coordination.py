@@ -8,12 +8,10 @@ import itertools
 from collections.abc import Iterator
 
 from checkers.evidence.run import RunEvidence
-from checkers.evidence.snapshots import TakenSnapshot
-from checkers.evidence.zookeeper import member_logs
 from checkers.zookeeper_log import ZnodeChange, zxids
 
 _EPOCH_BITS = 32
-_WITHOUT_VERSIONS = ("delete",)
+_CLOCK_STEPS_BACK_MS = 5_000
 
 
 def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -26,8 +24,7 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
     `/controller_epoch` counts one by one.
     **Does not verify**: what comes behind the last zxid that anything names.
     """
-    logs = member_logs(evidence.files)
-    numbers = [list(zxids(member)) for member in logs]
+    numbers = [list(zxids(member)) for member in evidence.zookeeper_logs]
     if not any(numbers):
         yield "there is no log of ZooKeeper: who led, and who was in sync, is written nowhere else"
         return
@@ -35,7 +32,7 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield from _gaps(member)
     last = max(max(member, default=-1) for member in numbers)
     named = [one.zxid for one in evidence.actions]
-    named += [one.zxid for one in evidence.snapshots if isinstance(one, TakenSnapshot) and one.zxid]
+    named += [one.zxid for one in evidence.snapshots if one.zxid is not None]
     if named and max(named) > last:
         yield f"ZooKeeper's log ends at zxid {last}, and {max(named)} was seen"
     yield from _impossible_writes(evidence.znode_changes)
@@ -92,5 +89,3 @@ def _strangers(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
 def _is_broker_s(path: str) -> bool:
     return path == "/controller" or path.startswith("/brokers/ids/")
 
-
-_CLOCK_STEPS_BACK_MS = 5_000

@@ -29,14 +29,14 @@ from checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapsho
 from checkers.evidence.zookeeper import (
     cluster_id,
     decisions,
+    member_logs,
     topic_configurations,
     topic_ids,
-    znode_changes,
 )
 from checkers.model.events import PartitionState, TopicCreated
 from checkers.model.prediction import EpochRound
 from checkers.run_directory import RunDirectory
-from checkers.zookeeper_log import ZnodeChange
+from checkers.zookeeper_log import ZnodeChange, read_ensemble
 
 
 class RunEvidence:
@@ -80,7 +80,12 @@ class RunEvidence:
     @cached_property
     def znode_changes(self) -> tuple[ZnodeChange, ...]:
         """Every change of a znode, in zxid order."""
-        return znode_changes(self.files)
+        return read_ensemble(self.zookeeper_logs)
+
+    @cached_property
+    def zookeeper_logs(self) -> Sequence[Sequence[tuple[str, bytes]]]:
+        """Name and content of each member's transaction logs."""
+        return member_logs(self.files)
 
     @cached_property
     def decisions(self) -> tuple[TimedEvent, ...]:

@@ -20,16 +20,7 @@ from checkers.model.events import (
     PartitionState,
     TopicCreated,
 )
-from checkers.zookeeper_log import ZnodeChange, read_ensemble
-
-
-def znode_changes(files: EvidenceFiles) -> tuple[ZnodeChange, ...]:
-    """Every change in the logs of the ensemble's member that saw the most; none without logs.
-
-    Raises:
-        ZooKeeperLogError: A transaction log is damaged.
-    """
-    return read_ensemble(member_logs(files))
+from checkers.zookeeper_log import ZnodeChange
 
 
 def member_logs(files: EvidenceFiles) -> list[list[tuple[str, bytes]]]:
