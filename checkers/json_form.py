@@ -120,6 +120,7 @@ def _mapping(key: Any, inner: _Read) -> _Read:
 @cache
 def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]], Any]:
     hints = get_type_hints(kind)
+    readers: dict[str, _Read] = {}  # Filled as fields occur: some are given and have no form.
     missing = dataclasses.MISSING
     required = [
         one.name
@@ -128,19 +129,25 @@ def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]]
     ]
 
     def read(value: Any, given: Mapping[str, Any]) -> Any:
-        lacking = [name for name in required if name not in _object(value) and name not in given]
+        _object(value)
+        lacking = [name for name in required if name not in value and name not in given]
         if lacking:
             raise ShapeError(f"{', '.join(lacking)} missing")
         more = [] if allow_more else [name for name in value if name not in hints]
         if more:
             raise ShapeError(f"{kind.__name__} has no field {', '.join(sorted(more))}")
-        read = {
-            name: _inside(name, _reader(hints[name], allow_more), one)
-            for name, one in value.items()
-            if name in hints and name not in given
-        }
+        found = dict(given)
+        name = ""
         try:
-            return kind(**read, **given)
+            for name, one in value.items():
+                if name in hints and name not in given:
+                    if name not in readers:
+                        readers[name] = _reader(hints[name], allow_more)
+                    found[name] = readers[name](one)
+        except ShapeError as error:
+            raise _placed(name, error) from error
+        try:
+            return kind(**found)
         except ValueError as error:
             raise ShapeError(str(error)) from error
 
@@ -151,10 +158,14 @@ def _inside(place: str, read: _Read, value: Any) -> Any:
     try:
         return read(value)
     except ShapeError as error:
-        # "isr" and "[1] is no text" make "isr[1] is no text".
-        said = str(error)
-        joint = "" if said.startswith("[") else " " if said.startswith(("is ", "has ")) else ": "
-        raise ShapeError(f"{place}{joint}{said}") from error
+        raise _placed(place, error) from error
+
+
+def _placed(place: str, error: ShapeError) -> ShapeError:
+    # "isr" and "[1] is no text" make "isr[1] is no text".
+    said = str(error)
+    joint = "" if said.startswith("[") else " " if said.startswith(("is ", "has ")) else ": "
+    return ShapeError(f"{place}{joint}{said}")
 
 
 _object = _checked(lambda value: isinstance(value, dict), "no object")

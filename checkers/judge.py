@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
 
 _T = TypeVar("_T")
 Predict = Callable[[RunEvidence], Prediction]
+_FROM_RUN = ("entry", "case", "release", "driver", "seed")
 Rules = Callable[[RunEvidence, Prediction | None], Judged]
 
 
@@ -151,19 +153,10 @@ class _Judging:
         outcome = self.attempt("the outcome", lambda: evidence.outcome)
         answer = self._verdict(expectation, judged, witnesses or ())
         return Results(
-            entry=about.entry,
-            case=about.case,
-            release=about.release,
-            driver=about.driver,
-            seed=about.seed,
-            conforms=answer.conforms,
-            safe=answer.safe,
-            expected=answer.expected,
-            reason=answer.reason,
-            unknown=answer.unknown,
+            **{name: getattr(about, name) for name in _FROM_RUN},
+            **asdict(answer),
             findings=judged.findings,
             predicted_findings=judged.predicted_findings,
-            expectation_from=answer.expectation_from,
             witness=witnesses or (),
             not_checked=tuple(_not_checked(read)),
             crashes=(*self._crashes, *judged.crashes),
@@ -174,12 +167,7 @@ class _Judging:
             prediction=prediction,
         )
 
-    def _verdict(
-        self,
-        expectation: Any,
-        judged: Judged,
-        witnesses: tuple[Witness, ...],
-    ) -> Verdict:
+    def _verdict(self, expectation: Any, judged: Judged, witnesses: tuple[Witness, ...]) -> Verdict:
         unknown = Unknown(
             run=tuple(self._unknown),
             safety=tuple(self._safety),

@@ -81,8 +81,8 @@ class RunDirectory:
         written = run.get("format")
         if type(written) is not int or not 1 <= written <= FORMAT:
             raise RunDirectoryError(
-                f"{path / 'run.json'} has format {written!r}; this kchaos reads 1 to {FORMAT}: "
-                "judge it with the kchaos that made it, or a newer one"
+                f"{path / 'run.json'} has format {written!r}; this kchaos reads from 1 up to "
+                f"{FORMAT}: judge it with the kchaos that made it, or a newer one"
             )
         return directory
 

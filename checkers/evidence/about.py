@@ -13,12 +13,7 @@ RUN, SCENARIO, OUTCOME = "run.json", "scenario.json", "outcome.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAbout:
-    """One broker of run.json.
-
-    Attributes:
-        release: What it ran.
-        judged_as: The release whose rules it is judged by; older runs have it as "protocol".
-    """
+    """One broker of run.json: what it ran, and whose rules it is judged by."""
 
     release: str = ""
     judged_as: str = ""
@@ -26,7 +21,7 @@ class BrokerAbout:
 
     @property
     def rules(self) -> str:
-        """The release whose rules it is judged by."""
+        """The release whose rules it is judged by; older runs have it as "protocol"."""
         return self.judged_as or self.protocol
 
 
@@ -36,10 +31,8 @@ class RunAbout:
 
     Attributes:
         started_at: Seconds since the epoch, or None.
-        command: How it was called, and `replay` how it is played again.
+        replay: The command that plays it again; `command` is the one that played it.
         unlinked: Why there were no links although the scenario asked for them.
-        brokers: By id.
-        engine: Of containers, like `images`.
     """
 
     entry: str = ""
@@ -65,8 +58,7 @@ class ScenarioAbout:
     """What scenario.json says, as far as judging and showing go.
 
     Attributes:
-        cluster: As data; None in a scenario without one.
-        steps: As data, in their order.
+        cluster: As data, like the steps; None in a scenario without one.
         expectation: None to take the model's answer; `checkers.verdict` says what may be there,
             and refuses what may not.
     """
@@ -96,8 +88,7 @@ class Settled:
         state: "converged", "failed" or "stalled".
         reasons: Each with the finding's "kind" and the "broker", and the partition if it has one.
         bound_s: How long nothing had to change.
-        probes: The writes that were tried.
-        last_seen: What was seen last, by name of the partition.
+        last_seen: By the partition's name, such as "t-0".
     """
 
     state: str

@@ -1,6 +1,5 @@
 """What the rules are given, put together from a run's evidence and its prediction."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -154,10 +153,9 @@ def _predicted_of_partition(
         ),
         "predicted_rounds": _about(prediction.rounds, about),
         "disallowed": tuple(
-            # Through JSON, so that it is the same after a round trip through rows.
-            json.loads(json.dumps({"index": d.index, "decision": d.decision, "reason": d.reason}))
-            for d in prediction.disallowed
-            if (d.decision.get("topic"), d.decision.get("partition")) == about
+            one
+            for one in prediction.disallowed
+            if (one.decision.get("topic"), one.decision.get("partition")) == about
         ),
         "impossible": tuple(
             # What a broker without such a replica is said to hold is nobody's in particular.

@@ -19,7 +19,12 @@ from typing import Any, Literal
 from checkers.evidence.history import Operation
 from checkers.findings import Finding
 from checkers.json_form import from_json
-from checkers.model.prediction import EpochRound, ImpossibleHighWatermark, PredictedProduce
+from checkers.model.prediction import (
+    DisallowedDecision,
+    EpochRound,
+    ImpossibleHighWatermark,
+    PredictedProduce,
+)
 
 Side = Literal["observed", "predicted"]
 OBSERVED: Side = "observed"
@@ -176,7 +181,7 @@ class PartitionEvidence:
     predicted_produces: tuple[PredictedProduce, ...] = ()
     rounds: tuple[EpochRound, ...] | None = None
     predicted_rounds: tuple[EpochRound, ...] = ()
-    disallowed: tuple[Mapping[str, Any], ...] = ()
+    disallowed: tuple[DisallowedDecision, ...] = ()
     settle: Mapping[str, Any] | None = None
     impossible: tuple[ImpossibleHighWatermark, ...] = ()
 

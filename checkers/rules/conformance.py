@@ -136,8 +136,8 @@ def decisions_allowed(evidence: PartitionEvidence) -> Iterator[Finding]:
         for one in evidence.disallowed:
             yield evidence.finding(
                 "decision-not-allowed",
-                message=f"{one['decision'].get('event', 'a decision')}: {one['reason']}",
-                evidence=dict(one),
+                message=f"{one.decision.get('event', 'a decision')}: {one.reason}",
+                evidence=asdict(one),
             )
 
 

@@ -5,7 +5,7 @@ import pytest
 from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from checkers.evidence.partition import BatchEvidence, PartitionEvidence
-from checkers.model.prediction import EpochRound, PredictedProduce
+from checkers.model.prediction import DisallowedDecision, EpochRound, PredictedProduce
 from checkers.rules.conformance import (
     decisions_allowed,
     produces_as_predicted,
@@ -257,11 +257,11 @@ def test_nobody_knows_how_a_produce_without_an_answer_ended() -> None:
 
 
 def test_a_decision_that_the_rules_forbid_is_found_once() -> None:
-    forbidden = {
-        "index": 7,
-        "decision": {"event": "PartitionState", "leader": 1},
-        "reason": "broker 1 was not in the ISR",
-    }
+    forbidden = DisallowedDecision(
+        index=7,
+        decision={"event": "PartitionState", "leader": 1},
+        reason="broker 1 was not in the ISR",
+    )
     planted = evidence(replica(0), disallowed=(forbidden,))
 
     (found,) = decisions_allowed(planted)
