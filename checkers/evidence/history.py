@@ -37,6 +37,7 @@ class Operation:
         invoked_at: Seconds since the epoch.
         ended_at: Likewise, or None.
         isr_when_ended: The ISR in ZooKeeper when it ended.
+        codec: What its batch was compressed with when it was sent, as the action has it.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
             not ask for it.
         read_at: File and line of its invocation.
@@ -57,6 +58,7 @@ class Operation:
     invoked_at: float = 0.0
     ended_at: float | None = None
     isr_when_ended: tuple[int, ...] = ()
+    codec: str = "none"
     is_probe: bool = False
     read_at: str = ""
 

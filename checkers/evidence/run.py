@@ -33,10 +33,21 @@ from checkers.evidence.zookeeper import (
     topic_configurations,
     topic_ids,
 )
-from checkers.model.events import PartitionState, TopicCreated
+from checkers.model.events import PartitionState, Produce, TopicCreated
 from checkers.model.prediction import EpochRound
 from checkers.run_directory import RunDirectory
 from checkers.zookeeper_log import ZnodeChange, read_ensemble
+
+
+_DELETING = (
+    "retention.ms",
+    "retention.minutes",
+    "retention.hours",
+    "retention.bytes",
+    "cleanup.policy",
+    "remote.storage.enable",
+    "remote.log.storage.system.enable",
+)
 
 
 class RunEvidence:
@@ -120,7 +131,15 @@ class RunEvidence:
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """What clients did, in the order of invocation, each with the ISR when it ended."""
-        return tuple(_with_isr(one, self.events) for one in self.client_operations)
+        codecs = {
+            one.event.operation: one.event.codec
+            for one in self.events
+            if isinstance(one.event, Produce)
+        }
+        return tuple(
+            replace(_with_isr(one, self.events), codec=codecs.get(one.operation, "none"))
+            for one in self.client_operations
+        )
 
     @cached_property
     def client_operations(self) -> tuple[Operation, ...]:
@@ -208,6 +227,33 @@ class RunEvidence:
                     first_lost_offset=event.log_end_offset,
                     isr=isr or (),
                 )
+
+    def may_delete(self, topic: str) -> bool:
+        """Whether a setting lets brokers delete records of the topic before their default time.
+
+        By default they keep them for a week, and nothing else deletes any: no step of a scenario
+        sends DeleteRecords.
+        """
+        of_topic = [name in _DELETING for name in self.configurations.get(topic, {})]
+        return any(of_topic) or any(
+            name.removeprefix("log.") in _DELETING for name in self.broker_properties
+        )
+
+    def has_other_codec(self, topic: str) -> bool:
+        """Whether brokers were told to compress anew what producers send."""
+        named = [self.configurations.get(topic, {}), self.broker_properties]
+        return any(one.get("compression.type", "producer") != "producer" for one in named)
+
+    @cached_property
+    def broker_properties(self) -> Mapping[str, str]:
+        """What scenario.json sets for all brokers or for any one of them."""
+        cluster = self.scenario.cluster or {}
+        listed = cluster.get("brokers")
+        own = [one.get("properties") for one in (listed if isinstance(listed, list) else ())]
+        found: dict[str, str] = {}
+        for properties in (cluster.get("properties"), *own):
+            found.update(properties if isinstance(properties, dict) else {})
+        return found
 
     def min_insync_replicas(self, about: TopicPartition, leader: int) -> int:
         """The topic's min.insync.replicas, else that of the leader's broker as it last started."""

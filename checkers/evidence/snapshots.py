@@ -7,7 +7,12 @@ from pathlib import Path
 from checkers.acts import TopicPartition
 from checkers.errors import CheckpointError, RunDirectoryError
 from checkers.evidence.files import EvidenceFiles
-from checkers.formats.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, parse_offset_checkpoint
+from checkers.formats.checkpoints import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    parse_offset_checkpoint,
+)
 from checkers.segments.directory import (
     PartitionContents,
     checkpoint_entries,
@@ -149,7 +154,13 @@ class CopiedFiles:
         Raises:
             CheckpointError: The file is damaged.
         """
-        name = f"snapshots/{label}/broker-{broker}/{HIGH_WATERMARKS}"
+        return self._offsets(f"snapshots/{label}/broker-{broker}/{HIGH_WATERMARKS}")
+
+    def log_starts(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
+        """As `high_watermarks`, of log-start-offset-checkpoint (0.11 and later)."""
+        return self._offsets(f"snapshots/{label}/broker-{broker}/{LOG_STARTS}")
+
+    def _offsets(self, name: str) -> Mapping[tuple[str, int], int]:
         if name not in self._high_watermarks:
             self._high_watermarks[name] = self._parsed(name) if self.files.has(name) else {}
         return self._high_watermarks[name]

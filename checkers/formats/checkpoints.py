@@ -7,6 +7,8 @@ from checkers.errors import CheckpointError
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 """Name of the offset checkpoint that holds high watermarks."""
+LOG_STARTS = "log-start-offset-checkpoint"
+"""Name of the offset checkpoint that holds log start offsets, where they are not a segment's."""
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 """Name of a partition's leader epoch checkpoint."""
 

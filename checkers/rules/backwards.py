@@ -58,7 +58,7 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
             batch
             for batch in before.batches
             if batch.last_offset < high_watermark
-            and now.log_start_offset <= batch.base_offset < excused_from
+            and evidence.log_start(now) <= batch.base_offset < excused_from
             and _identity(batch) not in still
         ]
         for first, last in merged((batch.base_offset, batch.last_offset) for batch in cut):

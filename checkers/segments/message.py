@@ -83,6 +83,8 @@ def read_message(
         size_bytes=size_bytes,
         payload=payload_digest(records) if decode and not problem else None,
         file=file,
+        first_timestamp=records[0].timestamp,
+        marks="log append time" if message.attributes & LOG_APPEND_TIME_FLAG else "",
     )
     return batch, problem
 

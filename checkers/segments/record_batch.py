@@ -1,5 +1,7 @@
 """One record batch of magic 2 (Kafka's DefaultRecordBatch, 0.11 and later)."""
 
+from collections.abc import Sequence
+
 from crc32c import crc32c
 
 from checkers.formats.batches import (
@@ -19,6 +21,7 @@ from checkers.segments.compression import UndecodableError, decompress
 from checkers.segments.records import coordinator_epoch, decode_records
 
 _CRC_COVERED_FROM = 21
+_SPARE = 0xFFC0
 
 
 class CorruptEntryError(ValueError):
@@ -84,6 +87,8 @@ def read_record_batch(
         control_type=control.control_type if control else None,
         coordinator_epoch=coordinator_epoch(control) if control else -1,
         file=file,
+        first_timestamp=base_timestamp,
+        marks=_marks(attributes, producer_id, producer_epoch, base_sequence, records or ()),
     )
     return batch, problem
 
@@ -130,6 +135,33 @@ def _records(
         log_append_time=log_append_time,
         is_control=is_control,
     )
+
+
+def _marks(
+    attributes: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    records: Sequence[Record],
+) -> str:
+    if attributes <= CODEC_MASK and producer_id == producer_epoch == base_sequence == -1:
+        found = []
+    else:
+        flags = {
+            "transactional": attributes & TRANSACTIONAL_FLAG,
+            "control": attributes & CONTROL_FLAG,
+            "log append time": attributes & LOG_APPEND_TIME_FLAG,
+            f"attributes {attributes & _SPARE:#x}": attributes & _SPARE,
+            f"producer {producer_id}, {producer_epoch}, {base_sequence}": (
+                (producer_id, producer_epoch, base_sequence) != (-1, -1, -1)
+            ),
+        }
+        found = [name for name, is_set in flags.items() if is_set]
+    if any(record.headers for record in records):
+        found.append("headers")
+    if any(record.attributes for record in records):
+        found.append("attributes of records")
+    return ", ".join(found)
 
 
 def _header_problem(

@@ -22,7 +22,7 @@ SNAPSHOT_AFTER = "snapshot_after"
 
 _TEXT, _INT, _LONG = "string", "int", "bigint"
 _KINDS = {
-    **dict.fromkeys(("codec", "payload", "file"), _TEXT),
+    **dict.fromkeys(("codec", "payload", "file", "marks"), _TEXT),
     **dict.fromkeys(("leader_epoch", "magic"), _INT),
 }
 BATCH_TABLE: Mapping[str, str] = {
