@@ -94,6 +94,10 @@ def _observed(
         broker for broker in snapshot.brokers if copied.directory(label, broker, about).is_dir()
     }
     for broker in sorted(with_files | set(evidence.assignment(about))):
+        if broker not in snapshot.brokers:
+            # What lies in a folder that the snapshot does not name is nobody's.
+            yield ReplicaEvidence(broker=broker, is_running=False)
+            continue
         contents = copied.contents(label, broker, about) if with_segments else None
         findings = reader_findings(contents) if contents else ()
         directory = copied.directory(label, broker, about)

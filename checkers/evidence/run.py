@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from checkers.errors import ScenarioDataError
 from checkers.acts import LoseTail, StartBroker, TopicPartition
 from checkers.evidence.about import (
     RUN,
@@ -259,6 +260,10 @@ class RunEvidence:
         """The topic's min.insync.replicas, else that of the leader's broker as it last started."""
         of_topic = self.configurations.get(about.topic, {}).get("min.insync.replicas")
         if of_topic is not None:
+            if not (of_topic.isascii() and of_topic.isdigit() and len(of_topic) < 10):
+                raise ScenarioDataError(
+                    f"zookeeper/: topic {about.topic} has min.insync.replicas {of_topic!r}"
+                )
             return int(of_topic)
         found = 1
         for timed in self.events:

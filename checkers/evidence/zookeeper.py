@@ -3,7 +3,6 @@
 So no decision is missed between two looks at a znode.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,8 @@ from checkers.model.events import (
     PartitionState,
     TopicCreated,
 )
+from checkers.opening import bounded_json
+from checkers.segments.directory import topic_partition
 from checkers.zookeeper_log import ZnodeChange
 
 
@@ -74,8 +75,14 @@ def topic_configurations(changes: Sequence[ZnodeChange]) -> dict[str, dict[str, 
     for change in changes:
         parts = change.path.split("/")
         if parts[1:3] == ["config", "topics"] and len(parts) == 4 and change.data:
-            found[parts[3]] = dict(_json(change).get("config") or {})
+            settings = _json(change).get("config") or {}
+            if not isinstance(settings, dict):
+                raise _bad_znode(change, "no object of settings")
+            found[parts[3]] = {name: str(value) for name, value in settings.items()}
     return found
+
+
+_LIMIT = 1 << 31
 
 
 @dataclass(slots=True)
@@ -103,7 +110,13 @@ class _DecisionReader:
             self.assignments.pop(topic, None)
             return None
         partitions = _field(change, _json(change), "partitions")
-        assignment = tuple(tuple(partitions[number]) for number in sorted(partitions, key=int))
+        if topic_partition(f"{topic}-0") is None or not isinstance(partitions, dict):
+            raise _bad_znode(change, "no topic's name, or no object of partitions")
+        if sorted(partitions, key=int) != [str(number) for number in range(len(partitions))]:
+            raise _bad_znode(change, "partitions that are not numbered from 0 on")
+        assignment = tuple(
+            _brokers(change, partitions[number]) for number in sorted(partitions, key=int)
+        )
         # The controller writes the same assignment again, with a topic id or without
         # the replicas that it has added: only another assignment is news.
         if self.assignments.get(topic) == assignment:
@@ -116,10 +129,10 @@ class _DecisionReader:
         return PartitionState(
             topic=topic,
             partition=partition,
-            leader=_field(change, state, "leader"),
-            leader_epoch=_field(change, state, "leader_epoch"),
-            isr=tuple(_field(change, state, "isr")),
-            controller_epoch=_field(change, state, "controller_epoch"),
+            leader=_number(change, _field(change, state, "leader")),
+            leader_epoch=_number(change, _field(change, state, "leader_epoch")),
+            isr=_brokers(change, _field(change, state, "isr")),
+            controller_epoch=_number(change, _field(change, state, "controller_epoch")),
             version=change.version,
             written_by=self.brokers.get(change.session),
             zxid=change.zxid,
@@ -146,12 +159,24 @@ def _brokers_by_session(changes: Sequence[ZnodeChange]) -> dict[int, int]:
 
 
 def _controller_of(change: ZnodeChange) -> int:
-    return int(_field(change, _json(change), "brokerid"))
+    return _number(change, _field(change, _json(change), "brokerid"))
+
+
+def _brokers(change: ZnodeChange, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise _bad_znode(change, f"no list of brokers, but {value!r}")
+    return tuple(_number(change, broker) for broker in value)
+
+
+def _number(change: ZnodeChange, value: Any) -> int:
+    if type(value) is not int or not -_LIMIT <= value < _LIMIT:
+        raise _bad_znode(change, f"no number of 32 bits, but {value!r}")
+    return value
 
 
 def _json(change: ZnodeChange) -> dict[str, Any]:
     try:
-        value = json.loads(change.data or b"")
+        value = bounded_json(change.data or b"")
     except ValueError as error:
         raise _bad_znode(change, f"no JSON ({error})") from error
     if not isinstance(value, dict):

@@ -52,7 +52,14 @@ def predicted_batches(batches: Iterator[Any]) -> Iterator[Any]:
     """Yields, for rows with a run's path, its predicted batches and contexts as rows."""
     for batch in batches:
         for path in batch.column("path").to_pylist():
-            yield record_batch(BATCH_TABLE, run_rows(Path(path)))
+            yield _table_of(Path(path))
+
+
+def _table_of(path: Path) -> Any:
+    try:
+        return record_batch(BATCH_TABLE, run_rows(path))
+    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
+        return record_batch(BATCH_TABLE, [error_row(path.name, told_error(error))])
 
 
 def run_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -63,7 +70,7 @@ def run_rows(path: Path) -> Iterator[dict[str, Any]]:
     """
     run = RunDirectory(path)
     try:
-        evidence = RunEvidence(run).read()
+        evidence = RunEvidence(RunDirectory.open(path)).read()
     except Exception:  # noqa: BLE001 - `results_row` reads the same and reports it
         return
     try:
@@ -88,7 +95,10 @@ def judge_group(key: tuple[Any, ...], table: Any) -> Any:
     import pyarrow as pa
 
     run = key[0].as_py()
-    found = record_batch(FINDING_TABLE, _said_of_group(run, table.to_pylist()))
+    try:
+        found = record_batch(FINDING_TABLE, _said_of_group(run, table.to_pylist()))
+    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
+        found = record_batch(FINDING_TABLE, [_failed_group(run, error)])
     return pa.Table.from_batches([found])
 
 
@@ -112,7 +122,12 @@ def results_row(position: int, path: Path, said: Sequence[Mapping[str, Any]]) ->
         return start | {"expected": False, "reason": "not judged", "unknown": _told(error)}
     told = results_to_json(results)
     columns = {name: told[name] for name in RESULT_TABLE.keys() & told.keys()}
-    return start | columns | {"results": json.dumps(told)}
+    row = start | columns | {"results": json.dumps(told)}
+    try:
+        record_batch(RESULT_TABLE, [row])
+    except Exception as error:  # noqa: BLE001 - as above
+        return start | {"expected": False, "reason": "not judged", "unknown": _told(error)}
+    return row
 
 
 def _rules_from(
@@ -154,6 +169,11 @@ def _said_of_group(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict
         start = {name: context[name] for name in ("run", "topic", "partition", "snapshot")}
         last = crash.strip().splitlines()[-1]
         yield start | {"role": CRASH, "message": last, "evidence": crash}
+
+
+def _failed_group(run: str, error: Exception) -> dict[str, Any]:
+    told = json.loads(told_error(error))
+    return {"run": run, "role": ERROR, "message": told["error"], "evidence": told["traceback"]}
 
 
 def _told(error: Exception) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from clusters.drivers import DRIVERS
+from harness.printable import printable
 
 RUNS_DIRECTORY = "kchaos-runs"
 
@@ -38,6 +39,6 @@ def sayer(quiet: bool) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         if not quiet:
-            click.echo(f"{time.monotonic() - started:6.1f}  {text}", err=True)
+            click.echo(f"{time.monotonic() - started:6.1f}  {printable(text)}", err=True)
 
     return say

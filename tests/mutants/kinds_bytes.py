@@ -170,6 +170,11 @@ def _later(run: RunCopy) -> str:
 @kind("bytes: the segment in two, at a batch edge", harmless=True)
 def _in_two(run: RunCopy) -> str:
     name = _segment(run)
+    broker = name.split("/")[2].removeprefix("broker-")
+    run.edit_json(
+        f"snapshots/{run.final()}/snapshot.json",
+        lambda value: value["brokers"][broker].update(files=value["brokers"][broker]["files"] + 1),
+    )
     found = split(run.content(name))
     if len(found) < 2:
         raise NotApplicableError("there is one entry alone")

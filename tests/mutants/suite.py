@@ -32,7 +32,7 @@ from tests.mutants.kinds import KINDS, Kind
 from tests.mutants.run_copy import NotApplicableError, RunCopy
 
 
-_FEW_STATES = 2_000
+_FEW_STATES = 1_000
 ESCAPED = "escaped:"
 """What is said of a mutant begins so if the judge raised what it does not document."""
 
@@ -77,10 +77,15 @@ def mutants(
 
 
 def judged_mutants(
-    run: RunDirectory, kinds: Iterable[Kind], folder: Path, *, seed: int = 0
+    run: RunDirectory,
+    kinds: Iterable[Kind],
+    folder: Path,
+    *,
+    seed: int = 0,
+    is_thorough: bool = False,
 ) -> Iterator[Judged]:
-    """As `mutants`, each judged in plain Python and thrown away."""
-    original = judge(run)
+    """As `mutants`, each judged in plain Python and thrown away; see `judge_path`."""
+    original = judge(run) if is_thorough else None
     for kind, place, mutant in mutants(run, kinds, folder, seed=seed):
         begun = time.perf_counter()
         results, why = judge_path(mutant.path, original)
@@ -96,15 +101,16 @@ def judged_mutants(
         shutil.rmtree(mutant.path)
 
 
-def judge_path(path: Path, original: Results) -> tuple[Results | None, str]:
+def judge_path(path: Path, original: Results | None = None) -> tuple[Results | None, str]:
     """The results of a run directory, or why there can be none.
 
     A run that no state explains is searched to its end, which takes seconds. Few states are tried
-    first: what is believed, or refused for another reason, would be with more states too.
+    first: what is believed, or refused for another reason, would be with more states too. If that
+    is the only reason, all states are tried when the original's results are given.
     """
     try:
         results = judge(RunDirectory.open(path), predict=_quickly)
-        if _is_undecided(results, original):
+        if original is not None and _is_undecided(results, original):
             results = judge(RunDirectory.open(path))
     except RunDirectoryError as error:
         return None, str(error)
