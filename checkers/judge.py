@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from checkers.acts import StartBroker
 from checkers.agreement import disagreements
-from checkers.errors import CheckError
+from checkers.errors import CheckError, ModelError
 from checkers.evidence.assembling import run_evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.run import RunEvidence
@@ -120,6 +120,10 @@ class _Judging:
         reasons = self._conformance if only_conformance else self._unknown
         try:
             return attempt()
+        except ModelError as error:
+            self._crashes.append(traceback.format_exc())
+            reasons.append(f"{what} failed: {error!r}")
+            return None
         except CheckError as error:
             # The evidence is damaged, as the message says; no checker failed.
             reasons.append(f"{what} failed: {error}")
@@ -138,11 +142,13 @@ class _Judging:
         witnesses = self.attempt(
             "looking for witnesses", lambda: find_witnesses(expectation, evidence)
         )
+        if read is not None:
+            # What is compared is read here, and hashed for the seal.
+            found = self.attempt("comparing the evidence", lambda: [*disagreements(read)])
+            self._unknown += found or ()
         self._unknown += self.attempt("the seal", lambda: [*_unfinished(evidence)]) or ()
         self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
         if read is not None:
-            disagreeing = self.attempt("comparing the evidence", lambda: [*disagreements(read)])
-            self._unknown += disagreeing or ()
             self._unknown += _unusable(read)
             self._safety += _unsettled(read)
             self._conformance += _unlinked(read)

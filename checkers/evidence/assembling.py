@@ -105,6 +105,7 @@ def _observed(
         broken: list[str] = []
         high_watermark = _offset(broken, copied.high_watermarks, label, broker, about)
         log_start = _offset(broken, copied.log_starts, label, broker, about)
+        _offset(broken, copied.recovery_points, label, broker, about)
         of_segment = int(segments[0].stem) if segments else 0
         seen = snapshot.brokers.get(broker)
         yield ReplicaEvidence(

@@ -11,6 +11,7 @@ from checkers.formats.checkpoints import (
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
+    RECOVERY_POINTS,
     parse_offset_checkpoint,
 )
 from checkers.segments.directory import (
@@ -159,6 +160,10 @@ class CopiedFiles:
     def log_starts(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
         """As `high_watermarks`, of log-start-offset-checkpoint (0.11 and later)."""
         return self._offsets(f"snapshots/{label}/broker-{broker}/{LOG_STARTS}")
+
+    def recovery_points(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
+        """As `high_watermarks`, of recovery-point-offset-checkpoint."""
+        return self._offsets(f"snapshots/{label}/broker-{broker}/{RECOVERY_POINTS}")
 
     def _offsets(self, name: str) -> Mapping[tuple[str, int], int]:
         if name not in self._high_watermarks:

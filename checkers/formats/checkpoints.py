@@ -11,6 +11,8 @@ _MOST_DIGITS = 18
 """More would not always fit 64 bits."""
 LOG_STARTS = "log-start-offset-checkpoint"
 """Name of the offset checkpoint that holds log start offsets, where they are not a segment's."""
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+"""Name of the offset checkpoint that says up to where logs were flushed."""
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 """Name of a partition's leader epoch checkpoint."""
 

@@ -250,7 +250,7 @@ def _identity(batch: BatchEvidence | None) -> tuple[object, ...] | None:
 def _is_outcome(operation: Operation, expected: PredictedProduce) -> bool:
     if operation.outcome == "ok":
         return expected.acknowledged is True and expected.base_offset == operation.base_offset
-    if operation.error_code == _REQUEST_TIMED_OUT:
+    if operation.error_code == _REQUEST_TIMED_OUT and operation.acks == -1:
         return True
     if operation.outcome in ("info", "pending") and not operation.error_code:
         return True

@@ -1,9 +1,9 @@
 """Directories in a broker's log directory that are nobody's replica."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from checkers.acts import TopicPartition
+from checkers.errors import CheckpointError
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
 from checkers.model.events import TopicCreated
@@ -14,7 +14,8 @@ def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
     """Yields a finding for each directory of a snapshot that no assignment accounts for.
 
     **Verifies**: that every directory which a broker was copied with is named as a live
-    partition's, of a topic that was made, and that the broker was at some time one of its replicas.
+    partition's, of a topic that was made, and that the broker was at some time one of its replicas;
+    and the same of every line of its high watermarks and log starts.
     **Does not verify**: what is in it; that a replica was removed in time after it was assigned to
     others.
     """
@@ -33,13 +34,26 @@ def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
                 name = topic_partition(directory.name)
                 known = assigned.get(TopicPartition(*name)) if name is not None else None
                 if known is None or broker not in known:
-                    yield _ghost(snapshot.label, broker, directory, name, known)
+                    yield _ghost(snapshot.label, broker, directory.name, name, known)
+            for name in _with_offsets(evidence, snapshot.label, broker):
+                known = assigned.get(TopicPartition(*name))
+                if known is None or broker not in known:
+                    shown = f"{name[0]}-{name[1]} (in a checkpoint)"
+                    yield _ghost(snapshot.label, broker, shown, name, known)
+
+
+def _with_offsets(evidence: RunEvidence, label: str, broker: int) -> Iterator[tuple[str, int]]:
+    for offsets in (evidence.copied.high_watermarks, evidence.copied.log_starts):
+        try:
+            yield from sorted(offsets(label, broker))
+        except CheckpointError:
+            return  # `checkpoints_readable` says so.
 
 
 def _ghost(
     label: str,
     broker: int,
-    directory: Path,
+    shown: str,
     name: tuple[str, int] | None,
     known: set[int] | None,
 ) -> Finding:
@@ -55,6 +69,6 @@ def _ghost(
         partition=name[1] if name else -1,
         brokers=(broker,),
         snapshot=label,
-        message=f"broker {broker} has a directory {directory.name}, {why}",
-        evidence={"what": "directory", "directory": directory.name},
+        message=f"broker {broker} has {shown}, {why}",
+        evidence={"what": "directory", "directory": shown},
     )

@@ -21,8 +21,9 @@ def as_read(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 def checkpoints_readable(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """Yields a finding for each checkpoint file of a broker that cannot be read.
 
-    **Verifies**: the form of replication-offset-checkpoint and log-start-offset-checkpoint.
-    **Does not verify**: recovery points, which say what was flushed and nothing of what is there.
+    **Verifies**: the form of the checkpoints of high watermarks, log starts and recovery points.
+    **Does not verify**: the recovery points themselves, which say what was flushed and nothing of
+    what is there.
     """
     for replica in evidence.side(side):
         for problem in replica.broken_checkpoints:

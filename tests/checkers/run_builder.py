@@ -54,9 +54,12 @@ def transaction_log(*transactions: bytes) -> bytes:
     return struct.pack(">4siq", b"ZKLG", 2, 0) + b"".join(transactions)
 
 
-def segment(log: Log) -> bytes:
-    """Magic 2 batches from (base offset, leader epoch, values)."""
-    return b"".join(_batch(base, epoch, values) for base, epoch, values in log)
+def segment(log: Log, sent_ms: Mapping[str, int] | None = None) -> bytes:
+    """Magic 2 batches from (base offset, leader epoch, values); a batch is as old as its value."""
+    times = sent_ms or {}
+    return b"".join(
+        _batch(base, epoch, values, times.get(values[0], 1000)) for base, epoch, values in log
+    )
 
 
 def _varint(value: int) -> bytes:
@@ -69,14 +72,14 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _batch(base_offset: int, leader_epoch: int, values: Sequence[str]) -> bytes:
+def _batch(base_offset: int, leader_epoch: int, values: Sequence[str], time_ms: int) -> bytes:
     records = b""
     for delta, value in enumerate(values):
         data = value.encode()
         body = b"\0" + _varint(0) + _varint(delta) + _varint(-1) + _varint(len(data)) + data
         body += _varint(0)
         records += _varint(len(body)) + body
-    covered = struct.pack(">hiqqqhii", 0, len(values) - 1, 1000, 1000, -1, -1, -1, len(values))
+    covered = struct.pack(">hiqqqhii", 0, len(values) - 1, time_ms, time_ms, -1, -1, -1, len(values))
     covered += records
     head = struct.pack(">qiibI", base_offset, len(covered) + 9, leader_epoch, 2, crc32c(covered))
     return head + covered
@@ -96,6 +99,7 @@ class RunBuilder:
     transactions: list[bytes] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sent_ms: dict[str, int] = field(default_factory=dict)
     started: dict[int, str] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
@@ -206,7 +210,7 @@ class RunBuilder:
         if isinstance(action, events.StartBroker) and action.broker not in self.started:
             self.started[action.broker] = action.release
             return -1
-        if not isinstance(action, events.Produce) or action.operation.startswith("settle-"):
+        if not isinstance(action, events.Produce) or action.operation.startswith("settle-t"):
             return 0
         step = {"step": "Produce", "operation": action.operation, "acks": action.acks}
         self.steps.append(step | {"codec": action.codec})
@@ -245,7 +249,7 @@ class RunBuilder:
         probe: bool | None = None,
     ) -> "RunBuilder":
         """A produce and its end: acknowledged with a base offset, else an error."""
-        if operation.startswith("settle-") and probe is not False:
+        if operation.startswith("settle-t") and probe is not False:
             done = base_offset is not None
             told = {"operation": operation, "acknowledged": done, "error": error_code}
             self.probes[f"{topic}-0"] = told
@@ -265,6 +269,7 @@ class RunBuilder:
             "acks": acks,
         } | ({} if probe is None else {"probe": probe})
         self.history(operation, "invoke", **detail, records=list(values))
+        self.sent_ms |= dict.fromkeys(values, int(self.clock * 1000))
         self.act(action)
         if base_offset is not None:
             self.ends[topic] = base_offset + len(values)
@@ -298,7 +303,7 @@ class RunBuilder:
                 continue
             folder = root / f"broker-{broker}" / f"{topic}-0"
             folder.mkdir(parents=True)
-            (folder / "00000000000000000000.log").write_bytes(segment(log))
+            (folder / "00000000000000000000.log").write_bytes(segment(log, self.sent_ms))
             if epochs and broker in epochs:
                 text = "".join(f"{epoch} {start}\n" for epoch, start in epochs[broker])
                 (folder / "leader-epoch-checkpoint").write_text(f"0\n{len(epochs[broker])}\n{text}")
@@ -433,7 +438,7 @@ class RunBuilder:
         actions = list(self.run.read_lines("actions.jsonl"))
         (self.run.path / "actions.jsonl").unlink(missing_ok=True)
         for line in actions:
-            if str(line["action"].get("operation", "")).startswith("settle-"):
+            if str(line["action"].get("operation", "")).startswith("settle-t"):
                 line["step"] = len(self.steps)
             self.run.append("actions.jsonl", line)
         if not (self.run.path / "observations.jsonl").exists():
