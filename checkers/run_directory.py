@@ -26,6 +26,7 @@ import contextlib
 import hashlib
 import io
 import json
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -146,7 +147,7 @@ class RunDirectory:
             RunDirectoryError: The file is missing or is no JSON object.
         """
         try:
-            value = json.loads(self.content(name) if content is None else content)
+            value = bounded_json(self.content(name) if content is None else content)
         except ValueError as error:
             raise RunDirectoryError(f"{self.path / name} cannot be read as JSON: {error}") from None
         if not isinstance(value, dict):

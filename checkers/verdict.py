@@ -28,6 +28,7 @@ from checkers.evidence.epoch_rounds import round_in_words
 from checkers.evidence.links import LinkMessage
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
+from checkers.json_form import ShapeError, from_json
 from checkers.model.prediction import EpochRound
 from checkers.rules.offsets import in_words
 from checkers.searching import first_match
@@ -84,6 +85,15 @@ class Verdict:
     expectation_from: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expectation:
+    """The shape of a scenario's expectation."""
+
+    safe: bool
+    findings: tuple[Mapping[str, Any], ...] = ()
+    witness: tuple[Mapping[str, Any], ...] = ()
+
+
 FindingKey = tuple[str, str, int, tuple[int, ...], int, int]
 
 
@@ -102,6 +112,11 @@ def verdict(
     witness was found. Safe without its witness is unknown: the mechanism may not have run at all.
     **Does not verify**: findings that answer neither question, `permitted-loss` for one.
     """
+    if expectation is not None:
+        try:
+            from_json(_Expectation, expectation, allow_more=True)
+        except ShapeError as error:
+            raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
     findings = list(findings)
     conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
     safe = _answer(findings, Question.SAFETY, (*unknown.run, *unknown.safety))
@@ -133,7 +148,13 @@ def find_witnesses(
     Raises:
         ScenarioDataError: A witness is not of a documented form.
     """
-    return tuple(_witness(one, evidence) for one in (expectation or {}).get("witness", ()))
+    if expectation is None:
+        return ()
+    try:
+        wanted = from_json(_Expectation, expectation, allow_more=True).witness
+        return tuple(_witness(one, evidence) for one in wanted)
+    except (AttributeError, ShapeError, TypeError) as error:
+        raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
 
 
 def finding_key(finding: Finding) -> FindingKey:

@@ -4,7 +4,7 @@ A run is written down several times: what a client did in actions and in history
 and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is
 missing that another names, nobody can say what happened, and the run is unknown.
 
-**Verifies**: what `clients`, `acts`, `copies`, `coordination` and `ending` say, a module for each
+**Verifies**: what `clients`, `acts`, `coordination`, `copies`, `messages` and `ending` say, a module for each
 pair of witnesses.
 **Does not verify**: what is written down once alone; `checkers.rules` and the model judge that.
 """
@@ -16,6 +16,7 @@ from checkers.agreement.clients import client_disagreements
 from checkers.agreement.coordination import coordination_disagreements
 from checkers.agreement.copies import copy_disagreements
 from checkers.agreement.ending import ending_disagreements
+from checkers.agreement.messages import message_disagreements
 from checkers.evidence.run import RunEvidence
 
 _CHECKS = (
@@ -23,6 +24,7 @@ _CHECKS = (
     acts_disagreements,
     coordination_disagreements,
     copy_disagreements,
+    message_disagreements,
     ending_disagreements,
 )
 _MOST_OF_A_KIND = 5

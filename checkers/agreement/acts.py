@@ -22,7 +22,7 @@ from checkers.evidence.about import RUN, SCENARIO
 from checkers.evidence.actions import ACTIONS, TimedEvent
 from checkers.evidence.observed import OBSERVATIONS, Observed
 from checkers.evidence.run import RunEvidence
-from checkers.model.events import HighWatermarkObserved
+from checkers.model.events import HighWatermarkObserved, PartitionState
 
 _ACTS = (
     StartBroker,
@@ -57,7 +57,10 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
     actions = [one for one in actions if one.zxid >= 0]
     yield from _acts(evidence, actions)
     yield from _high_watermarks(evidence, actions)
+    yield from _pinned(evidence)
+    yield from _other_observations(evidence)
     yield from _first_starts(evidence)
+    yield from _about_the_run(evidence)
     yield from _order(evidence)
     yield from _times(evidence)
 
@@ -115,6 +118,66 @@ def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterat
                 f"the high watermark {mark} of {topic}-{partition} on broker {broker} that was "
                 f"seen in step {step} is not in {missing_in}"
             )
+
+
+def _pinned(evidence: RunEvidence) -> Iterator[str]:
+    """What settling says that it pinned is what it saw then."""
+    last = len(evidence.scenario.steps)
+    fields = ("topic", "partition")
+    seen = Counter(
+        (*(one.detail.get(name) for name in fields), int(broker), mark)
+        for one in evidence.observed
+        if one.kind == "high-watermark" and one.step >= last
+        for broker, mark in dict(one.detail.get("seen") or {}).items()
+    )
+    pinned = Counter(
+        (*(one.detail.get(name) for name in fields), broker, one.detail.get("high_watermark"))
+        for one in evidence.observed
+        if one.kind == "high-watermarks-pinned"
+        for broker in one.detail.get("brokers") or ()
+    )
+    for topic, partition, broker, mark in (seen - pinned) + (pinned - seen):
+        yield (
+            f"{OBSERVATIONS}: settling saw or pinned {mark} of {topic}-{partition} on broker "
+            f"{broker}, and not both"
+        )
+
+
+def _other_observations(evidence: RunEvidence) -> Iterator[str]:
+    steps = evidence.scenario.steps
+    states = {
+        (e.topic, e.partition, e.leader, e.leader_epoch, e.isr)
+        for timed in evidence.decisions
+        if isinstance(e := timed.event, PartitionState)
+    }
+    for one in evidence.observed:
+        broker = one.detail.get("broker")
+        if isinstance(broker, int) and broker not in evidence.about.brokers:
+            yield f"{OBSERVATIONS}: {one.kind} of broker {broker}, which is none of the run's"
+        if one.kind == "step" and one.step < len(steps):
+            step = steps[one.step]
+            wanted = (step.get("do") or step).get("step")
+            if one.text("name") != wanted:
+                yield f"{OBSERVATIONS}: step {one.step} was {one.text('name')}, not {wanted}"
+        state = one.detail.get("state")
+        if one.kind == "state" and isinstance(state, dict):
+            told = (state.get("leader"), state.get("leader_epoch"), tuple(state.get("isr") or ()))
+            if (one.detail.get("topic"), one.detail.get("partition"), *told) not in states:
+                yield f"{OBSERVATIONS}: a state was seen that never was written: {told}"
+
+
+def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
+    about, scenario = evidence.about, evidence.scenario
+    for name in ("entry", "case", "seed"):
+        if getattr(about, name) != getattr(scenario, name):
+            yield f"{RUN} and {SCENARIO} name another {name}"
+    if about.brokers and about.release != about.brokers[min(about.brokers)].release:
+        yield f"{RUN} names release {about.release}, and its first broker ran another"
+    made = {one["topic"]: one for one in scenario.steps if one.get("step") == "CreateTopic"}
+    for topic, settings in evidence.configurations.items():
+        wanted = made[topic].get("configuration") if topic in made else None
+        if wanted is not None and settings != {name: str(value) for name, value in wanted}:
+            yield f"topic {topic} has the settings {dict(settings)}; {SCENARIO} gave it {wanted}"
 
 
 def _first_starts(evidence: RunEvidence) -> Iterator[str]:

@@ -30,6 +30,10 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
         for one in evidence.client_operations
         if one.function == "produce" and not is_internal(one.topic)
     }
+    yield from _reads(evidence)
+    for one in evidence.client_operations:
+        if one.outcome == "pending" and evidence.outcome.finished:
+            yield f"{HISTORY} does not say how {one.operation!r} ended, and the run waited for it"
     for name in sorted(sent.keys() - told.keys()):
         yield f"produce {name!r} is in {ACTIONS} and not in {HISTORY}"
     for name in sorted(told.keys() - sent.keys()):
@@ -37,6 +41,26 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
     for name in sorted(sent.keys() & told.keys()):
         yield from _differences(name, sent[name], told[name])
         yield from _unlike_the_step(evidence, name, sent[name], told[name])
+
+
+def _reads(evidence: RunEvidence) -> Iterator[str]:
+    """A consumer gets only what somebody sent, at the step that says so."""
+    operations = evidence.client_operations
+    names = {(step.get("do") or step).get("operation") for step in evidence.scenario.steps}
+    for one in operations:
+        if one.function != "read":
+            continue
+        sent = {
+            payload
+            for other in operations
+            if other.function == "produce"
+            and (other.topic, other.partition) == (one.topic, one.partition)
+            for payload in other.payloads
+        }
+        if one.operation not in names:
+            yield f"read {one.operation!r} is no step of the scenario"
+        if not sent.issuperset(one.payloads):
+            yield f"read {one.operation!r} got records that nobody sent"
 
 
 def _differences(name: str, timed: TimedEvent, told: Operation) -> Iterator[str]:

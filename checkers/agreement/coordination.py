@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterator
 
 from checkers.evidence.run import RunEvidence
+from checkers.evidence.zookeeper import controller_of
 from checkers.zookeeper_log import ZnodeChange, zxids
 
 _EPOCH_BITS = 32
@@ -74,8 +75,18 @@ def _impossible_writes(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
 
 def _strangers(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
     owners = {one.session for one in changes if _is_broker_s(one.path) and one.ephemeral_owner}
+    broker_of: dict[int, int] = {}
+    ended: set[int] = set()
     epoch: int | None = None
     for change in changes:
+        if change.session in ended and change.operation != "delete":
+            yield f"zxid {change.zxid}: {change.path} was written by a session that had ended"
+        if change.path.startswith("/brokers/ids/"):
+            if change.operation == "delete":
+                ended.add(change.ephemeral_owner)
+            yield from _one_broker(broker_of, change, change.path.rpartition("/")[2])
+        elif change.path == "/controller" and change.data:
+            yield from _one_broker(broker_of, change, str(controller_of(change)))
         if change.path.endswith("/state") and change.path.startswith("/brokers/topics/"):
             if change.operation != "delete" and change.session not in owners:
                 yield f"zxid {change.zxid}: {change.path} was written by nobody's session"
@@ -84,6 +95,15 @@ def _strangers(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
             if now < 0 or (epoch is not None and now != epoch + 1):
                 yield f"zxid {change.zxid}: /controller_epoch went from {epoch} to {change.data!r}"
             epoch = now
+
+
+def _one_broker(broker_of: dict[int, int], change: ZnodeChange, broker: str) -> Iterator[str]:
+    """A session is one broker's, whatever znodes it makes."""
+    if change.operation != "create" or not broker.isdecimal():
+        return
+    known = broker_of.setdefault(change.session, int(broker))
+    if known != int(broker):
+        yield f"zxid {change.zxid}: {change.path} names broker {broker}, in broker {known}'s session"
 
 
 def _is_broker_s(path: str) -> bool:

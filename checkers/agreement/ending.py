@@ -53,7 +53,7 @@ def _probes(evidence: RunEvidence) -> Iterator[str]:
     assert settle is not None
     told = {one.operation: one for one in evidence.client_operations}
     named = settle.probes if isinstance(settle.probes, list) else []
-    probed = set()
+    probed: set[tuple[str, int]] = set()
     for probe in named:
         name = probe.get("operation") if isinstance(probe, dict) else None
         operation = told.get(str(name))

@@ -101,7 +101,7 @@ class _DecisionReader:
             case ["brokers", "topics", topic, "partitions", partition, "state"] if change.data:
                 return self._state(topic, int(partition), change)
             case ["controller"] if change.operation == "create":
-                return ControllerElected(broker=_controller_of(change), zxid=change.zxid)
+                return ControllerElected(broker=controller_of(change), zxid=change.zxid)
             case _:
                 return None
 
@@ -112,7 +112,7 @@ class _DecisionReader:
         partitions = _field(change, _json(change), "partitions")
         if topic_partition(f"{topic}-0") is None or not isinstance(partitions, dict):
             raise _bad_znode(change, "no topic's name, or no object of partitions")
-        if sorted(partitions, key=int) != [str(number) for number in range(len(partitions))]:
+        if not partitions or sorted(partitions, key=int) != [str(number) for number in range(len(partitions))]:
             raise _bad_znode(change, "partitions that are not numbered from 0 on")
         assignment = tuple(
             _brokers(change, partitions[number]) for number in sorted(partitions, key=int)
@@ -152,13 +152,14 @@ def _brokers_by_session(changes: Sequence[ZnodeChange]) -> dict[int, int]:
             case ["brokers", "ids", broker]:
                 brokers[change.session] = int(broker)
             case ["controller"]:
-                brokers[change.session] = _controller_of(change)
+                brokers[change.session] = controller_of(change)
             case _:
                 pass
     return brokers
 
 
-def _controller_of(change: ZnodeChange) -> int:
+def controller_of(change: ZnodeChange) -> int:
+    """The broker that a write of `/controller` names."""
     return _number(change, _field(change, _json(change), "brokerid"))
 
 
