@@ -26,7 +26,6 @@ import contextlib
 import hashlib
 import io
 import json
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping

@@ -89,7 +89,7 @@ class Verdict:
 class _Expectation:
     """The shape of a scenario's expectation."""
 
-    safe: bool
+    safe: bool | None = None
     findings: tuple[Mapping[str, Any], ...] = ()
     witness: tuple[Mapping[str, Any], ...] = ()
 
@@ -114,9 +114,11 @@ def verdict(
     """
     if expectation is not None:
         try:
-            from_json(_Expectation, expectation, allow_more=True)
+            is_said = from_json(_Expectation, expectation, allow_more=True).safe is not None
         except ShapeError as error:
             raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
+        if not is_said:
+            raise ScenarioDataError("scenario.json: expectation: it does not say safe or not")
     findings = list(findings)
     conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
     safe = _answer(findings, Question.SAFETY, (*unknown.run, *unknown.safety))

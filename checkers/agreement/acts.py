@@ -191,9 +191,7 @@ def _first_starts(evidence: RunEvidence) -> Iterator[str]:
         return
     cluster = evidence.scenario.cluster or {}
     listed = cluster.get("brokers")
-    specified = {
-        one.get("id"): one for one in (listed if isinstance(listed, list) else ()) if one
-    }
+    specified = {one.get("id"): one for one in (listed if isinstance(listed, list) else ()) if one}
     if set(specified) != set(known):
         yield f"{RUN} names brokers {sorted(known)}, and {SCENARIO} {sorted(map(str, specified))}"
         return

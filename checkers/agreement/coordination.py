@@ -108,4 +108,3 @@ def _one_broker(broker_of: dict[int, int], change: ZnodeChange, broker: str) -> 
 
 def _is_broker_s(path: str) -> bool:
     return path == "/controller" or path.startswith("/brokers/ids/")
-

@@ -28,9 +28,7 @@ def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
     **Does not verify**: what was copied of older runs, in which a snapshot does not say its zxid or
     the number of its files.
     """
-    actions = {
-        one.event.label: one for one in evidence.actions if isinstance(one.event, Snapshot)
-    }
+    actions = {one.event.label: one for one in evidence.actions if isinstance(one.event, Snapshot)}
     taken = {one.label: one for one in evidence.snapshots}
     folders = evidence.files.run.path / "snapshots"
     on_disk = {entry.name for entry in folders.iterdir()} if folders.is_dir() else set()
@@ -49,9 +47,7 @@ def _last(evidence: RunEvidence) -> Iterator[str]:
         yield f"of the snapshots, {finals} claim to be the last one"
 
 
-def _snapshot(
-    evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent
-) -> Iterator[str]:
+def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> Iterator[str]:
     label = taken.label
     if not action.time - _APART_S <= taken.time <= action.time + 1:
         yield f"snapshot {label!r} is of {taken.time}, and was taken at {action.time}"
@@ -61,7 +57,9 @@ def _snapshot(
     yield from _states(evidence, taken, action)
     topic_ids = dict(evidence.topic_ids)
     for broker, copied in sorted(taken.brokers.items()):
-        times = [one for one in (copied.read_from, copied.read_until, taken.time) if one is not None]
+        times = [
+            one for one in (copied.read_from, copied.read_until, taken.time) if one is not None
+        ]
         if times != sorted(times) or taken.time - times[0] > _APART_S:
             yield f"snapshot {label!r}: broker {broker}'s files were read at {times[:-1]}"
         yield from _named_otherwise(evidence, label, broker, topic_ids)

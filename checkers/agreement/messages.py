@@ -53,7 +53,7 @@ def _unread(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
     kinds = {(m.api_key, m.api_version, m.direction) for m in messages if m.detail is not None}
     for one in messages:
         if one.detail is None and (one.api_key, one.api_version, one.direction) in kinds:
-            yield f"{LINKS}:{one.line} says nothing, and others of its kind do"
+            yield f"{one.read_at} says nothing, and others of its kind do"
 
 
 def _untrue(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> Iterator[str]:
@@ -70,7 +70,7 @@ def _untrue(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> Iterato
         broker = taken.get(said.controller_epoch, (None, 0))[0]
         if taken and broker != said.controller:
             yield (
-                f"{LINKS}:{one.line} is of controller {said.controller} with epoch "
+                f"{one.read_at} is of controller {said.controller} with epoch "
                 f"{said.controller_epoch}, which was broker {broker}'s"
             )
         for entry in (one.detail or {}).get("partitions", ()) if one.api == _METADATA else ():
@@ -79,4 +79,4 @@ def _untrue(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> Iterato
             isr = tuple(sorted(entry.get("isr", ())))
             state = (entry["topic"], entry.get("partition"), entry["leader"])
             if (*state, entry.get("leader_epoch"), isr) not in written:
-                yield f"{LINKS}:{one.line} tells a state of {state[0]}-{state[1]} that never was"
+                yield f"{one.read_at} tells a state of {state[0]}-{state[1]} that never was"

@@ -112,7 +112,9 @@ class _DecisionReader:
         partitions = _field(change, _json(change), "partitions")
         if topic_partition(f"{topic}-0") is None or not isinstance(partitions, dict):
             raise _bad_znode(change, "no topic's name, or no object of partitions")
-        if not partitions or sorted(partitions, key=int) != [str(number) for number in range(len(partitions))]:
+        if not partitions or sorted(partitions, key=int) != [
+            str(number) for number in range(len(partitions))
+        ]:
             raise _bad_znode(change, "partitions that are not numbered from 0 on")
         assignment = tuple(
             _brokers(change, partitions[number]) for number in sorted(partitions, key=int)

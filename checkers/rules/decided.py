@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from checkers.acts import StartBroker, StopBroker, TopicPartition
+from checkers.errors import ModelError
 from checkers.evidence.run import RunEvidence
 from checkers.evidence.zookeeper import controller_epochs
 from checkers.findings import Finding
@@ -156,9 +157,7 @@ def _reasons(
         yield from _of_those_thrown_out(world, about, old, new, time)
 
 
-def _of_writer(
-    world: _World, old: PartitionState | None, new: PartitionState
-) -> Iterator[str]:
+def _of_writer(world: _World, old: PartitionState | None, new: PartitionState) -> Iterator[str]:
     if new.written_by is None or not world.epochs:
         return
     taken = {epoch: broker for epoch, (broker, zxid) in world.epochs.items() if zxid <= new.zxid}
@@ -216,6 +215,14 @@ def _lag_s(evidence: RunEvidence) -> float:
     own = [(one.get("properties") or {}).get(_LAG, common) for one in listed or ()]
     stated = [int(value) / 1000 for value in own if value is not None]
     releases = {one.event.release for one in evidence.events if isinstance(one.event, StartBroker)}
-    defaults = [_LAG_S if _LONGER_LAG.includes(parse_version(release)) else _LAG_BEFORE_S for release in releases]
+    defaults = [_default_lag_s(release) for release in releases]
     are_all_stated = own and len(stated) == len(own)
     return min([*stated, *(() if are_all_stated else defaults)], default=_LAG_BEFORE_S)
+
+
+def _default_lag_s(release: str) -> float:
+    try:
+        is_longer = _LONGER_LAG.includes(parse_version(release))
+    except ModelError:
+        return _LAG_BEFORE_S  # The model says what is wrong with it.
+    return _LAG_S if is_longer else _LAG_BEFORE_S

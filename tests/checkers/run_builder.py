@@ -79,7 +79,9 @@ def _batch(base_offset: int, leader_epoch: int, values: Sequence[str], time_ms: 
         body = b"\0" + _varint(0) + _varint(delta) + _varint(-1) + _varint(len(data)) + data
         body += _varint(0)
         records += _varint(len(body)) + body
-    covered = struct.pack(">hiqqqhii", 0, len(values) - 1, time_ms, time_ms, -1, -1, -1, len(values))
+    covered = struct.pack(
+        ">hiqqqhii", 0, len(values) - 1, time_ms, time_ms, -1, -1, -1, len(values)
+    )
     covered += records
     head = struct.pack(">qiibI", base_offset, len(covered) + 9, leader_epoch, 2, crc32c(covered))
     return head + covered
@@ -118,7 +120,8 @@ class RunBuilder:
             "unlinked": self.unlinked,
         }
         cluster = {"linked": self.is_linked}
-        scenario = {"expectation": self.expectation, "cluster": cluster}
+        named = {name: about[name] for name in ("entry", "case", "seed")}
+        scenario = {"expectation": self.expectation, "cluster": cluster, **named}
         self.run = RunDirectory.create(self.path, run=about, scenario=scenario)
 
     def tick(self) -> float:
@@ -353,6 +356,7 @@ class RunBuilder:
         return longer, marks
 
     def link(self, **fields: Any) -> "RunBuilder":
+        self.is_linked = True
         record = {
             "connection": 1,
             "source": 1,
@@ -433,7 +437,7 @@ class RunBuilder:
         listed = [{"id": broker, "kafka": kafka} for broker, kafka in self.started.items()]
         cluster = scenario.get("cluster")
         if isinstance(cluster, dict):
-            scenario["cluster"] = {"brokers": listed, **cluster}
+            scenario["cluster"] = {"brokers": listed, **cluster, "linked": self.is_linked}
         self.run.write("scenario.json", scenario | {"steps": self.steps}, replace=True)
         actions = list(self.run.read_lines("actions.jsonl"))
         (self.run.path / "actions.jsonl").unlink(missing_ok=True)

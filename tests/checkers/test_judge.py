@@ -305,7 +305,9 @@ def test_a_witness_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
 def test_an_expectation_without_safe_is_unknown(tmp_path: Path) -> None:
     build = clean_run(tmp_path / "run", expectation={"findings": []})
 
-    assert "the verdict failed: KeyError" in unknown_of(judge(clean_snapshot(build).seal()))
+    assert "expectation: it does not say safe or not" in unknown_of(
+        judge(clean_snapshot(build).seal())
+    )
 
 
 def test_reasons_of_settling_reach_the_results(tmp_path: Path) -> None:

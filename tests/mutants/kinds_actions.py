@@ -10,14 +10,13 @@ ACTIONS = "actions.jsonl"
 
 
 def _is(*events: str, **fields: Any) -> Callable[[Line], bool]:
-    return lambda line: line["action"]["event"] in events and all(
-        line["action"].get(name) == value for name, value in fields.items()
+    return lambda line: (
+        line["action"]["event"] in events
+        and all(line["action"].get(name) == value for name, value in fields.items())
     )
 
 
-def _action(
-    name: str, event: str, edit: Callable[[dict[str, Any]], object], **fields: Any
-) -> None:
+def _action(name: str, event: str, edit: Callable[[dict[str, Any]], object], **fields: Any) -> None:
     add(
         f"actions: {name}",
         lambda run: run.edit_line(
@@ -107,7 +106,14 @@ _action("a cut of another name", "CutLink", lambda one: one.update(name="other")
 _action("a cut of other brokers", "CutLink", lambda one: one.update(target=2))
 _with(
     "a cut that nobody made",
-    {"event": "CutLink", "source": 0, "target": 1, "one_way": False, "style": "silent", "name": "x"},
+    {
+        "event": "CutLink",
+        "source": 0,
+        "target": 1,
+        "one_way": False,
+        "style": "silent",
+        "name": "x",
+    },
     at=0.1,
 )
 _without("a healing is not there", "HealLink")

@@ -78,7 +78,9 @@ def _timestamp_of_a_message(run: RunCopy) -> str:
 def _every_log(run: RunCopy, edit: Callable[[list[bytes]], list[bytes]], *, final: bool) -> str:
     name, _ = run.state_of_final()
     where = run.final() if final else "*"
-    logs = [one for one in run.names(f"snapshots/{where}/broker-*/{name}/*.log") if run.content(one)]
+    logs = [
+        one for one in run.names(f"snapshots/{where}/broker-*/{name}/*.log") if run.content(one)
+    ]
     for log in logs:
         run.write(log, b"".join(edit(split(run.content(log)))))
     return f"{len(logs)} logs of {name}"

@@ -132,7 +132,10 @@ _list("the order is reversed", lambda found: found[::-1], at_least=2)
 def _one_more(run: RunCopy) -> str:
     def more(found: list[bytes]) -> list[bytes]:
         last = found[-1]
-        return [*found, _offset(last, field_of(last, "lastOffsetDelta") + 1 if _is_two(last) else 1)]
+        return [
+            *found,
+            _offset(last, field_of(last, "lastOffsetDelta") + 1 if _is_two(last) else 1),
+        ]
 
     return edit_segment(run, _segment(run), more)
 

@@ -178,7 +178,9 @@ def _frozen(run: RunCopy) -> str:
     for name in run.names(f"snapshots/*/broker-*/{_MARKS}"):
         if len(_text(run, name)) > 2:
             edit_mark(run, name, lambda _: 0)
-    keep = [x for x in run.lines("actions.jsonl") if x["action"]["event"] != "HighWatermarkObserved"]
+    keep = [
+        x for x in run.lines("actions.jsonl") if x["action"]["event"] != "HighWatermarkObserved"
+    ]
     run.write_lines("actions.jsonl", keep)
     seen = [x for x in run.lines("observations.jsonl") if "high-watermark" not in x["kind"]]
     run.write_lines("observations.jsonl", seen)

@@ -29,9 +29,7 @@ def _ok(name: str, edit: Callable[[Line], object], *, acks: int | None = None) -
 
 
 def _invoke(name: str, edit: Callable[[Line], object]) -> None:
-    add(
-        f"history: {name}", lambda run: run.edit_line(HISTORY, edit, _is("invoke"), "produce")
-    )
+    add(f"history: {name}", lambda run: run.edit_line(HISTORY, edit, _is("invoke"), "produce"))
 
 
 def _both(name: str, edit: Callable[[Line], object], *, acks: int | None = None) -> None:
@@ -55,7 +53,9 @@ _ERROR = {"error": "NOT_ENOUGH_REPLICAS", "error_code": 19, "base_offset": None,
 _ok("an acknowledgement is an error", lambda line: line.update(type="fail", **_ERROR))
 _ok(
     "an acknowledgement is a time-out of the broker's",
-    lambda line: line.update(type="info", **_ERROR | {"error": "REQUEST_TIMED_OUT", "error_code": 7}),
+    lambda line: line.update(
+        type="info", **_ERROR | {"error": "REQUEST_TIMED_OUT", "error_code": 7}
+    ),
 )
 _ok(
     "an acknowledgement never came",

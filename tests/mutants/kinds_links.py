@@ -71,8 +71,12 @@ _entry(
     _add_to("high_watermark", 999),
     field="high_watermark",
 )
-_entry("other records in an answer", _FETCH, "response", _add_to("base_offset", 1), field="base_offset")
-_entry("more records in an answer", _FETCH, "response", _add_to("last_offset", 3), field="last_offset")
+_entry(
+    "other records in an answer", _FETCH, "response", _add_to("base_offset", 1), field="base_offset"
+)
+_entry(
+    "more records in an answer", _FETCH, "response", _add_to("last_offset", 3), field="last_offset"
+)
 _entry(
     "another epoch in an answer",
     _FETCH,
@@ -87,9 +91,17 @@ _entry(
     lambda one: one.update(error_code=6),
     field="high_watermark",
 )
-_entry("another question for an epoch", _EPOCH, "request", _add_to("leader_epoch", 1), field="leader_epoch")
+_entry(
+    "another question for an epoch",
+    _EPOCH,
+    "request",
+    _add_to("leader_epoch", 1),
+    field="leader_epoch",
+)
 _entry("another end of an epoch", _EPOCH, "response", _add_to("end_offset", 1), field="end_offset")
-_entry("another answered epoch", _EPOCH, "response", _add_to("leader_epoch", 1), field="leader_epoch")
+_entry(
+    "another answered epoch", _EPOCH, "response", _add_to("leader_epoch", 1), field="leader_epoch"
+)
 _entry(
     "an error for an epoch",
     _EPOCH,
@@ -114,10 +126,18 @@ _entry(
     lambda one: one.update(leader=2),
     field="leader",
 )
-_entry("a deletion of a replica", _STOP, "request", lambda o: o.update(delete_partition=True), field="topic")
+_entry(
+    "a deletion of a replica",
+    _STOP,
+    "request",
+    lambda o: o.update(delete_partition=True),
+    field="topic",
+)
 
 
-def _line(name: str, edit: Callable[[Line], object], *apis: str, direction: str | None = None) -> None:
+def _line(
+    name: str, edit: Callable[[Line], object], *apis: str, direction: str | None = None
+) -> None:
     def where(line: Line) -> bool:
         return any(_is(api, direction)(line) for api in apis or (_FETCH, _CONTROL, _EPOCH))
 
@@ -147,14 +167,29 @@ _line("another direction", lambda line: line.update(direction="response"), direc
 _line("another correlation", lambda line: line.update(correlation_id=10**6), _FETCH)
 _line("another connection", lambda line: line.update(connection=999), _FETCH)
 _line("another api", lambda line: line.update(api="LIST_OFFSETS"), _FETCH, direction="request")
-_line("another controller epoch", lambda o: o["detail"].update(controller_epoch=7), _CONTROL, direction="request")
-_line("another controller", lambda o: o["detail"].update(controller_id=1), _CONTROL, direction="request")
+_line(
+    "another controller epoch",
+    lambda o: o["detail"].update(controller_epoch=7),
+    _CONTROL,
+    direction="request",
+)
+_line(
+    "another controller",
+    lambda o: o["detail"].update(controller_id=1),
+    _CONTROL,
+    direction="request",
+)
 _line("an hour later", lambda line: line.update(wall_time_s=line["wall_time_s"] + 3600))
 _line("an hour earlier", lambda line: line.update(wall_time_s=line["wall_time_s"] - 3600))
 _line("no time", lambda line: line.update(wall_time_s=None))
 _line("no detail", lambda line: line.update(detail=None), _CONTROL, direction="request")
 _line("partitions that are no list", lambda line: line["detail"].update(partitions=7))
-_line("an offset that is no number", lambda o: _about(o)[0].update(fetch_offset="x"), _FETCH, direction="request")
+_line(
+    "an offset that is no number",
+    lambda o: _about(o)[0].update(fetch_offset="x"),
+    _FETCH,
+    direction="request",
+)
 _line("no fields", lambda line: line.clear())
 
 

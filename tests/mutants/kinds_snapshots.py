@@ -166,9 +166,7 @@ _ghost("a partition without a topic", "-0")
 @kind("snapshots: a partition whose name is no text")
 def _no_text(run: RunCopy) -> str:
     target = run.in_sync_directory().rpartition("/")[0].encode() + b"/\xff\xfe-0"
-    shutil.copytree(
-        bytes(run.path / run.in_sync_directory()), bytes(run.path) + b"/" + target
-    )
+    shutil.copytree(bytes(run.path / run.in_sync_directory()), bytes(run.path) + b"/" + target)
     return repr(target)
 
 

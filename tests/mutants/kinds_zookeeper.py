@@ -19,6 +19,7 @@ from tests.mutants.zookeeper_edits import (
     inserted,
     log_name,
     set_to,
+    take_effect,
     transactions,
     write,
     writes,
@@ -38,7 +39,9 @@ _state("no leader", lambda value: value.update(leader=-1))
 _state("another leader epoch", lambda value: value.update(leader_epoch=value["leader_epoch"] + 1))
 _state("a negative leader epoch", lambda value: value.update(leader_epoch=-4))
 _state("an ISR with a stranger", lambda value: value.update(isr=[*value["isr"], 7]))
-_state("an ISR with one broker twice", lambda value: value.update(isr=[*value["isr"], value["isr"][0]]))
+_state(
+    "an ISR with one broker twice", lambda value: value.update(isr=[*value["isr"], value["isr"][0]])
+)
 _state("an empty ISR", lambda value: value.update(isr=[]))
 _state("the ISR of the leader alone", lambda value: value.update(isr=[value["leader"]]), last=True)
 _state("another controller epoch", lambda value: value.update(controller_epoch=5))
@@ -135,7 +138,8 @@ def _ends(run: RunCopy) -> str:
     owners = [
         found[i].session for i, _, _, path, _ in writes(found) if path.startswith("/brokers/ids/0")
     ]
-    return inserted(run, CLOSE, b"", session=run.pick(owners, "session"))
+    where = inserted(run, CLOSE, b"", session=run.pick(owners[-1:], "session"))
+    return take_effect(run, where)
 
 
 def _last_state(run: RunCopy) -> tuple[str, Value, int]:
@@ -157,7 +161,7 @@ def _election(name: str, edit: Callable[[Value], object]) -> None:
         path, value, version = _last_state(run)
         value["leader_epoch"] += 1
         edit(value)
-        return inserted(run, SET, set_to(path, value, version))
+        return take_effect(run, inserted(run, SET, set_to(path, value, version)), value)
 
     add(f"zookeeper: an election that nobody made, {name}", mutate)
 
@@ -171,14 +175,16 @@ _election("a broker that never was", lambda value: value.update(leader=9, isr=[9
 _election("the other replica", lambda value: value.update(leader=_other(value)))
 _election("a broker without a replica", lambda value: value.update(leader=2, isr=[2]))
 _election("the leader in a shrunk ISR", lambda value: value.update(isr=[value["leader"]]))
-_election("an epoch that is skipped", lambda value: value.update(leader_epoch=value["leader_epoch"] + 5))
+_election(
+    "an epoch that is skipped", lambda value: value.update(leader_epoch=value["leader_epoch"] + 5)
+)
 
 
 @kind("zookeeper: an ISR that nobody wrote")
 def _isr(run: RunCopy) -> str:
     path, value, version = _last_state(run)
     value["isr"] = [value["leader"]]
-    return inserted(run, SET, set_to(path, value, version))
+    return take_effect(run, inserted(run, SET, set_to(path, value, version)), value)
 
 
 @kind("zookeeper: the same state once more")

@@ -150,8 +150,6 @@ def on_all_replicas(run: RunCopy, edit: Callable[[bytes], bytes]) -> str:
     changed = edit(chosen)
     partition = name.split("/")[3]
     for other in run.names(f"snapshots/*/broker-*/{partition}/*.log"):
-        content = b"".join(
-            changed if one == chosen else one for one in split(run.content(other))
-        )
+        content = b"".join(changed if one == chosen else one for one in split(run.content(other)))
         run.write(other, content)
     return f"{partition}, offset {struct.unpack_from('>q', chosen)[0]}"

@@ -30,6 +30,7 @@ from tests.mutants import (  # noqa: F401 - each registers its kinds
 )
 from tests.mutants.kinds import KINDS, Kind
 from tests.mutants.run_copy import NotApplicableError, RunCopy
+from tests.mutants.survivors import SURVIVORS
 
 
 _FEW_STATES = 1_000
@@ -46,6 +47,7 @@ class Judged:
         run: The name of the run that it was made of.
         place: What was changed where.
         is_believed: Whether the judge takes it for a run that is as expected.
+        is_unknown: Whether it says that it cannot know.
         said: What the judge found instead, or why it cannot know.
         crash: The last line of a checker's traceback, or "".
         seconds: How long judging took.
@@ -55,6 +57,7 @@ class Judged:
     run: str
     place: str
     is_believed: bool
+    is_unknown: bool
     said: str
     crash: str
     seconds: float
@@ -94,6 +97,7 @@ def judged_mutants(
             run=run.name,
             place=place,
             is_believed=results is not None and results.expected,
+            is_unknown=results is None or bool(results.unknown),
             said=why if results is None else said(results),
             crash=_crash(results) if results is not None else why if ESCAPED in why else "",
             seconds=time.perf_counter() - begun,
@@ -141,6 +145,21 @@ def said(results: Results) -> str:
 
 def _crash(results: Results) -> str:
     return results.crashes[0].strip().splitlines()[-1] if results.crashes else ""
+
+
+def wrong(judged: Iterable[Judged]) -> list[str]:
+    """What may not be: changes that are believed without a reason, false alarms, and crashes."""
+    found = []
+    for one in judged:
+        where = f"{one.kind} ({one.run}, {one.place})"
+        if KINDS[one.kind].is_harmless:
+            if not one.is_believed:
+                found.append(f"{where}: a false alarm: {one.said}")
+        elif one.is_believed and one.kind not in SURVIVORS:
+            found.append(f"{where}: it is believed")
+        if one.crash:
+            found.append(f"{where}: {one.crash}")
+    return found
 
 
 def kinds_named(pattern: str = "") -> list[Kind]:

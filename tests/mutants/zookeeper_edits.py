@@ -178,6 +178,26 @@ def inserted(
     return f"zxid {new.zxid}"
 
 
+def take_effect(run: RunCopy, where: str, state: dict[str, Any] | None = None) -> str:
+    """Let the last snapshot be taken after the log's last transaction, and see that state."""
+    zxid = transactions(run)[-1].zxid
+    label = run.final()
+
+    def seen(snapshot: dict[str, Any]) -> None:
+        snapshot["zxid"] = zxid
+        for told in snapshot["states"].values():
+            if state is not None and told is not None:
+                told.update({name: state[name] for name in told if name in state})
+
+    run.edit_json(f"snapshots/{label}/snapshot.json", seen)
+    run.edit_line(
+        "actions.jsonl",
+        lambda line: line.update(zxid=zxid),
+        lambda line: line["action"] == {"event": "Snapshot", "label": label},
+    )
+    return where
+
+
 def create(path: str, value: object) -> bytes:
     """The body of a transaction that creates a persistent znode."""
     data = json.dumps(value).encode()
