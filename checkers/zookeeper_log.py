@@ -162,7 +162,7 @@ def _transactions(name: str, content: bytes) -> Iterator[tuple[int, _Transaction
         end = start + length
         if length == 0 and not checksum and not content[start:].strip(b"\0"):
             return
-        if 0 < length and end >= len(content):
+        if length > 0 and end >= len(content):
             return
         if length < 0 or content[end] != _END_OF_RECORD:
             # A record that was cut short has nothing but preallocated zeros behind it.

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from checkers.errors import ScenarioDataError
 from checkers.acts import LoseTail, StartBroker, TopicPartition
+from checkers.errors import ScenarioDataError
 from checkers.evidence.about import (
     RUN,
     SCENARIO,
@@ -38,7 +38,6 @@ from checkers.model.events import PartitionState, Produce, TopicCreated
 from checkers.model.prediction import EpochRound
 from checkers.run_directory import RunDirectory
 from checkers.zookeeper_log import ZnodeChange, read_ensemble
-
 
 _DELETING = (
     "retention.ms",

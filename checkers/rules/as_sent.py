@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from checkers.evidence.history import Operation
 from checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
 from checkers.findings import Finding
-from checkers.evidence.history import Operation
 from checkers.segments.batch import join_payload_digests
 
 NOT_COMPARED = (

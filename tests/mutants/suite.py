@@ -32,7 +32,6 @@ from tests.mutants.kinds import KINDS, Kind
 from tests.mutants.run_copy import NotApplicableError, RunCopy
 from tests.mutants.survivors import SURVIVORS
 
-
 _FEW_STATES = 1_000
 ESCAPED = "escaped:"
 """What is said of a mutant begins so if the judge raised what it does not document."""
