@@ -14,6 +14,9 @@ CutStyle = Literal["silent", "reset"]
 ZooKeeperCutStyle = Literal["silent", "reset", "dropped"]
 """With "dropped" connections that are open are reset, and new ones stay open and nothing passes."""
 Direction = Literal["request", "response"]
+Manner = Literal["hold", "delay", "skip"]
+"""What becomes of a thread at a point: it waits until it is let on, or so long, or turns back."""
+Readers = Literal["all", "followers", "consumers"]
 
 APIS = (
     "Produce",
@@ -59,6 +62,9 @@ APIS = (
     "AllocateProducerIds",
 )
 """The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
+
+CONTROLLER_BROKER_CHANGE = "controller-broker-change"
+"""The point at which a controller begins to handle that brokers came or went."""
 
 
 class TopicPartition(NamedTuple):
@@ -227,6 +233,40 @@ class ReleaseHold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HoldPoint:
+    """Threads of one broker that come to a named point of Kafka's code do not go on at once.
+
+    What is on its way past the point when the hold begins goes on.
+
+    Attributes:
+        name: Names the hold for `ReleasePoint`.
+        point: One of those that `clusters.agent.points` lists.
+        manner: "hold" (a thread waits until the hold is released), "delay" (each waits so long), or
+            "skip" (the method is left undone, where the point allows that).
+        delay_ms: How long each waits with "delay".
+        readers: Only reads of followers, or of consumers; where the point tells who reads.
+        topic: With `partition`, only reads that concern this partition; None for any.
+        partition: See `topic`.
+    """
+
+    name: str
+    broker: int
+    point: str
+    manner: Manner = "hold"
+    delay_ms: int = 0
+    readers: Readers = "all"
+    topic: str | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePoint:
+    """The threads that the hold of that name keeps go on, and the hold is gone."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CutZooKeeper:
     """Nothing passes between the broker and ZooKeeper; see `CutLink`.
 
@@ -298,6 +338,8 @@ Act = (
     | HealLink
     | Hold
     | ReleaseHold
+    | HoldPoint
+    | ReleasePoint
     | CutZooKeeper
     | HealZooKeeper
     | DisconnectNetwork

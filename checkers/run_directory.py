@@ -9,6 +9,11 @@
       history.jsonl       client operations: invoke, then ok, fail or info (nobody knows)
       observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw
       links.jsonl         requests and responses that the links logged
+      hits.jsonl          where brokers run with an agent: each thread that was held, delayed or
+                          turned back at a point, and when it went on or was gone; of those that
+                          passed the first of each broker's life and point (in observations.jsonl
+                          "point-hits" counts them all). Fields: number, time, broker, life (its
+                          starts, from 1), point, thread, reader, seen, fate, hold
       zookeeper/member-N/ ZooKeeper's own transaction logs (log.*): every decision, in zxid order
       brokers/N/          server.properties and server.log
       snapshots/LABEL/    snapshot.json, and broker-N/ with the files of its log directory

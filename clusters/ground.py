@@ -78,9 +78,17 @@ class Ground(Protocol):
         """Return the place of a member or broker."""
 
     def spawn(
-        self, site: Site, command: Sequence[str], distribution: Distribution, console: Path
+        self,
+        site: Site,
+        command: Sequence[str],
+        distribution: Distribution,
+        console: Path,
+        reads: Sequence[Path] = (),
     ) -> Process:
-        """Start a JVM; its console output is appended to a file."""
+        """Start a JVM; its console output is appended to a file.
+
+        ``reads`` are files that it reads besides the distribution's and those of its folder.
+        """
 
     def close(self) -> None:
         """Remove whatever was made. Safe to call twice."""
@@ -127,9 +135,14 @@ class LocalGround:
         )
 
     def spawn(
-        self, site: Site, command: Sequence[str], distribution: Distribution, console: Path
+        self,
+        site: Site,
+        command: Sequence[str],
+        distribution: Distribution,
+        console: Path,
+        reads: Sequence[Path] = (),
     ) -> Process:
-        """Start a process that ends with this one."""
+        """Start a process that ends with this one; it reads what its user may."""
         child = spawn(command, log_file=console, cwd=site.directory, name=site.name)
         record_process(self._work_directory, child)
         return child

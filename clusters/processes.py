@@ -86,12 +86,13 @@ class Child:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the kernel calls it stopped."""
+        """Whether the kernel calls each of its threads stopped; they stop one by one."""
         try:
-            after_name = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            threads = list(Path(f"/proc/{self.pid}/task").iterdir())
+            states = [_state_of(thread) for thread in threads]
         except OSError:
             return False
-        return after_name[0] == "T"
+        return set(states) == {"T"}
 
     @property
     def cause_of_death(self) -> str:
@@ -147,6 +148,11 @@ def process_start_time(pid: int) -> int | None:
     except OSError:
         return None
     return None if after_name[0] in ("Z", "X") else int(after_name[19])
+
+
+def _state_of(task: Path) -> str:
+    """The kernel's letter for what a thread does, such as "T" for stopped."""
+    return (task / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def kill_by_identity(pid: int, start_time: int, timeout_s: float = 30) -> bool:

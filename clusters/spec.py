@@ -19,13 +19,16 @@ class BrokerSpec:
 
     ``kafka`` is a release (``1.1.1``) or a path to a distribution folder or .tgz;
     ``properties`` override the cluster's; ``judged_as`` is the release whose rules the
-    broker is judged by, None for the release that ``kafka`` turns out to be.
+    broker is judged by, None for the release that ``kafka`` turns out to be; ``points`` are the
+    points of its code at which its threads can be held (``clusters.agent.points``): with any, its
+    JVM runs with an agent.
     """
 
     id: int
     kafka: str
     properties: Mapping[str, str] = field(default_factory=dict)
     judged_as: str | None = None
+    points: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the broker as a dict of JSON values."""
@@ -37,7 +40,8 @@ class BrokerSpec:
         # Runs of before the renaming say "protocol".
         older = {"protocol": "judged_as"}
         try:
-            return cls(**{older.get(name, name): value for name, value in data.items()})
+            values = {older.get(name, name): value for name, value in data.items()}
+            return cls(**values | {"points": tuple(values.get("points", ()))})
         except (AttributeError, TypeError) as error:
             raise ReleaseError(f"not a broker's description: {dict(data)!r} ({error!r})") from error
 

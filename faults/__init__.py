@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from faults.disk.lose_tail import LoseTail
+from faults.jvm.hold_controller import HoldController
+from faults.jvm.hold_point import HoldPoint
+from faults.jvm.slow_fetch_reads import SlowFetchReads
 from faults.process.fast_bounce import FastBounce
 from faults.process.kill_broker import KillBroker
 from faults.process.pause_broker import PauseBroker
@@ -24,12 +27,15 @@ FAULTS: Mapping[str, type[Any]] = {
         DisconnectNetwork,
         ExpireSession,
         FastBounce,
+        HoldController,
+        HoldPoint,
         HoldRequests,
         KillBroker,
         LoseTail,
         MoveController,
         PauseBroker,
         PreferredElection,
+        SlowFetchReads,
         StopBroker,
     )
 }
@@ -41,11 +47,14 @@ __all__ = [
     "DisconnectNetwork",
     "ExpireSession",
     "FastBounce",
+    "HoldController",
+    "HoldPoint",
     "HoldRequests",
     "KillBroker",
     "LoseTail",
     "MoveController",
     "PauseBroker",
     "PreferredElection",
+    "SlowFetchReads",
     "StopBroker",
 ]

@@ -4,7 +4,7 @@ The gates are what the model predicts after each act: the partition's state, whe
 disk, and high watermarks. So a run that goes another way stops there and says so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from checkers.exploring import Schedule
 from checkers.model.controlling import PARTITION
@@ -12,7 +12,7 @@ from checkers.model.moves import Move
 from checkers.model.replica import Replica
 from checkers.model.state import State
 from checkers.model.world import World
-from clusters.spec import ClusterSpec, brokers_of
+from clusters.spec import BrokerSpec, ClusterSpec
 from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from harness.catalogue.settings import QUICK
 from harness.playing.client_steps import Produce
@@ -35,17 +35,27 @@ EXPLORED = "explored"
 _TOPIC, _INDEX = PARTITION
 
 
-def scenario_of(schedule: Schedule, kafka: str) -> Scenario:
-    """The schedule on that Kafka; nothing is expected of it but what the model predicts."""
+def scenario_of(schedule: Schedule, releases: Sequence[str]) -> Scenario:
+    """The schedule on real brokers; nothing is expected of it but what the model predicts.
+
+    Args:
+        schedule: What is done.
+        releases: Broker 0's first; the controller, one more broker, has broker 0's, and so have
+            brokers beyond them.
+    """
     replicas = sorted(World(schedule.states[0]).assignment(PARTITION))
     controller = replicas[-1] + 1
+    kafkas = dict(enumerate(releases))
     return Scenario(
         entry=EXPLORED,
         case="",
         title=schedule.message,
-        release=kafka,
+        release=releases[0],
         cluster=ClusterSpec(
-            brokers=brokers_of(kafka, (*replicas, controller)),
+            brokers=tuple(
+                BrokerSpec(id=broker, kafka=kafkas.get(broker, releases[0]))
+                for broker in (*replicas, controller)
+            ),
             first_broker=controller,
             properties=QUICK,
         ),

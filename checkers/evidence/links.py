@@ -23,6 +23,7 @@ from checkers.model.observations import (
     FetchAsked,
     IsrAnswered,
     IsrAsked,
+    IsrWanted,
     Observation,
     Question,
     Reply,
@@ -37,6 +38,8 @@ _CONTROL = {
     "UPDATE_METADATA": "UpdateMetadata",
     "STOP_REPLICA": "StopReplica",
 }
+_OPERATION_NOT_ATTEMPTED = 55
+_INELIGIBLE_REPLICA = 107
 _FULL_FETCH_EPOCHS = (None, 0, -1)
 
 
@@ -250,7 +253,8 @@ def _isr_asked(detail: _Detail, source: int) -> IsrAsked:
     isrs = {}
     for about, entry in _entries(detail):
         new = entry.get("new_isr") or entry.get("new_isr_with_epochs") or ()
-        isrs[about] = tuple(one if isinstance(one, int) else int(one["broker_id"]) for one in new)
+        isr = tuple(one if isinstance(one, int) else int(one["broker_id"]) for one in new)
+        isrs[about] = IsrWanted(leader_epoch=entry["leader_epoch"], isr=isr)
     return IsrAsked(leader=source, isrs=isrs)
 
 
@@ -260,4 +264,9 @@ def _isr_answered(detail: _Detail, source: int) -> IsrAnswered:
         for about, entry in _entries(detail)
         if not entry.get("error_code")
     }
-    return IsrAnswered(leader=source, isrs=isrs)
+    refused = frozenset(
+        about
+        for about, entry in _entries(detail)
+        if entry.get("error_code") in (_OPERATION_NOT_ATTEMPTED, _INELIGIBLE_REPLICA)
+    )
+    return IsrAnswered(leader=source, isrs=isrs, refused=refused)

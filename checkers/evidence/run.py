@@ -23,6 +23,7 @@ from checkers.evidence.actions import TimedEvent, in_one_order, is_internal, rea
 from checkers.evidence.epoch_rounds import epoch_rounds
 from checkers.evidence.files import EvidenceFiles
 from checkers.evidence.history import Operation, operations
+from checkers.evidence.hits import PointHit, read_hits
 from checkers.evidence.links import LinkMessage, read_links
 from checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
 from checkers.evidence.partition import Excuse
@@ -160,6 +161,11 @@ class RunEvidence:
     def links(self) -> tuple[LinkMessage, ...] | None:
         """links.jsonl; None without it."""
         return read_links(self.files)
+
+    @cached_property
+    def hits(self) -> tuple[PointHit, ...]:
+        """hits.jsonl; empty where no broker ran with an agent."""
+        return read_hits(self.files)
 
     @cached_property
     def rounds(self) -> tuple[EpochRound, ...] | None:

@@ -10,6 +10,9 @@ each process.
 import dataclasses
 import enum
 import hashlib
+from collections.abc import Hashable, Iterator
+from functools import cache
+from typing import cast
 
 from checkers.explorer.errors import RuleError
 from checkers.explorer.system import Component, Value
@@ -44,13 +47,27 @@ def _encode(value: Value) -> bytes:
         return _framed(b"t", b"".join(map(_encode, value)))
     if isinstance(value, frozenset):
         return _framed(b"f", b"".join(sorted(map(_encode, value))))
+    if isinstance(value, enum.Enum) or dataclasses.is_dataclass(value):
+        return _encode_once(cast(Hashable, value))
+    raise _none_for(value)
+
+
+@cache
+def _encode_once(value: Value) -> bytes:
+    """Return the bytes of an enum member or a dataclass, which others have in them again."""
     if isinstance(value, enum.Enum):
         return _framed(b"e", _encode(_name(value)) + _encode(value.name))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = (each.name for each in dataclasses.fields(value) if each.compare)
-        parts = b"".join(_encode(getattr(value, name)) for name in fields)
-        return _framed(b"d", _encode(_name(value)) + parts)
-    raise RuleError(
+    if isinstance(value, type):
+        raise _none_for(value)
+    return _framed(b"d", _encode(_name(value)) + b"".join(map(_encode, _fields(value))))
+
+
+def _fields(value: Value) -> Iterator[Value]:
+    return (getattr(value, each.name) for each in dataclasses.fields(value) if each.compare)
+
+
+def _none_for(value: Value) -> RuleError:
+    return RuleError(
         f"{value!r} is a {type(value).__qualname__}, which has no fingerprint: components and "
         "values are made of None, bool, int, str, bytes, enum members, tuples, frozensets and "
         "frozen dataclasses"

@@ -6,13 +6,14 @@ is who count as one.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import permutations
+from operator import attrgetter
 from typing import Any
 
 from checkers.explorer import Move, Permutation, System
 from checkers.model.actions import Action
-from checkers.model.bounds import Machine
+from checkers.model.bounds import NO_FAULTS, Machine
 from checkers.model.events import PartitionState
 from checkers.model.machine import changes_of, initial_state, possible_actions
 from checkers.model.properties import PROPERTIES, Property
@@ -37,7 +38,8 @@ def system_of(
     names = varying(machine)
     encoding = _Encoding(machine, state, names)
     generations = set(machine.generations.values())
-    is_symmetric = is_symmetric and len(generations) == 1
+    # Of several that can lead a controller takes the one that is assigned first.
+    is_symmetric = is_symmetric and len(generations) == 1 and machine.faults == NO_FAULTS
     return System(
         initial={name: encoding.value(name, state(name)) for name in names},
         moves=[
@@ -46,6 +48,12 @@ def system_of(
         invariants={name: encoding.invariant(PROPERTIES[name]) for name in properties},
         symmetry=_symmetry(machine) if is_symmetric else (),
     )
+
+
+_CHANGING_NAMES = tuple(
+    field.name for field in fields(Broker) if field.name not in ("generation", "configuration")
+)
+_CHANGING = attrgetter(*_CHANGING_NAMES)
 
 
 class _Encoding:
@@ -60,7 +68,7 @@ class _Encoding:
         """Return what the explorer has for a value of the machine."""
         if component[0] != "broker":
             return value
-        changing = value.is_running, value.has_exited, value.failed
+        changing = _CHANGING(value)
         self._brokers.setdefault((component, changing), value)
         return changing
 
@@ -94,13 +102,8 @@ class _Encoding:
         found = self._brokers.get((component, changing))
         if found is None:
             # Another process was the first to see it.
-            is_running, has_exited, failed = changing
-            found = replace(
-                self._constants(component),
-                is_running=is_running,
-                has_exited=has_exited,
-                failed=failed,
-            )
+            after = dict(zip(_CHANGING_NAMES, changing, strict=True))
+            found = replace(self._constants(component), **after)
             self._brokers[component, changing] = found
         return found
 
@@ -116,7 +119,7 @@ def _exchange(order: Mapping[int, int]) -> Permutation:
 
     def component(old: Any) -> Any:
         match old:
-            case ("replica" | "isr change", broker, partition):
+            case ("replica" | "isr change" | "isr request" | "appended", broker, partition):
                 return (old[0], order[broker], partition)
             case ("outbox", epoch, broker):
                 return (old[0], epoch, order[broker])
@@ -139,6 +142,8 @@ def _exchange(order: Mapping[int, int]) -> Permutation:
                     if isinstance(request, LeaderAndIsr)
                 )
                 return replace(old, requests=told)
+        if name[0] == "isr request" and old is not None:
+            return old[0], _ids(order, old[1])
         return _ids(order, old) if name[0] == "leaders" and old is not None else old
 
     return Permutation(component, value)

@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from checkers.explorer import Exploration, Move, Progress, Read, System, explore
+from checkers.exploring.playing import Played, Playing, Promised, difference, lost
 from checkers.model.controlling import PARTITION, Controlling
-from checkers.model.events import Event, PartitionState, TopicCreated
+from checkers.model.events import PartitionState, TopicCreated
 from checkers.model.generation import Generation
 from checkers.model.moves import Move as Act
-from checkers.model.moves import events_of
-from checkers.model.predicting import left_alone_after
-from checkers.model.prediction import PredictedProduce, Promise
 from checkers.model.relevance import relevant_replica
 from checkers.model.requests import Controller
-from checkers.model.state import EMPTY, Checkpoint, State
+from checkers.model.state import EMPTY, Checkpoint, Component, State
 from checkers.model.world import World
 
 _RECORDS = ("records",)
@@ -110,7 +108,7 @@ def find_schedule(
     healing = playing.healed(way[-1])
     schedule = Schedule(
         acts=(*acts, *(act for act, _ in healing)),
-        states=(*way, *(played.state for _, played in healing)),
+        states=(*way, *(state for _, state in healing)),
         healing=len(healing),
         message=found.violation.message,
     )
@@ -120,20 +118,23 @@ def find_schedule(
 class _Playing:
     def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
+        self._playing = Playing(schedules.generations)
         self._replicas = tuple(sorted(schedules.generations))
         first, second, *rest = self._replicas
         self._order = (second, first, *rest)
+        self._broken: dict[State, str] = {}
+        self._healed_by: dict[tuple[State, Act], State] = {}
 
     def begin(self) -> State:
         """Return the state in which the first broker leads, and the second is preferred."""
-        playing = _Played(EMPTY, self._schedules.generations)
-        playing.controlling(self._replicas).begin(self._schedules.generations)
-        playing.add(TopicCreated(topic=PARTITION.topic, assignment=(self._order,)))
-        known = playing.world().partition_state(PARTITION)
+        played = Played(self._playing, EMPTY)
+        _controlling(played, self._replicas).begin(self._schedules.generations)
+        played.add(TopicCreated(topic=PARTITION.topic, assignment=(self._order,)))
+        known = played.world.partition_state(PARTITION)
         assert known is not None
-        playing.add(replace(known, leader_epoch=known.leader_epoch + 1))
+        played.add(replace(known, leader_epoch=known.leader_epoch + 1))
         extra = {_RECORDS: 0, _PROMISED: frozenset()}
-        return _canonical(playing.state.changed(extra), self._schedules.generations)
+        return self._state_after(EMPTY, {**played.changes, **extra})
 
     def acts(self) -> list[Act]:
         """Return every act that there may be."""
@@ -153,116 +154,112 @@ class _Playing:
         is_write = move.kind.startswith("write")
         if is_write and number >= self._schedules.records:
             return None
-        playing = self._played(state, move, f"record-{number}")
-        if not playing.has_changed:
+        found = self._healed_by.pop((state, move), None)
+        if found is None:
+            found = self._acted(state, move, f"record-{number}", number + is_write)
+        if found is None:
             return None
-        if move.kind == "write-all" and not playing.is_acknowledged:
-            # A scenario could not wait for it.
-            return None
-        now = playing.world().partition_state(PARTITION)
-        assert now is not None
-        if now.leader_epoch > self._schedules.leader_epoch:
-            return None
-        return _canonical(
-            playing.state.changed(
-                {
-                    _RECORDS: number + is_write,
-                    _PROMISED: state(_PROMISED) | playing.promised,
-                }
-            ),
-            self._schedules.generations,
-        )
+        now = found(("state", PARTITION))
+        return found if now.leader_epoch <= self._schedules.leader_epoch else None
 
     def broken_when_healed(self, state: State) -> str:
-        """Return what is wrong after every fault was healed."""
-        promised = state(_PROMISED)
-        for _, played in self.healed(state):
-            state, promised = played.state, promised | played.promised
-        return _broken(World(state), promised)
+        """Return what is wrong after every fault was healed.
 
-    def healed(self, state: State) -> list[tuple[Act, "_Played"]]:
-        """Return the acts that heal every fault, sessions first, and what comes of each."""
-        world = World(state)
-        expired = sorted(set(world.assignment(PARTITION)) - set(world.registered()))
-        acts = [Act("register", broker) for broker in expired]
-        acts += [Act("heal", cut.source, cut.target) for cut in world.cuts()]
-        found: list[tuple[Act, _Played]] = []
-        for act in acts:
-            found.append((act, self._played(state, act, "")))
-            state = found[-1][1].state
+        What heals one fault leads to a state in which there is less to heal, and which most often
+        was looked at before.
+        """
+        way = []
+        while state not in self._broken:
+            way.append(state)
+            act = _healing(World(state))
+            if act is None:
+                self._broken[state] = _broken(World(state), state(_PROMISED))
+                break
+            after = self._heal(state, act)
+            # It is one of the acts that are tried in this state when its turn comes.
+            self._healed_by[state, act] = after
+            state = after
+        message = self._broken[state]
+        self._broken.update(dict.fromkeys(way, message))
+        return message
+
+    def healed(self, state: State) -> list[tuple[Act, State]]:
+        """Return the acts that heal every fault, sessions first, and the state after each."""
+        found = []
+        while (act := _healing(World(state))) is not None:
+            state = self._heal(state, act)
+            found.append((act, state))
         return found
 
-    def _played(self, state: State, move: Act, operation: str) -> "_Played":
-        playing = _Played(state, self._schedules.generations)
-        controlling = playing.controlling(self._order)
-        if move.broker == -1:
-            move = move._replace(broker=self._replicas[0])
-        for event in events_of(playing.world(), controlling, move, operation):
-            controlling.follow(event)
-        return playing
+    def _heal(self, state: State, act: Act) -> State:
+        after = self._acted(state, act, "", state(_RECORDS))
+        assert after is not None, f"{act} heals what acts"
+        return after
+
+    def _acted(self, state: State, move: Act, operation: str, records: int) -> State | None:
+        played = Played(self._playing, state)
+        one = move._replace(broker=self._replicas[0]) if move.broker == -1 else move
+        played.act(_controlling(played, self._order), one, operation)
+        # A scenario could not wait for an acknowledgement that does not come.
+        if not played.timeline or (move.kind == "write-all" and not played.is_acknowledged):
+            return None
+        extra = {_RECORDS: records, _PROMISED: state(_PROMISED) | played.promised}
+        return self._state_after(state, {**played.changes, **extra})
+
+    def _state_after(self, state: State, changes: Mapping[Component, Any]) -> State:
+        value = self._playing.footprints.value
+        return state.changed(
+            {
+                component: value(_canonical(self._schedules.generations, component, changed))
+                for component, changed in changes.items()
+            }
+        )
 
 
-class _Played:
-    """One act while it is played: the state so far, and what has happened."""
-
-    def __init__(self, state: State, generations: Mapping[int, Generation]) -> None:
-        self.state = state
-        self.has_changed = False
-        self.is_acknowledged = False
-        self.promised: frozenset[tuple[int, str]] = frozenset()
-        self._generations = generations
-
-    def world(self) -> World:
-        return World(self.state)
-
-    def controlling(self, replicas: tuple[int, ...]) -> Controlling:
-        return Controlling(world=self.world, add=self.add, replicas=replicas, czxid=_CZXID)
-
-    def add(self, event: Event) -> None:
-        self.has_changed = True
-        self.state, notes = left_alone_after(self.state, event, self._generations)
-        for note in notes:
-            if isinstance(note, PredictedProduce) and note.acknowledged:
-                self.is_acknowledged = True
-            if isinstance(note, Promise):
-                self.promised |= {(note.base_offset, note.payload)}
+def _controlling(played: Played, replicas: tuple[int, ...]) -> Controlling:
+    return Controlling(world=lambda: played.world, add=played.add, replicas=replicas, czxid=_CZXID)
 
 
-def _broken(world: World, promised: frozenset[tuple[int, str]]) -> str:
+def _healing(world: World) -> Act | None:
+    """Return what heals one fault, sessions first; None where nothing is left to heal."""
+    registered = world.registered()
+    for broker in sorted(world.assignment(PARTITION)):
+        if broker not in registered and world.running(broker) is not None:
+            return Act("register", broker)
+    for cut in world.cuts():
+        return Act("heal", cut.source, cut.target)
+    return None
+
+
+def _broken(world: World, promised: Promised) -> str:
     state = world.partition_state(PARTITION)
     assert state is not None
     brokers = [world.broker(broker_id) for broker_id in world.assignment(PARTITION)]
     if state.leader == -1 or any(broker is None or broker.has_exited for broker in brokers):
         # That nobody leads, or that a process has ended itself, is another matter.
         return ""
-    log = world.known_replica(state.leader, PARTITION).log
-    for broker_id in world.assignment(PARTITION):
-        own = world.known_replica(broker_id, PARTITION).log
-        if (own.batches, own.log_end_offset) != (log.batches, log.log_end_offset):
-            return f"broker {broker_id} differs from leader {state.leader} after all is healed"
-    present = {(batch.base_offset, batch.payload) for batch in log.batches}
-    lost = sorted(offset for offset, payload in promised if (offset, payload) not in present)
-    return f"what was acknowledged at offset {lost[0]} is gone after all is healed" if lost else ""
+    found = difference(world) or lost(world, promised)
+    return f"{found} after all is healed" if found else ""
 
 
-def _canonical(state: State, generations: Mapping[int, Generation]) -> State:
-    """Return the state without what says only how often something was done before."""
-    changes: dict[Any, Any] = {}
-    for component, value in state.components().items():
-        match component[0], value:
-            case "answer", _:
-                changes[component] = None
-            case "checkpoint", _:
-                changes[component] = Checkpoint()
-            case "cuts", _:
-                changes[component] = tuple(sorted(value, key=lambda cut: (cut.source, cut.target)))
-            case "replica", _:
-                changes[component] = relevant_replica(generations[component[1]], value)
-            case "registered", _:
-                changes[component] = tuple((broker, _CZXID) for broker, _ in value)
-            case _, Controller():
-                seen = tuple((broker, _CZXID) for broker, _ in value.seen)
-                changes[component] = replace(value, seen=seen)
-            case _, PartitionState():
-                changes[component] = replace(value, version=0)
-    return state.changed(changes)
+def _canonical(generations: Mapping[int, Generation], component: Component, value: Any) -> Any:
+    """Return the value without what says only how often something was done before."""
+    match component[0], value:
+        case _, None:
+            return None
+        case "answer", _:
+            return None
+        case "checkpoint", _:
+            return Checkpoint()
+        case "cuts", _:
+            return tuple(sorted(value, key=lambda cut: (cut.source, cut.target)))
+        case "replica", _:
+            generation = generations.get(component[1])
+            return value if generation is None else relevant_replica(generation, value)
+        case "registered", _:
+            return tuple((broker, _CZXID) for broker, _ in value)
+        case _, Controller():
+            return replace(value, seen=tuple((broker, _CZXID) for broker, _ in value.seen))
+        case _, PartitionState():
+            return replace(value, version=0)
+    return value

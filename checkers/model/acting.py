@@ -4,25 +4,49 @@ What the controller sends waits in its outboxes until a broker handles it. Each 
 whether the action can happen; what it reads first decides that most often.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from checkers.model import control, exchange, leader
+from checkers.model import control, deciding, exchange, failing, leader
 from checkers.model.actions import (
     Action,
     Answer,
+    AnswerGivenUp,
     Ask,
     Deliver,
     Elect,
     Expand,
+    GiveUp,
     Handle,
     Learn,
+    Look,
+    MoveHighWatermark,
     Remove,
     Shrink,
     Write,
+    WriteIsr,
 )
 from checkers.model.bounds import CONTROLLER_EPOCH, PARTITION, RECORDS, Grain, Machine
+from checkers.model.deciding import decide, known_state
 from checkers.model.events import PartitionState, Produce
 from checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
+from checkers.model.fault_actions import (
+    AskToStop,
+    CompleteReassignment,
+    EndSession,
+    Kill,
+    LetStop,
+    MoveController,
+    Reassign,
+    Receive,
+    Register,
+    Resign,
+    SeeBrokers,
+    Start,
+    Stop,
+    WriteCheckpoint,
+)
 from checkers.model.replica import Replica, Role
 from checkers.model.requests import Exchange, LeaderAndIsr, Stage
 from checkers.model.world import World
@@ -30,48 +54,15 @@ from checkers.model.world import World
 
 def act(world: World, machine: Machine, action: Action) -> bool:
     """Let an action happen; returns False, after changes of no meaning, where it cannot."""
-    match action:
-        case Write():
-            return _write(world, machine, action.leader)
-        case Elect():
-            return _elect(world, machine, action.leader)
-        case Remove():
-            return _remove(world, machine, action)
-        case Deliver():
-            return _deliver(world, machine, action)
-        case Shrink():
-            return _shrink(world, action)
-        case Expand():
-            return _expand(world, action)
-        case Learn():
-            return _learn(world, action.leader)
-        case Ask():
-            return _ask(world, machine.grain, action)
-        case Answer():
-            return _answer(world, action)
-        case Handle():
-            return _handle(world, action)
+    return _DOING[type(action)](world, machine, action)
 
 
-def decide(world: World, leader_id: int, leader_epoch: int, isr: tuple[int, ...]) -> None:
-    """Write the partition's state; of a new leader epoch every replica is to hear."""
-    control.partition_state(
-        world,
-        PartitionState(
-            topic=PARTITION.topic,
-            partition=PARTITION.partition,
-            leader=leader_id,
-            leader_epoch=leader_epoch,
-            isr=tuple(sorted(isr)),
-            controller_epoch=CONTROLLER_EPOCH,
-            version=0,
-        ),
-    )
-
-
-def _write(world: World, machine: Machine, leader_id: int) -> bool:
-    replica = world.known_replica(leader_id, PARTITION)
-    if replica.role is not Role.LEADER or replica.log.log_end_offset >= machine.log_size:
+def _write(world: World, machine: Machine, action: Write) -> bool:
+    leader_id = action.leader
+    replica = world.replica(leader_id, PARTITION)
+    if replica is None or replica.role is not Role.LEADER:
+        return False
+    if replica.log.log_end_offset >= machine.log_size:
         return False
     number: int = world.get(RECORDS)
     if number >= machine.records or world.running(leader_id) is None:
@@ -85,35 +76,15 @@ def _write(world: World, machine: Machine, leader_id: int) -> bool:
         records=(name,),
         acks=1,
     )
-    leader.produce(world, request)
+    leader.produce(world, request, settles=machine.grain is not Grain.READS)
     world.put(RECORDS, number + 1)
     return True
 
 
-def _elect(world: World, machine: Machine, broker_id: int) -> bool:
-    state = _known_state(world)
-    if state.leader == broker_id or broker_id not in state.isr:
+def _move_high_watermark(world: World, _: Machine, action: MoveHighWatermark) -> bool:
+    if not world.get(("appended", action.leader, PARTITION)):
         return False
-    return _decide_next(world, machine, state, broker_id, state.isr)
-
-
-def _remove(world: World, machine: Machine, action: Remove) -> bool:
-    """A broker that leaves is taken out; the leader stays unless it is the one (ISR members)."""
-    state = _known_state(world)
-    if not {action.broker, action.leader} <= set(state.isr):
-        return False
-    if action.broker != state.leader != action.leader:
-        return False
-    isr = tuple(member for member in state.isr if member != action.broker)
-    return _decide_next(world, machine, state, action.leader, isr)
-
-
-def _decide_next(
-    world: World, machine: Machine, state: PartitionState, leader_id: int, isr: tuple[int, ...]
-) -> bool:
-    if state.leader_epoch >= machine.leader_epoch:
-        return False
-    decide(world, leader_id, state.leader_epoch + 1, isr)
+    leader.settle_append(world, action.leader, PARTITION)
     return True
 
 
@@ -134,21 +105,37 @@ def _deliver(world: World, machine: Machine, action: Deliver) -> bool:
     return False
 
 
-def _true_leader(world: World, leader_id: int) -> tuple[Replica, PartitionState] | None:
+def _receive(world: World, _: Machine, action: Receive) -> bool:
+    """Whatever comes first of what one controller has queued; an older controller is refused."""
+    epoch, broker = action.controller_epoch, action.broker
+    outbox = world.outbox(epoch, broker)
+    if outbox is None or not outbox.requests or world.running(broker) is None:
+        return False
+    world.put(("outbox", epoch, broker), replace(outbox, requests=outbox.requests[1:]))
+    control.handle(world, broker, epoch, outbox.requests[0])
+    return True
+
+
+def _true_leader(
+    world: World, machine: Machine, leader_id: int
+) -> tuple[Replica, PartitionState] | None:
     """Return the replica of a leader whose writes of the ISR count, and the partition's state."""
-    state = _known_state(world)
+    state = known_state(world)
     if state.leader != leader_id:
         return None
-    replica = world.known_replica(leader_id, PARTITION)
-    is_true = replica.role is Role.LEADER and replica.leader_epoch == state.leader_epoch
-    if not is_true or world.running(leader_id) is None:
+    replica = world.replica(leader_id, PARTITION)
+    if replica is None or world.running(leader_id) is None:
+        return None
+    if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
+        return None
+    if machine.faults.has_sessions and leader_id not in world.registered():
         return None
     return replica, state
 
 
-def _shrink(world: World, action: Shrink) -> bool:
+def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
     """A follower has not fetched for `replica.lag.time.max.ms`, as far as the leader knows."""
-    found = _true_leader(world, action.leader)
+    found = _true_leader(world, machine, action.leader)
     if found is None or action.follower not in found[1].isr:
         return False
     replica, state = found
@@ -158,41 +145,56 @@ def _shrink(world: World, action: Shrink) -> bool:
     if view is None or not generation.falls_out_of_isr(view.log_end_offset, end_offset):
         return False
     isr = tuple(member for member in state.isr if member != action.follower)
-    return _write_isr(world, replica, state, isr)
+    return _write_isr(world, machine, replica, state, isr)
 
 
-def _expand(world: World, action: Expand) -> bool:
-    found = _true_leader(world, action.leader)
+def _expand(world: World, machine: Machine, action: Expand) -> bool:
+    found = _true_leader(world, machine, action.leader)
     if found is None or action.follower in found[1].isr:
         return False
     replica, state = found
     view = replica.view(action.follower)
     if view is None or not view.asks_to_join or view.log_end_offset < replica.high_watermark:
         return False
-    return _write_isr(world, replica, state, (*state.isr, action.follower))
+    return _write_isr(world, machine, replica, state, (*state.isr, action.follower))
 
 
-def _write_isr(world: World, replica: Replica, state: PartitionState, isr: tuple[int, ...]) -> bool:
-    """Write the ISR; with KIP-497 the controller does, and the leader is still to learn of it."""
+def _write_isr(
+    world: World, machine: Machine, replica: Replica, state: PartitionState, isr: tuple[int, ...]
+) -> bool:
+    """Write the ISR; with KIP-497 the controller does, and the leader is still to learn of it.
+
+    Where requests are in flight, so is that to the controller; one is at a time.
+    """
+    generation = control.generation_of(world, state.leader)
     if world.get(("isr change", state.leader, PARTITION)) is not None:
         return False
-    decide(world, state.leader, state.leader_epoch, isr)
-    if control.generation_of(world, state.leader).asks_controller_for_isr:
-        maximal = tuple(sorted({*replica.isr, *isr}))
-        world.put_replica(state.leader, PARTITION, replace(replica, maximal_isr=maximal))
-    else:
+    if not generation.asks_controller_for_isr:
+        decide(world, state.leader, state.leader_epoch, isr)
         leader.learn_isr(world, state.leader, PARTITION)
+        return True
+    if machine.grain.has_requests:
+        request = ("isr request", state.leader, PARTITION)
+        if world.get(request) is not None:
+            return False
+        world.put(request, (state.leader_epoch, tuple(sorted(isr))))
+    else:
+        decide(world, state.leader, state.leader_epoch, isr)
+    maximal = tuple(sorted({*replica.isr, *isr}))
+    world.put_replica(state.leader, PARTITION, replace(replica, maximal_isr=maximal))
     return True
 
 
-def _learn(world: World, leader_id: int) -> bool:
-    if world.get(("isr change", leader_id, PARTITION)) is None:
+def _learn(world: World, _: Machine, action: Learn) -> bool:
+    if world.get(("isr change", action.leader, PARTITION)) is None:
         return False
-    leader.learn_isr(world, leader_id, PARTITION)
+    if world.running(action.leader) is None or world.replica(action.leader, PARTITION) is None:
+        return False
+    leader.learn_isr(world, action.leader, PARTITION)
     return True
 
 
-def _ask(world: World, grain: Grain, action: Ask) -> bool:
+def _ask(world: World, machine: Machine, action: Ask) -> bool:
     follower_id, leader_id = action.follower, action.leader
     thread = world.thread(follower_id, leader_id)
     if thread is None or thread.is_dead:
@@ -206,18 +208,32 @@ def _ask(world: World, grain: Grain, action: Ask) -> bool:
         if asked is None:
             continue
         sent = exchange.send(world, follower_id, leader_id, asked)
-        if grain is Grain.REQUESTS:
+        if machine.grain.has_requests:
             return True
         answered = _answered(world, follower_id, leader_id, sent)
-        if grain is Grain.ROUNDS and answered is not None:
+        if machine.grain is Grain.ROUNDS and answered is not None:
             exchange.handle(world, follower_id, leader_id, answered)
         return True
     return False
 
 
-def _answer(world: World, action: Answer) -> bool:
+def _look(world: World, _: Machine, action: Look) -> bool:
     request = exchange.awaited(world, action.follower, action.leader)
-    if request is None or request.stage is not Stage.SENT:
+    if request is None or request.stage is not Stage.SENT or world.running(action.leader) is None:
+        return False
+    exchange.look(world, action.follower, action.leader, request)
+    return True
+
+
+def _answer(world: World, machine: Machine, action: Answer) -> bool:
+    request = exchange.awaited(world, action.follower, action.leader)
+    is_looked_at = machine.grain is Grain.READS
+    wanted = Stage.READ if is_looked_at else Stage.SENT
+    if request is None:
+        return False
+    if request.stage is not wanted and (
+        request.stage is not Stage.SENT or world.running(action.leader) is not None
+    ):
         return False
     _answered(world, action.follower, action.leader, request)
     return True
@@ -232,13 +248,15 @@ def _answered(world: World, follower_id: int, leader_id: int, request: Exchange)
     if world.running(leader_id) is None:
         exchange.end(world, follower_id, leader_id, request)
         return None
-    request, _ = exchange.read(world, follower_id, leader_id, request)
+    if request.stage is Stage.SENT:
+        request = exchange.look(world, follower_id, leader_id, request)
+    request, _ = exchange.count(world, follower_id, leader_id, request)
     if request.stage is Stage.WAITING:
         request = exchange.answer_waiting(world, follower_id, leader_id, request)
     return request
 
 
-def _handle(world: World, action: Handle) -> bool:
+def _handle(world: World, _: Machine, action: Handle) -> bool:
     request = exchange.awaited(world, action.follower, action.leader)
     if request is None or request.stage is not Stage.ANSWERED:
         return False
@@ -246,7 +264,34 @@ def _handle(world: World, action: Handle) -> bool:
     return True
 
 
-def _known_state(world: World) -> PartitionState:
-    state = world.partition_state(PARTITION)
-    assert state is not None
-    return state
+_DOING: Mapping[type[Any], Callable[[World, Machine, Any], bool]] = {
+    Write: _write,
+    MoveHighWatermark: _move_high_watermark,
+    Elect: deciding.elect,
+    Remove: deciding.remove,
+    Deliver: _deliver,
+    Receive: _receive,
+    Shrink: _shrink,
+    Expand: _expand,
+    WriteIsr: deciding.write_isr,
+    Learn: _learn,
+    Ask: _ask,
+    Look: _look,
+    Answer: _answer,
+    Handle: _handle,
+    GiveUp: failing.give_up,
+    AnswerGivenUp: failing.answer_given_up,
+    WriteCheckpoint: failing.write_checkpoint,
+    Kill: failing.kill,
+    AskToStop: deciding.ask_to_stop,
+    LetStop: deciding.let_stop,
+    Stop: failing.stop,
+    Start: failing.start,
+    EndSession: failing.end_session,
+    Register: failing.register,
+    SeeBrokers: deciding.see_brokers,
+    MoveController: deciding.move_controller,
+    Resign: deciding.resign,
+    Reassign: deciding.reassign,
+    CompleteReassignment: deciding.complete_reassignment,
+}

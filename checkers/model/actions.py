@@ -5,6 +5,23 @@ An action says who does what; what comes of it is `checkers.model.acting`'s.
 
 from dataclasses import dataclass
 
+from checkers.model.fault_actions import (
+    AskToStop,
+    CompleteReassignment,
+    EndSession,
+    Kill,
+    LetStop,
+    MoveController,
+    Reassign,
+    Receive,
+    Register,
+    Resign,
+    SeeBrokers,
+    Start,
+    Stop,
+    WriteCheckpoint,
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
@@ -114,4 +131,87 @@ class Handle:
         return f"broker {self.follower} handles the answer of broker {self.leader}"
 
 
-Action = Write | Elect | Remove | Deliver | Shrink | Expand | Learn | Ask | Answer | Handle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A leader looks at its log for a request, and has not counted the follower yet."""
+
+    follower: int
+    leader: int
+
+    def __str__(self) -> str:
+        return f"leader {self.leader} looks at its log for broker {self.follower}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveHighWatermark:
+    """A leader moves its high watermark after an append."""
+
+    leader: int
+
+    def __str__(self) -> str:
+        return f"leader {self.leader} moves its high watermark after the append"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteIsr:
+    """The controller handles a leader's AlterPartition (KIP-497): it writes the ISR, or refuses."""
+
+    leader: int
+
+    def __str__(self) -> str:
+        return f"the controller handles the ISR that leader {self.leader} asks for"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """A fetcher thread waits for its request no more; the request may still reach the leader."""
+
+    follower: int
+    leader: int
+
+    def __str__(self) -> str:
+        return f"broker {self.follower} gives up its request to broker {self.leader}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerGivenUp:
+    """A leader handles a request whose sender waits for it no more."""
+
+    follower: int
+    leader: int
+
+    def __str__(self) -> str:
+        return f"broker {self.leader} handles what broker {self.follower} gave up"
+
+
+Action = (
+    Write
+    | Elect
+    | Remove
+    | Deliver
+    | Shrink
+    | Expand
+    | Learn
+    | Ask
+    | Answer
+    | Handle
+    | Look
+    | MoveHighWatermark
+    | WriteIsr
+    | GiveUp
+    | AnswerGivenUp
+    | Receive
+    | WriteCheckpoint
+    | Kill
+    | AskToStop
+    | LetStop
+    | Stop
+    | Start
+    | EndSession
+    | Register
+    | SeeBrokers
+    | MoveController
+    | Resign
+    | Reassign
+    | CompleteReassignment
+)

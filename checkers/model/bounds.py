@@ -13,6 +13,8 @@ RECORDS = ("records",)
 """The component that says how many records were written."""
 PROMISED = ("promised",)
 """The component that says what was below some leader's high watermark: (offset, payload)."""
+FAULTS = ("faults",)
+"""The component that says which `Faults` may still happen."""
 
 
 class Grain(StrEnum):
@@ -23,12 +25,54 @@ class Grain(StrEnum):
     ANSWERS = "answers"
     """An answer is in flight, and meanwhile either broker may hear of another leader epoch."""
     REQUESTS = "requests"
-    """A request is in flight too."""
+    """A request is in flight too, and so is a leader's AlterPartition (KIP-497)."""
+    READS = "reads"
+    """A leader's look at its log and its count of the follower are two steps, and so are an append
+    and the high watermark that it moves."""
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether requests are in flight."""
+        return self in (Grain.REQUESTS, Grain.READS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """How often there may happen what a cluster does not do by itself.
+
+    Attributes:
+        kills: Processes that end at once (SIGKILL). When one starts again is open.
+        stops: Processes that end after a controlled shutdown, and start again or not.
+        expiries: Sessions that end while their brokers live; these register again at any time.
+        controllers: Controllers that are elected after the first, each in an epoch of its own.
+        time_outs: Requests of a fetcher thread that it waits for no more.
+        reassignments: Times that other brokers are to hold the partition.
+    """
+
+    kills: int = 0
+    stops: int = 0
+    expiries: int = 0
+    controllers: int = 0
+    time_outs: int = 0
+    reassignments: int = 0
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether registrations come and go, so that a controller decides by what it sees."""
+        return bool(self.kills or self.stops or self.expiries)
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether a controller sends more than one LeaderAndIsr for each leader epoch."""
+        return self.has_sessions or bool(self.controllers or self.reassignments)
+
+
+NO_FAULTS = Faults()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """One partition on brokers that run all the time, and what bounds it.
+    """One partition on a few brokers, and what bounds it.
 
     Attributes:
         generations: Broker id to what it does; all hold the partition, the first one leads first.
@@ -40,6 +84,9 @@ class Machine:
             when the controller moves; else it hears of all in order.
         remembers_promises: Whether what was committed is part of the state, for
             `checkers.model.properties.kept`.
+        faults: What may happen besides; by default brokers run all the time.
+        spares: How many of the brokers, the last ones, hold the partition only once it is
+            reassigned to them.
     """
 
     generations: Mapping[int, Generation]
@@ -49,3 +96,20 @@ class Machine:
     grain: Grain = Grain.ANSWERS
     skips_epochs: bool = False
     remembers_promises: bool = False
+    faults: Faults = NO_FAULTS
+    spares: int = 0
+
+    @property
+    def assigned(self) -> tuple[int, ...]:
+        """Return the brokers that hold the partition at first."""
+        replicas = tuple(sorted(self.generations))
+        return replicas[: len(replicas) - self.spares]
+
+    @property
+    def controller_epochs(self) -> range:
+        """Return the epochs of the controllers that there may be."""
+        return range(CONTROLLER_EPOCH, CONTROLLER_EPOCH + self.faults.controllers + 1)
+
+    def controller_of(self, epoch: int) -> int:
+        """Return the broker, without a replica, that is the controller of an epoch."""
+        return max(self.generations) + epoch

@@ -12,7 +12,7 @@ nobody. Read from 1.1.1, 2.1.1, 2.2.0 and 2.8.2.
 
 from dataclasses import replace
 
-from checkers.acts import TopicPartition
+from checkers.acts import CONTROLLER_BROKER_CHANGE, TopicPartition
 from checkers.model import follower, leader
 from checkers.model.events import (
     BrokerRegistered,
@@ -308,9 +308,19 @@ def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> Non
 
 
 def _hears_of_registrations(world: World, epoch: int) -> bool:
-    """Tell whether a controller's watches fire: it is the newest, and its process works."""
+    """Tell whether a controller looks who is registered: it is the newest, and nothing keeps it."""
     acting = world.broker(world.controller(epoch).broker)
-    return epoch == world.controller_epochs()[-1] and acting is not None and acting.is_working
+    is_working = acting is not None and acting.is_working
+    return epoch == world.controller_epochs()[-1] and is_working and not _is_held(world, epoch)
+
+
+def _is_held(world: World, epoch: int) -> bool:
+    """Tell whether the controller's thread stands still before it looks at the brokers."""
+    acting = world.controller(epoch).broker
+    return any(
+        (hold.broker, hold.point) == (acting, CONTROLLER_BROKER_CHANGE)
+        for hold in world.point_holds()
+    )
 
 
 def _passes(world: World, epoch: int, broker_id: int) -> bool:

@@ -18,9 +18,11 @@ from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
+    HoldPoint,
     LoseTail,
     PauseBroker,
     ReleaseHold,
+    ReleasePoint,
     ResumeBroker,
     StartBroker,
     StopBroker,
@@ -155,6 +157,8 @@ Action = (
     | HealLink
     | Hold
     | ReleaseHold
+    | HoldPoint
+    | ReleasePoint
     | Produce
     | HighWatermarkObserved
     | Snapshot

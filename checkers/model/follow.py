@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from checkers.errors import ModelError
+from checkers.model.at_once import needed, step_at_once
 from checkers.model.events import ControllerElected, Snapshot
 from checkers.model.generation import Generation
 from checkers.model.happen import happen
 from checkers.model.lookahead import Lookahead
 from checkers.model.observations import Decided, Record, Seen
+from checkers.model.out_of_reach import is_out_of_reach
 from checkers.model.predicting import prediction_of
 from checkers.model.prediction import (
     Copied,
@@ -54,11 +56,16 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """How a node was reached: what was noted on the way, and from where."""
+    """How a node was reached: what was noted on the way, and from where.
+
+    Attributes:
+        is_late: Whether there is little hope that it leads to the end of the record.
+    """
 
     node: _Node
     notes: tuple[object, ...]
     before: "_Step | None"
+    is_late: bool = False
 
 
 def follow(
@@ -112,7 +119,10 @@ def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:
 
 
 class _Search:
-    """Depth first, what a cluster does at once first; no state is looked at twice."""
+    """Depth first, what a cluster does at once first; no state is looked at twice.
+
+    What is late is gone on from when nothing else is left.
+    """
 
     def __init__(
         self, record: Record, generations: Mapping[int, Generation], most_states: int
@@ -130,10 +140,12 @@ class _Search:
         first = _Step(_Node(0, 0, EMPTY), (), None)
         visited = {first.node}
         stack = [self._next(first)]
+        late: list[_Step] = []
         deepest = first
-        while stack:
-            successors = stack[-1]
-            following = next(successors, None)
+        while stack or late:
+            if not stack:
+                stack.append(self._next(late.pop()))
+            following = next(stack[-1], None)
             if following is None:
                 stack.pop()
                 continue
@@ -151,7 +163,10 @@ class _Search:
                 return following
             if self.looked_at >= self._most_states:
                 break
-            stack.append(self._next(following))
+            if following.is_late:
+                late.append(following)
+            else:
+                stack.append(self._next(following))
         self.is_complete = self._is_end(deepest.node)
         return deepest
 
@@ -175,6 +190,10 @@ class _Search:
 
     def _next(self, step: _Step) -> Iterator[_Step]:
         node = step.node
+        at_once = step_at_once(node.state, self.lookahead, node.seen)
+        if at_once is not None:
+            yield self._step(step, at_once, node.seen, node.decided)
+            return
         for world in silent_steps(node.state, self.lookahead, node.seen):
             yield self._step(step, world, node.seen, node.decided)
         for decided in self._order(node):
@@ -193,9 +212,12 @@ class _Search:
 
     def _step(self, before: _Step, world: World, seen: int, decided: int) -> _Step:
         state = before.node.state
+        is_late = False
         if world.changes:
-            state = world.state(state)
-        return _Step(_Node(seen, decided, state), tuple(world.notes), before)
+            changes = needed(world.changes, self.lookahead)
+            state = state.changed(changes)
+            is_late = is_out_of_reach(state, changes, self.lookahead)
+        return _Step(_Node(seen, decided, state), tuple(world.notes), before, is_late)
 
     def _order(self, node: _Node) -> tuple[bool, ...]:
         """Return which of the two orders may go on, the likelier first: True for decisions."""

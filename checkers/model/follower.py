@@ -45,6 +45,7 @@ def become_follower(
     replica = replace(replica, role=Role.FOLLOWER, leader=state.leader)
     world.put_replica(broker_id, partition, replica)
     world.put(("isr change", broker_id, partition), None)
+    world.put(("isr refused", broker_id, partition), None)
     leave_fetchers(world, broker_id, partition)
     leading.fail_produces(world, broker_id, partition)
     target_offset = broker.generation.truncation_at_once(replica)

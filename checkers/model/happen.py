@@ -7,9 +7,11 @@ from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
+    HoldPoint,
     LoseTail,
     PauseBroker,
     ReleaseHold,
+    ReleasePoint,
     ResumeBroker,
     StartBroker,
     StopBroker,
@@ -65,6 +67,11 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             world.put(("holds",), (*world.holds(), event))
         case ReleaseHold():
             _release(world, event.name)
+        case HoldPoint():
+            world.put(("point holds",), (*world.point_holds(), event))
+        case ReleasePoint():
+            left = tuple(hold for hold in world.point_holds() if hold.name != event.name)
+            world.put(("point holds",), left)
         case Produce():
             _produce(world, event)
         case HighWatermarkObserved():

@@ -47,10 +47,14 @@ def become_leader(
         replica = replace(
             replica, role=Role.LEADER, leader=broker_id, views=(), high_watermark=high_watermark
         )
-    views = dict(replica.views)
+    counts_election = broker.generation.counts_election_as_fetch
+    known = dict(replica.views)
+    views = {}
+    # Who does not hold the partition any more is forgotten (Partition.updateAssignmentAndIsr).
     for follower in world.assignment(partition):
         if follower != broker_id:
-            view = views.get(follower, FollowerView())
+            view = known.get(follower, FollowerView())
+            has_fetch = not is_new_leader and (counts_election or follower in state.isr)
             views[follower] = replace(
                 view,
                 is_caught_up=follower in state.isr,
@@ -60,10 +64,11 @@ def become_leader(
                 asks_to_join=False,
                 # A new leader knows no fetch before its first (Replica.updateLogReadResult with
                 # an unknown result); one that goes on compares with its end at the election.
-                last_leader_end_offset=NO_FETCH_YET if is_new_leader else log_end_offset,
+                last_leader_end_offset=log_end_offset if has_fetch else NO_FETCH_YET,
             )
     replica = replace(replica, views=tuple(sorted(views.items())))
     world.put(("isr change", broker_id, partition), None)
+    world.put(("isr refused", broker_id, partition), None)
     world.put_replica(broker_id, partition, replica)
     increment_high_watermark(world, broker_id, partition)
 
@@ -193,13 +198,15 @@ def update_view(
 ) -> bool:
     """Note a follower's fetch offset (ReplicaManager.updateFollowerLogReadResults).
 
-    Returns whether that changed anything.
+    Who looked at its log as a leader and is none any more moves nothing, and what it notes is
+    forgotten when it leads again (Partition.maybeExpandIsr and maybeIncrementLeaderHW ask for
+    leaderReplicaIfLocal, 1.1.1; leaderLogIfLocal, 2.8.2). Returns whether that changed anything.
     """
     broker = world.broker(broker_id)
-    replica = world.known_replica(broker_id, partition)
-    view = replica.view(follower)
+    replica = world.replica(broker_id, partition)
+    view = replica.view(follower) if replica is not None else None
     assert broker is not None
-    if view is None:
+    if replica is None or view is None or replica.role is not Role.LEADER:
         return False
     end_offset = replica.log.log_end_offset
     reached = offset >= end_offset or offset >= view.last_leader_end_offset
@@ -268,6 +275,16 @@ def learn_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
     )
     if broker.generation.moves_high_watermark_with_isr:
         increment_high_watermark(world, broker_id, partition)
+
+
+def give_up_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Let a leader go back to the ISR that it had before it asked for another.
+
+    The high watermark moves at the next occasion, and not with it
+    (kafka.cluster.Partition.handleAlterPartitionError, 3.3.0 on).
+    """
+    replica = world.known_replica(broker_id, partition)
+    world.put_replica(broker_id, partition, replace(replica, maximal_isr=replica.isr))
 
 
 def complete_produces(world: World, broker_id: int, partition: TopicPartition) -> None:

@@ -8,6 +8,7 @@ from checkers.model.events import PartitionState
 from checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
+    ControlSent,
     Fate,
     IsrAnswered,
     Number,
@@ -26,6 +27,8 @@ class Lookahead:
         self.control_answers: dict[Number, ControlAnswered] = {}
         self.client_answers: dict[str, ClientAnswered] = {}
         self.shows_isr_answers = False
+        self._answered: dict[Number, int] = {}
+        self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
         self._killed: dict[int, list[int]] = defaultdict(list)
         self._of_pair: dict[tuple[int, int], list[tuple[int, Question | Reply]]] = defaultdict(list)
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
@@ -53,6 +56,9 @@ class Lookahead:
                 self._of_pair[what.follower, what.leader].append((index, what))
             case ControlAnswered():
                 self.control_answers.setdefault(what.number, what)
+                self._answered.setdefault(what.number, index)
+            case ControlSent():
+                self._told[what.broker].append((index, what))
             case ClientAnswered():
                 self.client_answers[what.operation] = what
             case IsrAnswered():
@@ -76,6 +82,26 @@ class Lookahead:
         later = (item for item in items[at:] if isinstance(item[1], Question))
         asks = next(later, None)
         return asks is None or asks[0] > killed
+
+    def is_told_by_others(self, broker: int, number: Number, index: int) -> bool:
+        """Tell whether another controller's request reaches a broker before its answer to this."""
+        answered = self._answered.get(number)
+        return any(
+            what.number[0] != number[0]
+            for at, what in self._told.get(broker, ())
+            if at >= index and (answered is None or at < answered)
+        )
+
+    def is_told_before_asking(self, follower: int, leader: int, index: int) -> bool:
+        """Tell whether a follower hears of partitions, from an index on, before it asks again."""
+        items = self._of_pair.get((follower, leader), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        asks = next((one for one, what in items[at:] if isinstance(what, Question)), None)
+        return any(
+            what.states or what.stopped
+            for one, what in self._told.get(follower, ())
+            if one >= index and (asks is None or one < asks)
+        )
 
     def is_written(self, state: PartitionState, decided: int) -> bool:
         """Tell whether one of the first `decided` decisions wrote this state."""

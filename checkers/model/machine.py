@@ -1,36 +1,69 @@
 """The machine: what may happen next in a state, and the state after it.
 
-One partition on brokers that run all the time, under a controller that is none of them. What
-clients, controller, leaders and fetcher threads do next is open, and so is how late a broker hears
-of a decision. The transitions are those by which runs are judged; `checkers.exploring` looks at
-every state that they lead to.
+One partition on a few brokers, under controllers that are none of them. What clients, controllers,
+leaders and fetcher threads do next is open, and so is how late a broker hears of a decision. What
+ends and comes back besides, processes, sessions, controllers, requests, and who holds the
+partition, is bounded by the machine's faults. The transitions are those by which runs are judged;
+`checkers.exploring` looks at every state that they lead to.
 
-Left out: broker failures other than a broker that leaves the ISR and goes on, batches of several
-records, and requests that a fetcher thread gave up and that still reach the leader.
+Left out: batches of several records, unclean elections, disks that lose something, and a controller
+that decides after another was elected.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
 from checkers.acts import StartBroker
 from checkers.errors import ModelError
 from checkers.model import control, process
-from checkers.model.acting import act, decide
+from checkers.model.acting import act
 from checkers.model.actions import (
     Action,
     Answer,
+    AnswerGivenUp,
     Ask,
     Deliver,
     Elect,
     Expand,
+    GiveUp,
     Handle,
     Learn,
+    Look,
+    MoveHighWatermark,
     Remove,
     Shrink,
     Write,
+    WriteIsr,
 )
-from checkers.model.bounds import CONTROLLER_EPOCH, PARTITION, PROMISED, RECORDS, Grain, Machine
+from checkers.model.bounds import (
+    CONTROLLER_EPOCH,
+    FAULTS,
+    PARTITION,
+    PROMISED,
+    RECORDS,
+    Grain,
+    Machine,
+)
+from checkers.model.deciding import decide
 from checkers.model.events import TopicCreated
+from checkers.model.fault_actions import (
+    AskToStop,
+    CompleteReassignment,
+    EndSession,
+    Kill,
+    LetStop,
+    MoveController,
+    Reassign,
+    Receive,
+    Register,
+    Resign,
+    SeeBrokers,
+    Start,
+    Stop,
+    WriteCheckpoint,
+)
+from checkers.model.generation import Generation
 from checkers.model.relevance import promises, relevant
 from checkers.model.requests import Controller, Outbox, UpdateMetadata
 from checkers.model.state import EMPTY, Component, Read, State
@@ -42,24 +75,36 @@ __all__ = ["Action", "Grain", "Machine", "actions", "initial_state", "next_state
 def initial_state(machine: Machine) -> State:
     """Return the state in which the first broker leads in epoch 0 and every broker knows that."""
     world = World(EMPTY)
-    replicas = tuple(machine.generations)
+    replicas = machine.assigned
+    live = frozenset(machine.generations)
     for broker_id, generation in machine.generations.items():
-        release = ".".join(str(part) for part in generation.versions.release)
-        process.start(world, StartBroker(broker=broker_id, release=release), generation)
-        told = UpdateMetadata(live=frozenset(replicas))
-        control.handle(world, broker_id, CONTROLLER_EPOCH, told)
+        _start(world, broker_id, generation)
+        control.handle(world, broker_id, CONTROLLER_EPOCH, UpdateMetadata(live=live))
+    for epoch in machine.controller_epochs:
+        # A controller's own release says whether it tells a broker that came back from another.
+        _start(world, machine.controller_of(epoch), machine.generations[replicas[0]])
     control.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(replicas,)))
-    seen = tuple((broker_id, 0) for broker_id in replicas)
+    seen = tuple((broker_id, 0) for broker_id in sorted(live))
+    world.put(("registered",), seen)
+    world.put(("last czxid",), 0)
     world.put(("controllers",), (CONTROLLER_EPOCH,))
-    world.put(("controller", CONTROLLER_EPOCH), Controller(broker=-1, seen=seen))
-    for broker_id in replicas:
+    world.put(("last controller epoch",), CONTROLLER_EPOCH)
+    first = Controller(broker=machine.controller_of(CONTROLLER_EPOCH), seen=seen)
+    world.put(("controller", CONTROLLER_EPOCH), first)
+    for broker_id in live:
         world.put(("outbox", CONTROLLER_EPOCH, broker_id), Outbox())
     decide(world, replicas[0], 0, replicas)
     for broker_id in replicas:
-        act(world, machine, Deliver(broker=broker_id, leader_epoch=0))
+        act(world, machine, Receive(broker=broker_id, controller_epoch=CONTROLLER_EPOCH))
     world.put(RECORDS, 0)
     world.put(PROMISED, frozenset())
+    world.put(FAULTS, machine.faults)
     return EMPTY.changed({**world.changes, **relevant(machine, world.changes)})
+
+
+def _start(world: World, broker_id: int, generation: Generation) -> None:
+    release = ".".join(str(part) for part in generation.versions.release)
+    process.start(world, StartBroker(broker=broker_id, release=release), generation)
 
 
 def possible_actions(machine: Machine) -> Iterator[Action]:
@@ -69,12 +114,21 @@ def possible_actions(machine: Machine) -> Iterator[Action]:
         yield Write(leader=one)
         yield Elect(leader=one)
         yield Learn(leader=one)
+        if machine.grain.has_requests:
+            yield WriteIsr(leader=one)
+        if machine.grain is Grain.READS:
+            yield MoveHighWatermark(leader=one)
+        if machine.faults.has_requests:
+            for epoch in machine.controller_epochs:
+                yield Receive(broker=one, controller_epoch=epoch)
+            continue
         for leader_epoch in range(1, machine.leader_epoch + 1):
             yield Deliver(broker=one, leader_epoch=leader_epoch)
     for one in replicas:
         for other in replicas:
             if one != other:
                 yield from _actions_between(machine, one, other)
+    yield from possible_faults(machine)
 
 
 def actions(machine: Machine, state: State) -> Iterator[Action]:
@@ -108,11 +162,47 @@ def changes_of(machine: Machine, read: Read, action: Action) -> Mapping[Componen
 
 
 def _actions_between(machine: Machine, one: int, other: int) -> Iterator[Action]:
-    yield Remove(broker=one, leader=other)
+    if not machine.faults.has_sessions:
+        yield Remove(broker=one, leader=other)
     yield Shrink(leader=one, follower=other)
     yield Expand(leader=one, follower=other)
     yield Ask(follower=one, leader=other)
-    if machine.grain is Grain.REQUESTS:
+    if machine.grain is Grain.READS:
+        yield Look(follower=one, leader=other)
+    if machine.grain.has_requests:
         yield Answer(follower=one, leader=other)
     if machine.grain is not Grain.ROUNDS:
         yield Handle(follower=one, leader=other)
+    if machine.faults.time_outs:
+        yield GiveUp(follower=one, leader=other)
+    if machine.faults.time_outs or machine.grain is Grain.READS:
+        yield AnswerGivenUp(follower=one, leader=other)
+
+
+def possible_faults(machine: Machine) -> Iterator[Action]:
+    """Yield every action that the machine's faults allow in some state."""
+    faults, replicas = machine.faults, sorted(machine.generations)
+    for one in replicas:
+        if faults.kills or faults.stops:
+            yield Start(broker=one)
+        if faults.kills:
+            yield WriteCheckpoint(broker=one)
+            yield Kill(broker=one)
+        if faults.stops:
+            yield AskToStop(broker=one)
+            yield LetStop(broker=one)
+            yield Stop(broker=one)
+        if faults.kills or faults.expiries:
+            yield EndSession(broker=one)
+        if faults.expiries:
+            yield Register(broker=one)
+    if faults.has_sessions:
+        yield SeeBrokers()
+    if faults.controllers:
+        yield MoveController()
+        for epoch in machine.controller_epochs[:-1]:
+            yield Resign(controller_epoch=epoch)
+    if faults.reassignments:
+        for wanted in combinations(replicas, len(machine.assigned)):
+            yield Reassign(replicas=wanted)
+        yield CompleteReassignment()

@@ -1,4 +1,4 @@
-"""Moves of the explorer, and the events that they become."""
+"""Moves of schedules and of drawn lists, and the events that they become."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

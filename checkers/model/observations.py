@@ -143,19 +143,34 @@ class ControlAnswered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IsrWanted:
+    """The ISR that a leader asks for, and the leader epoch in which it made up its mind."""
+
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IsrAsked:
     """A leader asks the controller to change ISRs (AlterPartition)."""
 
     leader: int
-    isrs: Mapping[TopicPartition, tuple[int, ...]]
+    isrs: Mapping[TopicPartition, IsrWanted]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrAnswered:
-    """The controller's answer reached the leader; those of the partitions without an error."""
+    """The controller's answer reached the leader.
+
+    Attributes:
+        isrs: Those of the partitions without an error.
+        refused: Partitions of which the controller says that nothing was changed and that the
+            leader knows the present state (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED).
+    """
 
     leader: int
     isrs: Mapping[TopicPartition, tuple[int, ...]]
+    refused: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,6 +89,7 @@ def stop(
         world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=possible))
         world.put(("isr change", broker_id, partition), None)
         world.put(("isr answer", broker_id, partition), None)
+        world.put(("isr refused", broker_id, partition), None)
         world.put(("appended", broker_id, partition), None)
         _forget(world, broker_id, partition, replica)
     world.put_broker(

@@ -101,8 +101,8 @@ PROPERTIES: Mapping[str, Property] = {
 
 def _leaders(world: World) -> Iterator[tuple[int, Replica]]:
     for broker_id in world.assignment(PARTITION):
-        replica = world.known_replica(broker_id, PARTITION)
-        if replica.role is Role.LEADER:
+        replica = world.replica(broker_id, PARTITION)
+        if replica is not None and replica.role is Role.LEADER:
             yield broker_id, replica
 
 
@@ -113,8 +113,8 @@ def _following(world: World) -> Iterator[tuple[int, int]]:
             if follower_id == leader_id or world.thread(follower_id, leader_id) is None:
                 continue
             if exchange.awaited(world, follower_id, leader_id) is None:
-                own = world.known_replica(follower_id, PARTITION)
-                if own.leader_epoch == replica.leader_epoch:
+                own = world.replica(follower_id, PARTITION)
+                if own is not None and own.leader_epoch == replica.leader_epoch:
                     yield follower_id, leader_id
 
 

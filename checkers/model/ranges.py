@@ -82,6 +82,7 @@ _ISR = {
     "KAFKA-13091": _since("3.1.0"),
     "KAFKA-14010": _since("3.2.1", "3.3.0"),
     "KIP-841": _since("3.3.0"),
+    "no fetch at an election": _since("3.3.0"),
     "KAFKA-13790": _since("3.3.0"),
 }
 

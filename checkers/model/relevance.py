@@ -4,15 +4,27 @@ Left out: checkpoints, answers to clients, what a follower still remembers of ha
 that a release never looks at, and answers that nobody waits for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from checkers.model.bounds import CONTROLLER_EPOCH, PARTITION, PROMISED, RECORDS, Machine
+from checkers.model.bounds import (
+    CONTROLLER_EPOCH,
+    FAULTS,
+    NO_FAULTS,
+    PARTITION,
+    PROMISED,
+    RECORDS,
+    Faults,
+    Grain,
+    Machine,
+)
+from checkers.model.deciding import REASSIGNED
 from checkers.model.generation import Generation
 from checkers.model.replica import FetcherThread, FollowerView, Replica, Role
 from checkers.model.requests import Asked, Exchange, Outbox, Stage
-from checkers.model.state import Component
+from checkers.model.state import Checkpoint, Component
 from checkers.model.world import World
 
 _CARRYING = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1)
@@ -20,49 +32,100 @@ _CARRYING = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, req
 
 def varying(machine: Machine) -> tuple[Component, ...]:
     """Return the components that may change."""
-    replicas = sorted(machine.generations)
-    pairs = [(one, other) for one in replicas for other in replicas if one != other]
-    return (
-        RECORDS,
-        *([PROMISED] if machine.remembers_promises else []),
-        ("state", PARTITION),
-        *(("replica", one, PARTITION) for one in replicas),
-        *(("outbox", CONTROLLER_EPOCH, one) for one in replicas),
-        *(("isr change", one, PARTITION) for one in replicas),
-        *(("broker", one) for one in replicas),
-        *(("leaders", one) for one in replicas),
-        *(("thread", *pair) for pair in pairs),
-        *(("exchanges", *pair) for pair in pairs),
+    return _varying(
+        tuple(sorted(machine.generations)),
+        machine.controller_epochs[-1],
+        machine.grain,
+        machine.faults,
+        machine.remembers_promises,
     )
+
+
+@cache
+def _varying(
+    replicas: tuple[int, ...],
+    last_controller: int,
+    grain: Grain,
+    faults: Faults,
+    remembers_promises: bool,
+) -> tuple[Component, ...]:
+    pairs = [(one, other) for one in replicas for other in replicas if one != other]
+    epochs = range(CONTROLLER_EPOCH, last_controller + 1)
+    found: list[Component] = [RECORDS]
+    found += [PROMISED] if remembers_promises else []
+    found += [("state", PARTITION)]
+    found += [("replica", one, PARTITION) for one in replicas]
+    found += [("outbox", epoch, one) for epoch in epochs for one in replicas]
+    found += [("isr change", one, PARTITION) for one in replicas]
+    if grain.has_requests:
+        found += [("isr request", one, PARTITION) for one in replicas]
+    if grain is Grain.READS:
+        found += [("appended", one, PARTITION) for one in replicas]
+    found += [("broker", one) for one in replicas]
+    found += [("leaders", one) for one in replicas]
+    found += [("thread", *pair) for pair in pairs]
+    found += [("exchanges", *pair) for pair in pairs]
+    return (*found, *_varying_with_faults(replicas, epochs, faults))
+
+
+def _varying_with_faults(
+    replicas: tuple[int, ...], epochs: range, faults: Faults
+) -> Iterator[Component]:
+    if faults != NO_FAULTS:
+        yield FAULTS
+    if faults.has_requests:
+        yield ("registered",)
+        yield ("last czxid",)
+        yield ("controllers",)
+        yield ("last controller epoch",)
+        yield from (("controller", epoch) for epoch in epochs)
+    if faults.kills or faults.stops or faults.reassignments:
+        yield from (("checkpoint", one, PARTITION) for one in replicas)
+    if faults.stops:
+        yield from (("stopping", one) for one in replicas)
+    if faults.reassignments:
+        yield REASSIGNED
+        yield ("assignment", PARTITION)
+        yield from (("partitions", one) for one in replicas)
 
 
 def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Component, Any]:
     """Return the changes without what has no meaning."""
     kept: dict[Component, Any] = {}
+    names = varying(machine)
     for component, value in changes.items():
+        if component not in names:
+            continue
         kind, about = component[0], component[1:]
         match kind, value:
             case ("replica", Replica()):
-                kept[component] = relevant_replica(machine.generations[about[0]], value)
-            case ("thread", _) if about[0] != about[1]:
-                kept[component] = value and _thread(machine, value)
-            case ("exchanges", _) if about[0] != about[1]:
-                awaited = [_exchange(one) for one in value or () if one.is_awaited]
-                kept[component] = tuple(awaited) or None
+                value = relevant_replica(machine.generations[about[0]], value)
+            case ("thread", FetcherThread()):
+                value = _thread(machine, value)
+            case ("exchanges", _):
+                left = (_exchange(one) for one in value or () if _counts(machine, one))
+                value = tuple(left) or None
             case ("outbox", Outbox()):
-                kept[component] = replace(value, is_unanswered=False)
-            case ("leaders", _):
-                kept[component] = value or None
-            case ("state" | "isr change" | "broker" | "records", _):
-                kept[component] = value
+                value = replace(value, is_unanswered=False)
+            case ("checkpoint", Checkpoint()):
+                value = Checkpoint(known=value.known, possible=(value.known,))
+        kept[component] = None if kind == "leaders" and not value else value
     return kept
+
+
+def _counts(machine: Machine, request: Exchange) -> bool:
+    """Tell whether anybody waits for a request, or a leader may still handle it."""
+    if request.is_awaited:
+        return True
+    keeps = machine.faults.time_outs or machine.grain is Grain.READS
+    return bool(keeps) and request.stage in (Stage.SENT, Stage.READ)
 
 
 def promises(world: World, changes: Mapping[Component, Any]) -> frozenset[tuple[int, str]]:
     """Return what was below some leader's high watermark up to now."""
     found: frozenset[tuple[int, str]] = world.get(PROMISED)
     for component, value in changes.items():
-        if component[0] == "replica" and value.role is Role.LEADER:
+        if component[0] == "replica" and value is not None and value.role is Role.LEADER:
             found |= {
                 (batch.base_offset, batch.payload)
                 for batch in value.log.batches

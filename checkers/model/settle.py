@@ -3,8 +3,11 @@
 It stands for a cluster that is left alone after each event until nothing changes any more.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from checkers.acts import TopicPartition
 from checkers.errors import ModelError
 from checkers.model import control, exchange, leader
 from checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
@@ -16,57 +19,86 @@ _ROUNDS_LIMIT = 10_000
 """A guard against an endless loop in the model itself; real timelines need some dozens."""
 
 
-def settle(world: World) -> None:
+Step = Callable[..., bool]
+Perform = Callable[..., bool]
+"""Performs a step, (world, step, its other arguments), and returns whether it changed anything."""
+
+
+def _at_once(world: World, step: Step, *arguments: Any) -> bool:
+    return step(world, *arguments)
+
+
+def settle(world: World, perform: Perform = _at_once) -> None:
     """Let controllers, leaders and fetchers work, in a fixed order, until nothing changes.
 
     A truncation that never completes (KAFKA-10706) repeats itself without a change, so it ends the
     rounds too, and its partition stays "truncating".
 
+    Args:
+        world: The transition.
+        perform: Performs one step; it may remember what a step did where it read the same.
+
     Raises:
         ModelError: The rounds do not end.
     """
     for _ in range(_ROUNDS_LIMIT):
-        changed = _control(world)
-        changed = _learn(world) or changed
+        changed = _control(world, perform)
+        changed = _learn(world, perform) or changed
         for broker_id in world.broker_ids():
             for leader_id in world.leaders(broker_id):
-                changed = _work(world, broker_id, leader_id) or changed
+                changed = perform(world, _work, broker_id, leader_id) or changed
         if not changed:
             return
     raise ModelError(f"followers still change after {_ROUNDS_LIMIT} rounds; this is the model's")
 
 
-def _control(world: World) -> bool:
+def _control(world: World, perform: Perform) -> bool:
     changed = False
     for epoch in world.controller_epochs():
-        if control.sees_changes(world, epoch):
-            control.observe(world, epoch)
-            changed = True
+        changed = perform(world, _observe, epoch) or changed
         for broker_id in world.broker_ids():
-            while True:
-                if control.may_answer(world, epoch, broker_id):
-                    control.answered(world, epoch, broker_id)
-                elif control.may_send(world, epoch, broker_id):
-                    control.send(world, epoch, broker_id)
-                else:
-                    break
-                changed = True
+            changed = perform(world, _deliver, epoch, broker_id) or changed
     return changed
 
 
-def _learn(world: World) -> bool:
+def _observe(world: World, epoch: int) -> bool:
+    if not control.sees_changes(world, epoch):
+        return False
+    control.observe(world, epoch)
+    return True
+
+
+def _deliver(world: World, epoch: int, broker_id: int) -> bool:
+    changed = False
+    while True:
+        if control.may_answer(world, epoch, broker_id):
+            control.answered(world, epoch, broker_id)
+        elif control.may_send(world, epoch, broker_id):
+            control.send(world, epoch, broker_id)
+        else:
+            return changed
+        changed = True
+
+
+def _learn(world: World, perform: Perform) -> bool:
     changed = False
     for partition in world.get(("topics",)) or ():
         for broker_id in world.assignment(partition):
-            broker = world.broker(broker_id)
-            if world.get(("isr change", broker_id, partition)) is None or broker is None:
-                continue
-            if not broker.generation.asks_controller_for_isr or _reaches_controller(
-                world, broker_id
-            ):
-                leader.learn_isr(world, broker_id, partition)
-                changed = True
+            changed = perform(world, _learn_isr, broker_id, partition) or changed
     return changed
+
+
+def _learn_isr(world: World, broker_id: int, partition: TopicPartition) -> bool:
+    if world.get(("isr change", broker_id, partition)) is None:
+        return False
+    broker = world.broker(broker_id)
+    if broker is None:
+        return False
+    asks = broker.generation.asks_controller_for_isr
+    if asks and not _reaches_controller(world, broker_id):
+        return False
+    leader.learn_isr(world, broker_id, partition)
+    return True
 
 
 def _reaches_controller(world: World, broker_id: int) -> bool:

@@ -142,9 +142,16 @@ def _handle(
             yield _handled(world, broker_id, one, failed)
             continue
         world = World(state)
-        errors = _errors(world, broker_id, one, is_last)
+        errors = handle_control(world, broker_id, one, is_last=is_last)
         if seen is None or not errors_differ(errors, seen):
-            yield _handled(world, broker_id, one, errors)
+            yield world
+
+
+def handle_control(world: World, broker_id: int, one: Received, *, is_last: bool) -> control.Errors:
+    """Let a broker handle a part of a control request; returns what it answers."""
+    errors = _errors(world, broker_id, one, is_last)
+    _handled(world, broker_id, one, errors)
+    return errors
 
 
 def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control.Errors:
@@ -171,11 +178,16 @@ def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
-    """A leader moves its high watermark after an append, or takes over a written ISR."""
+    """A leader moves its high watermark after an append, or learns what became of an ISR."""
     for partition in World(state).partitions(broker_id):
         if state(("appended", broker_id, partition)):
             world = World(state)
             leader.settle_append(world, broker_id, partition)
+            yield world
+        if state(("isr refused", broker_id, partition)):
+            world = World(state)
+            world.put(("isr refused", broker_id, partition), None)
+            leader.give_up_isr(world, broker_id, partition)
             yield world
         if state(("isr change", broker_id, partition)) is None:
             continue

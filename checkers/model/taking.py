@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.acts import Hold, ReleaseHold, StartBroker
+from checkers.acts import Hold, HoldPoint, ReleaseHold, ReleasePoint, StartBroker
 from checkers.errors import ModelError
 from checkers.model import decisions, exchange
 from checkers.model.events import (
@@ -118,6 +118,8 @@ def take(
             for partition in what.isrs:
                 if world.get(("isr change", what.leader, partition)) is not None:
                     world.put(("isr answer", what.leader, partition), True)
+            for partition in what.refused:
+                world.put(("isr refused", what.leader, partition), True)
         case ClientAnswered():
             _client_answered(world, what)
         case CopyBegun():
@@ -130,8 +132,8 @@ def take(
                 raise Excluded(copy_differs(world, copying))
         case Snapshot():
             pass
-        case Hold() | ReleaseHold():
-            # What a hold keeps is seen at the links.
+        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint():
+            # What a hold keeps is seen at the links, and so is what comes late for one at a point.
             pass
         case Produce():
             _produce(world, what)
@@ -295,11 +297,24 @@ def _control_answered(world: World, seen: ControlAnswered) -> None:
 
 
 def _isr_asked(world: World, seen: IsrAsked) -> None:
-    """A leader counts who it asks into the ISR at once (KIP-497, Partition.maximalIsr)."""
-    for partition, isr in seen.isrs.items():
+    """A leader counts who it asks into the ISR at once (KIP-497, Partition.maximalIsr).
+
+    A request waits while there is no controller, and says the leader epoch in which it was made. A
+    leader that begins a new epoch counts the ISR that it is told, and what it asked for before
+    counts no more (kafka.cluster.Partition.makeLeader).
+    """
+    for partition, wanted in seen.isrs.items():
         replica = world.replica(seen.leader, partition)
-        if replica is not None and replica.leader == seen.leader:
-            maximal = tuple(sorted({*replica.isr, *isr}))
+        if replica is None or replica.leader != seen.leader:
+            continue
+        if 0 <= replica.leader_epoch < wanted.leader_epoch:
+            raise Excluded(
+                f"broker {seen.leader} has not heard of leader epoch {wanted.leader_epoch} yet, "
+                "in which it asked for an ISR",
+                is_pending=True,
+            )
+        if replica.leader_epoch == wanted.leader_epoch:
+            maximal = tuple(sorted({*replica.isr, *wanted.isr}))
             world.put_replica(seen.leader, partition, replace(replica, maximal_isr=maximal))
 
 

@@ -151,12 +151,18 @@ class DockerGround:
         )
 
     def spawn(
-        self, site: Site, command: Sequence[str], distribution: Distribution, console: Path
+        self,
+        site: Site,
+        command: Sequence[str],
+        distribution: Distribution,
+        console: Path,
+        reads: Sequence[Path] = (),
     ) -> Process:
         """Start a new container in place of the site's former one.
 
         It sees its own folder, and read-only the Java, the jars and the class archives, all at
-        the paths that they have here. An image with a Kafka of its own needs none of the latter.
+        the paths that they have here. An image with a Kafka of its own needs none of the latter,
+        but ``reads``.
         """
         api = self._engine()
         host_name = site.directory.name
@@ -179,7 +185,7 @@ class DockerGround:
                 labels=self._labels,
                 ports=[site.client_listen_port],
                 host_config=self._host_config(
-                    site, distribution, memory_mib, self._cpus if is_broker else None
+                    site, distribution, reads, memory_mib, self._cpus if is_broker else None
                 ),
                 networking_config=self._networking(api, host_name),
             )
@@ -227,7 +233,12 @@ class DockerGround:
                 pass
 
     def _host_config(
-        self, site: Site, distribution: Distribution, memory_mib: int | None, cpus: float | None
+        self,
+        site: Site,
+        distribution: Distribution,
+        reads: Sequence[Path],
+        memory_mib: int | None,
+        cpus: float | None,
     ) -> dict[str, Any]:
         from docker.types import LogConfig
 
@@ -239,7 +250,7 @@ class DockerGround:
             # Java asks for the name of an address that it connects to; where nobody knows it, that
             # takes seconds.
             extra_hosts=self._hosts | {"links": self.links_host},
-            mounts=mounts_of(site.directory, distribution, self._java_of),
+            mounts=mounts_of(site.directory, distribution, self._java_of, reads),
             mem_limit=memory,
             memswap_limit=memory,
             nano_cpus=int(cpus * 1e9) if cpus is not None else None,

@@ -14,17 +14,22 @@ if TYPE_CHECKING:
 
 
 def mounts_of(
-    directory: Path, distribution: Distribution, java_of: Callable[[Distribution], Path]
+    directory: Path,
+    distribution: Distribution,
+    java_of: Callable[[Distribution], Path],
+    reads: Iterable[Path] = (),
 ) -> list[Mount]:
     """Return the mounts of a JVM that works in a directory, each at the path that it has here.
 
-    An image with a Kafka of its own needs nothing but the directory.
+    An image with a Kafka of its own needs nothing but the directory, and ``reads``: files that the
+    JVM reads besides the distribution's.
     """
     from docker.types import Mount
 
-    read_only = []
+    read_only = list(reads)
     if not distribution.image:
-        read_only = without_nested([java_of(distribution), *_folders(distribution)])
+        read_only += [java_of(distribution), *_folders(distribution)]
+    read_only = without_nested(read_only)
     mounts = [Mount(str(path), str(path), type="bind", read_only=True) for path in read_only]
     return [*mounts, Mount(str(directory), str(directory), type="bind")]
 

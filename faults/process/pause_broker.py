@@ -56,7 +56,8 @@ class PauseBroker:
         try:
             with journal.acting(acts.PauseBroker(broker=self.broker)):
                 broker.pause()
-            _await_paused(broker, True)
+                # Its threads stop one by one: what they do until then is before the act.
+                _await_paused(broker, True)
             yield Injection(
                 fault="PauseBroker", before=before.to_json(), effect={"is_paused": broker.is_paused}
             )

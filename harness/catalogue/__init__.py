@@ -9,11 +9,13 @@ from harness.catalogue.kafka_6361 import KAFKA_6361
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_3 import KIP_279_3
+from harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
 from harness.errors import UsageError
 from harness.playing.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {
-    entry.name: entry for entry in (KAFKA_6361, KIP_101_1, KIP_101_2, KIP_279_3)
+    entry.name: entry
+    for entry in (KAFKA_6361, KIP_101_1, KIP_101_2, KIP_279_3, KIP_380_MISSED_BOUNCE)
 }
 
 

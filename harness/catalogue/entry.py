@@ -7,6 +7,8 @@ from typing import Any
 from clusters.spec import ClusterSpec
 from harness.playing.steps import Step
 
+ExpectedFinding = tuple[str, tuple[int, ...], int, int] | tuple[str, tuple[int, ...], int, int, str]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
@@ -14,21 +16,22 @@ class Expectation:
 
     Attributes:
         safe: Whether safety holds.
-        findings: (kind, brokers, first offset, last offset) of every safety finding.
+        findings: (kind, brokers, first offset, last offset) of every safety finding, and its topic
+            where the scenario has several.
         witness: What shows that the mechanism ran, each as `checkers.verdict` reads it:
-            {"round": …}, {"log": …} or {"link": …}.
+            {"round": …}, {"log": …}, {"link": …} or {"hit": …}.
         source: Where it is written or measured.
     """
 
     safe: bool
-    findings: tuple[tuple[str, tuple[int, ...], int, int], ...] = ()
+    findings: tuple[ExpectedFinding, ...] = ()
     witness: tuple[Mapping[str, Any], ...] = ()
     source: str
 
     def to_json(self) -> dict[str, Any]:
         """The expectation as the judge reads it."""
-        names = ("kind", "brokers", "first_offset", "last_offset")
-        findings = [dict(zip(names, finding, strict=True)) for finding in self.findings]
+        names = ("kind", "brokers", "first_offset", "last_offset", "topic")
+        findings = [dict(zip(names, finding, strict=False)) for finding in self.findings]
         return asdict(self) | {"findings": findings}
 
 

@@ -8,18 +8,32 @@ from harness.commands.cli_options import as_json, sayer
 
 
 @click.command()
-@click.option("--kafka", "release", required=True, metavar="RELEASE", help="Every broker's.")
-@click.option("--replicas", type=click.IntRange(2, 4), default=2, show_default=True)
+@click.option(
+    "--kafka",
+    "releases",
+    required=True,
+    multiple=True,
+    metavar="RELEASE",
+    help="Every broker's; may be repeated, then it is one broker's each, from broker 0 on.",
+)
+@click.option("--replicas", type=click.IntRange(2, 4), help="[default: 2, or one for each release]")
 @click.option("--records", type=click.IntRange(1), help="[default: 3, with 3 replicas 2]")
 @click.option("--epochs", type=click.IntRange(1), help="Leader epochs after the first.")
 @click.option("--log-size", type=click.IntRange(1), help="Records in a leader's log.")
 @click.option(
     "--steps",
     "grain",
-    type=click.Choice(["rounds", "answers", "requests"]),
+    type=click.Choice(["rounds", "answers", "requests", "reads"]),
     default="answers",
     show_default=True,
-    help="What is in flight between brokers: nothing, answers, or requests too.",
+    help="What is in flight: nothing, answers, requests too; or also what a leader has read only.",
+)
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    type=click.Choice(["kill", "stop", "expire", "controller", "time-out", "reassign"]),
+    help="May happen once, at any time; may be repeated.",
 )
 @click.option(
     "--skip-epochs",
@@ -44,12 +58,13 @@ from harness.commands.cli_options import as_json, sayer
 @click.option("--schedule/--no-schedule", default=True, help="Whether one is searched.")
 @as_json
 def explore(
-    release: str,
-    replicas: int,
+    releases: tuple[str, ...],
+    replicas: int | None,
     records: int | None,
     epochs: int | None,
     log_size: int | None,
     grain: str,
+    faults: tuple[str, ...],
     skip_epochs: bool,
     properties: tuple[str, ...],
     processes: int,
@@ -62,26 +77,34 @@ def explore(
     """Look at every interleaving of a small cluster, by the model of a release.
 
     Prints the shortest counterexample, if there is one, and writes one that can be forced upon
-    real brokers as a scenario for `kchaos replay`. Exit codes: 0 it holds in every state, 1 a
+    real brokers as a scenario for `kchaos replay`. Brokers of several releases speak the protocol
+    of the oldest, as in a rolling upgrade. Exit codes: 0 it holds in every state, 1 a
     counterexample, 2 a bound ended it.
     """
     from checkers.model.bounds import Grain
     from clusters.releases import release_of
-    from harness.commands.explore import DEFAULT_BOUNDS, Wanted, explore_release
+    from harness.commands.explore import (
+        DEFAULT_BOUNDS,
+        Wanted,
+        explore_release,
+        faults_of,
+        releases_of,
+    )
 
-    bound = DEFAULT_BOUNDS.get(replicas, 1)
+    named = releases_of([release_of(one).text for one in releases], replicas)
+    bound = DEFAULT_BOUNDS.get(len(named), 1)
     wanted = Wanted(
-        release=release_of(release).text,
-        replicas=replicas,
+        releases=named,
         records=records or bound,
         leader_epoch=epochs or bound,
         log_size=log_size or bound,
         grain=Grain(grain),
+        faults=faults_of(faults, len(named)),
         skips_epochs=skip_epochs,
         properties=properties or ("strong-isr",),
         processes=processes,
         most_states=most_states,
         memory_mib=memory_mib,
-        scenario=(scenario or Path(f"explored-{release}.json")) if schedule else None,
+        scenario=(scenario or Path(f"explored-{'-'.join(releases)}.json")) if schedule else None,
     )
     return explore_release(wanted, as_json=as_json, say=sayer(quiet=as_json), write=click.echo)

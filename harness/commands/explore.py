@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,11 @@ from typing import Any
 from checkers.explorer import Exploration, Progress, explore
 from checkers.exploring import Schedule, Schedules, find_schedule, system_of
 from checkers.model import generation_for
-from checkers.model.bounds import Grain, Machine
+from checkers.model.bounds import Faults, Grain, Machine
+from checkers.model.generation import Generation
+from clusters.configuration import mixed_protocol
 from clusters.errors import MachineError
+from clusters.releases import release_of
 from harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from harness.counterexamples import scenario_of, text_of
 from harness.errors import UsageError
@@ -20,6 +23,16 @@ from harness.errors import UsageError
 DEFAULT_BOUNDS: Mapping[int, int] = {2: 3, 3: 2}
 """How many records, leader epochs after the first and offsets, by the number of replicas."""
 _SAY_EVERY_S = 2.0
+_MOST_BROKERS = 4
+_LEAST_TO_REASSIGN = 3
+_FAULTS = {
+    "kill": "kills",
+    "stop": "stops",
+    "expire": "expiries",
+    "controller": "controllers",
+    "time-out": "time_outs",
+    "reassign": "reassignments",
+}
 # Brokers of a schedule: how many states are looked at for it, and records that are written.
 _SCHEDULES = {2: (10_000, 3), 3: (60_000, 2)}
 _SCHEDULE_EPOCH = 4
@@ -34,25 +47,76 @@ class Wanted:
     """What is explored.
 
     Attributes:
-        release: Every broker's.
+        releases: Each broker's, broker 0's first.
         records, leader_epoch, log_size: Bounds of the machine.
-        skips_epochs: As in the machine.
+        faults, skips_epochs: As in the machine.
         memory_mib: What all processes may hold together, in MiB.
         scenario: The file for what can be played; None to search no schedule.
     """
 
-    release: str
-    replicas: int
+    releases: tuple[str, ...]
     records: int
     leader_epoch: int
     log_size: int
     grain: Grain
+    faults: Faults
     skips_epochs: bool
     properties: tuple[str, ...]
     processes: int
     most_states: int
     memory_mib: int
     scenario: Path | None
+
+    @property
+    def name(self) -> str:
+        """Return the release, or all of them where they differ."""
+        is_one = len(set(self.releases)) == 1
+        return self.releases[0] if is_one else " beside ".join(self.releases)
+
+    def generations(self, replicas: int) -> dict[int, Generation]:
+        """Return what so many brokers do; those of one release may be more than were named."""
+        releases = [*self.releases, *self.releases[:1] * replicas][:replicas]
+        settings = mixed_protocol([release_of(release) for release in releases])
+        return {
+            broker: generation_for(
+                release,
+                inter_broker_protocol=settings.get("inter.broker.protocol.version"),
+                message_format=settings.get("log.message.format.version"),
+            )
+            for broker, release in enumerate(releases)
+        }
+
+
+def releases_of(named: Sequence[str], replicas: int | None) -> tuple[str, ...]:
+    """Return the release of each broker.
+
+    Raises:
+        UsageError: Several releases were named, and not one for each broker.
+    """
+    if len(named) == 1:
+        return tuple(named) * (replicas or min(DEFAULT_BOUNDS))
+    if replicas not in (None, len(named)) or len(named) > _MOST_BROKERS:
+        raise UsageError(
+            f"--kafka was given {len(named)} times, for as many brokers (up to {_MOST_BROKERS}): "
+            f"leave out --replicas {replicas}, or name each broker's release"
+            if replicas is not None
+            else f"--kafka was given {len(named)} times; there are {_MOST_BROKERS} brokers at most"
+        )
+    return tuple(named)
+
+
+def faults_of(named: Sequence[str], brokers: int) -> Faults:
+    """Return how often each fault may happen, from the words of the command line.
+
+    Raises:
+        UsageError: A reassignment needs a third broker.
+    """
+    if "reassign" in named and brokers < _LEAST_TO_REASSIGN:
+        raise UsageError(
+            f"--fault reassign moves the partition to the last broker, which does not hold it at "
+            f"first: that takes --replicas {_LEAST_TO_REASSIGN} or more, not {brokers}"
+        )
+    return Faults(**{_FAULTS[word]: named.count(word) for word in named})
 
 
 def explore_release(
@@ -77,7 +141,7 @@ def explore_release(
             f"(now {wanted.memory_mib} MiB), or smaller bounds"
         ) from error
     if schedule is not None and wanted.scenario is not None:
-        _write_scenario(schedule, wanted.release, wanted.scenario)
+        _write_scenario(schedule, wanted.releases, wanted.scenario)
     if as_json:
         write(json.dumps(_to_json(wanted, found, schedule)))
     else:
@@ -88,13 +152,14 @@ def explore_release(
 
 
 def _explored(wanted: Wanted, say: Callable[[str], None]) -> Exploration:
-    generation = generation_for(wanted.release)
     machine = Machine(
-        generations=dict.fromkeys(range(wanted.replicas), generation),
+        generations=wanted.generations(len(wanted.releases)),
         records=wanted.records,
         leader_epoch=wanted.leader_epoch,
         log_size=wanted.log_size,
         grain=wanted.grain,
+        faults=wanted.faults,
+        spares=min(wanted.faults.reassignments, 1),
         skips_epochs=wanted.skips_epochs,
         remembers_promises="kept" in wanted.properties,
     )
@@ -111,12 +176,13 @@ def _explored(wanted: Wanted, say: Callable[[str], None]) -> Exploration:
 def _schedule(wanted: Wanted, say: Callable[[str], None]) -> Schedule | None:
     """Searches with few brokers first: then there is less to look at."""
     for replicas, (most_states, records) in _SCHEDULES.items():
-        if replicas < wanted.replicas:
+        named = len(wanted.releases)
+        if replicas < named or (replicas > named and len(set(wanted.releases)) > 1):
             continue
         say(f"searching a schedule of faults for {replicas} replicas, up to {most_states} states")
         found, _ = find_schedule(
             Schedules(
-                generations=dict.fromkeys(range(replicas), generation_for(wanted.release)),
+                generations=wanted.generations(replicas),
                 records=records,
                 leader_epoch=_SCHEDULE_EPOCH,
             ),
@@ -144,9 +210,9 @@ def _progress(say: Callable[[str], None]) -> Callable[[Progress], None]:
     return show
 
 
-def _write_scenario(schedule: Schedule, release: str, file: Path) -> None:
+def _write_scenario(schedule: Schedule, releases: Sequence[str], file: Path) -> None:
     try:
-        file.write_text(json.dumps(scenario_of(schedule, release).to_json(), indent=1) + "\n")
+        file.write_text(json.dumps(scenario_of(schedule, releases).to_json(), indent=1) + "\n")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
 
@@ -154,9 +220,16 @@ def _write_scenario(schedule: Schedule, release: str, file: Path) -> None:
 def _bounds_of(wanted: Wanted) -> str:
     order = "epochs may be skipped" if wanted.skips_epochs else "epochs heard of in order"
     return (
-        f"{wanted.release}, {wanted.replicas} replicas, {wanted.records} records, leader epochs 0 "
-        f"to {wanted.leader_epoch} ({order}), a log of {wanted.log_size}, steps: {wanted.grain}"
+        f"{wanted.name}, {len(wanted.releases)} replicas, {wanted.records} records, leader epochs "
+        f"0 to {wanted.leader_epoch} ({order}), a log of {wanted.log_size}, steps: {wanted.grain}"
+        f"{_faults_text(wanted.faults)}"
     )
+
+
+def _faults_text(faults: Faults) -> str:
+    counts = {word: getattr(faults, field) for word, field in _FAULTS.items()}
+    said = [f"{word} {count}" for word, count in counts.items() if count]
+    return f"; faults: {', '.join(said)}" if said else ""
 
 
 def _lines(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> list[str]:
@@ -203,8 +276,9 @@ def _to_json(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> d
         **{
             field.name: getattr(wanted, field.name)
             for field in dataclasses.fields(wanted)
-            if field.name != "scenario"
+            if field.name not in ("scenario", "faults")
         },
+        "faults": dataclasses.asdict(wanted.faults),
         "holds": False if violation else True if found.is_complete else None,
         "broken": violation.invariant if violation else None,
         "message": violation.message if violation else "",

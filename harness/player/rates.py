@@ -45,6 +45,22 @@ def rates_of(lines: Sequence[Line]) -> list[Rate]:
     return [_rate(group) for _, group in sorted(groups.items())]
 
 
+def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
+    """Per release, in order: how many runs, median seconds of a run, median of those at gates."""
+    groups: dict[tuple[int, ...], list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[_number(str(line["release"]))].append(line)
+    return [
+        (
+            str(group[0]["release"]),
+            len(group),
+            median([float(one["seconds"]) for one in group if one["seconds"]] or [0.0]),
+            median(float(one["waited_s"]) for one in group),
+        )
+        for _, group in sorted(groups.items())
+    ]
+
+
 def _rate(group: Sequence[Line]) -> Rate:
     first = group[0]
     return Rate(
@@ -91,7 +107,11 @@ def table_text(lines: Sequence[Line]) -> str:
     ]
     surprising = [line for line in lines if line["expected"] is not True]
     expected = f"{len(lines) - len(surprising)} of {len(lines)} as the model predicts"
-    return "\n".join([*table, expected, *map(_told, surprising)])
+    seconds = [
+        f"{release}: median {run_s:.1f} s a run, {waited_s:.1f} s of it at gates"
+        for release, _, run_s, waited_s in seconds_of(lines)
+    ]
+    return "\n".join([*table, *seconds, expected, *map(_told, surprising)])
 
 
 def page_of(lines: Sequence[Line], *, results: Path) -> str:
@@ -115,6 +135,13 @@ def page_of(lines: Sequence[Line], *, results: Path) -> str:
             "| release | mix | conform | safe | unknown | seconds | waiting | skipped | command |",
             "|---|---|---|---|---|---|---|---|---|",
             *rows,
+            "",
+            "| release | runs | seconds | waiting |",
+            "|---|---|---|---|",
+            *(
+                f"| {release} | {runs} | {run_s:.1f} | {waited_s:.1f} |"
+                for release, runs, run_s, waited_s in seconds_of(lines)
+            ),
             "",
             "## Not as the model predicts",
             "",

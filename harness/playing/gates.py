@@ -287,16 +287,25 @@ def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) ->
     """Sequence number of the request with which the follower's process first heard of the leader.
 
     Of the leader's present term, that is: requests that name the same leader again, with a later
-    epoch, do not restart a fetcher up to 2.0.
+    epoch, do not restart a fetcher up to 2.0. What the follower refused, such as a request of a
+    controller that is none any more, changes nothing.
     """
     started = max(play.observer.links_started.get(broker, 0) for broker in (follower, leader))
     since = started
     before: int | None = None
-    for record in links_of(play.cluster).log(started):
-        if (record.api_key, record.target) != (ApiKey.LEADER_AND_ISR, follower):
-            continue
+    heard = [
+        record
+        for record in links_of(play.cluster).log(started)
+        if (record.api_key, record.target) == (ApiKey.LEADER_AND_ISR, follower)
+    ]
+    refused = {
+        (record.connection, record.correlation_id)
+        for record in heard
+        if record.direction == "response" and not _is_accepted(record, about)
+    }
+    for record in heard:
         named = record.partition(*about) if record.direction == "request" else None
-        if named is not None:
+        if named is not None and (record.connection, record.correlation_id) not in refused:
             if named["leader"] == leader and before != leader:
                 since = record.sequence
             before = named["leader"]

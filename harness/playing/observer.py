@@ -15,11 +15,21 @@ class Observer:
     Attributes:
         log_started: Where in its log the lines of each broker's present process begin, in bytes.
         links_started: From which sequence number on link records are of its present process.
+        registered: By controller epoch, who was registered when it was looked at.
     """
 
     cluster: Cluster
     log_started: dict[int, int] = field(default_factory=dict)
     links_started: dict[int, int] = field(default_factory=dict)
+    registered: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    def look_at_controller(self) -> frozenset[int]:
+        """Who has been registered at any such look since the present controller's election."""
+        metadata = self.cluster.metadata
+        epoch = metadata.controller_epoch() or 0
+        known = self.registered.get(epoch, frozenset()) | metadata.registered()
+        self.registered[epoch] = known
+        return known
 
     def remember_start(self, broker: int) -> None:
         """From here on, log lines and link records are those of the broker's next process."""

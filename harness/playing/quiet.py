@@ -9,6 +9,8 @@ harness waits until a cluster has done so.
 from collections.abc import Iterator
 
 from checkers.acts import TopicPartition
+from checkers.model.ranges import RANGES
+from checkers.model.releases import parse_version
 from clusters.errors import AwaitTimeout
 from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
@@ -33,8 +35,9 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
     That is, for each partition: no broker that is gone leads it, or is in the ISR beside its
     leader; every replica has answered the LeaderAndIsr with the present state; every follower has
     fetched from the present leader. What a cut, a hold, a pause or a network that is away may keep
-    back is not awaited. What does not come in time (a truncation that never ends, say) is
-    observed as "not-quiet", and the scenario goes on.
+    back is not awaited, nor up to 2.2 that a controller takes brokers out of the ISR that were gone
+    before its election. What does not come in time (a truncation that never ends, say) is observed
+    as "not-quiet", and the scenario goes on.
 
     Args:
         level: Also that every follower's log ends where the leader's ends.
@@ -67,18 +70,32 @@ def _missing(play: Play, *, level: bool) -> Iterator[str]:
     if elected is None:
         yield "no broker is the controller"
         return
+    left_in_isr = _left_in_isr(play, elected, play.observer.look_at_controller())
     for topic in metadata.topics():
         for partition, replicas in metadata.assignment(topic).items():
             about = TopicPartition(topic, partition)
             state = metadata.state(*about)
             if state is not None:
-                yield from _of_partition(
-                    play, about, state, [one for one in replicas if one in able], elected, level
-                )
+                working = [one for one in replicas if one in able]
+                yield from _of_partition(play, about, state, working, elected, left_in_isr, level)
 
 
 def _can_work(play: Play, elected: int, able: set[int]) -> bool:
     return elected in able and not may_keep_back(play, elected, None)
+
+
+def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[int]:
+    """Brokers that the controller does not take out of the ISR (KAFKA-3143).
+
+    Up to 2.2 those that were gone when it was elected; its predecessor is one of them.
+
+    Args:
+        known: Who has been registered since its election.
+    """
+    release = parse_version(play.cluster.brokers[elected].judged_as)
+    if RANGES["KAFKA-3143"].includes(release):
+        return frozenset()
+    return frozenset(play.cluster.brokers) - known
 
 
 def _of_partition(
@@ -87,6 +104,7 @@ def _of_partition(
     state: LeaderAndIsr,
     replicas: list[int],
     elected: int,
+    left_in_isr: frozenset[int],
     level: bool,
 ) -> Iterator[str]:
     """What the partition still lacks.
@@ -94,6 +112,7 @@ def _of_partition(
     Args:
         replicas: Those that run, are registered and can answer.
         elected: The controller.
+        left_in_isr: Brokers that it does not take out of the ISR.
     """
     name = f"{about.topic}-{about.partition}"
     leader, isr = state.leader, list(state.isr)
@@ -101,7 +120,7 @@ def _of_partition(
         if set(isr) & set(replicas):
             yield f"{name} has no leader, and of its ISR {isr} some could lead"
         return
-    gone = sorted({*isr} - play.cluster.metadata.registered())
+    gone = sorted({*isr} - play.cluster.metadata.registered() - left_in_isr)
     if gone:
         yield f"{gone} are gone, and {name} has leader {leader} and ISR {isr}"
         return

@@ -30,7 +30,7 @@ from harness.playing.gates import check_causes_of_death
 from harness.playing.play import Play
 from harness.playing.possible_steps import IfPossible
 from harness.playing.quiet import await_quiet_without_links
-from harness.playing.scenario import Scenario
+from harness.playing.scenario import Scenario, with_points
 from harness.playing.settle import settle
 from harness.playing.steps import Step
 
@@ -71,6 +71,7 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         RunDirectoryError: The run directory cannot be written.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
+    scenario = replace(scenario, cluster=with_points(scenario.cluster, scenario.steps))
     kafkas = dict.fromkeys(broker.kafka for broker in scenario.cluster.brokers)
     found = {
         kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
@@ -139,6 +140,8 @@ def begin(
     now = Play(cluster=cluster, run=run, say=say)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
+    _record_hits(now)
+    now.observer.look_at_controller()
     for broker in cluster.brokers.values():
         now.recorder.action(start_of(broker), 0)
     return now
@@ -216,6 +219,9 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
         take_snapshot(now, FINAL, is_final=True)
         if now.cluster.links is not None:
             now.cluster.links.check()
+        if now.cluster.gate is not None:
+            now.observed("point-hits", counts=now.cluster.gate.counts())
+            now.cluster.gate.check()
         check_causes_of_death(now)
         outcome["finished"] = True
     except PLANNED as error:
@@ -246,6 +252,12 @@ def _record_links(now: Play) -> None:
     if links is None:
         return
     links.set_sink(lambda record: now.run.append("links.jsonl", record.to_json()), since=1)
+
+
+def _record_hits(now: Play) -> None:
+    """Writes every hit at a point to hits.jsonl, those from before as well."""
+    if now.cluster.gate is not None:
+        now.cluster.gate.set_sink(lambda hit: now.run.append("hits.jsonl", hit.to_json()))
 
 
 def _new_run(

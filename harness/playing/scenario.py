@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from clusters.errors import ReleaseError
 from clusters.spec import ClusterSpec
 from faults import FAULTS
+from faults.api import NeedsPoints
 from harness.errors import ScenarioError
 from harness.playing.possible_steps import IfPossible
 from harness.playing.steps import STEPS, Inject, Step
@@ -59,6 +60,25 @@ class Scenario:
             return cls(**{**data, "cluster": cluster, "steps": steps})
         except (KeyError, TypeError, ReleaseError) as error:
             raise ScenarioError(f"not a scenario: {error!r}") from error
+
+
+def with_points(cluster: ClusterSpec, steps: Iterable[Step]) -> ClusterSpec:
+    """The cluster with every point that a fault in the steps needs, and what it had before.
+
+    Only brokers that need one run with an agent.
+    """
+    wanted: dict[int, dict[str, None]] = {
+        broker.id: dict.fromkeys(broker.points) for broker in cluster.brokers
+    }
+    for step in steps:
+        done = step.do if isinstance(step, IfPossible) else step
+        if isinstance(done, Inject) and isinstance(done.fault, NeedsPoints):
+            for broker, points in done.fault.needs.items():
+                wanted.get(broker, {}).update(dict.fromkeys(points))
+    brokers = tuple(
+        dataclasses.replace(broker, points=tuple(wanted[broker.id])) for broker in cluster.brokers
+    )
+    return dataclasses.replace(cluster, brokers=brokers)
 
 
 def read_scenario(file: Path) -> Scenario:

@@ -29,6 +29,7 @@ _SIGNS = {
     "decision": "=>",
     "produce": "->",
     "read": "<-",
+    "hit": "||",
 }
 
 

@@ -87,7 +87,13 @@ def test_an_interrupted_run_is_judged_unknown(tmp_path: Path) -> None:
 def test_the_catalogue_is_listed_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["list", "--json"]) == 0
     names = [json.loads(line)["entry"] for line in capsys.readouterr().out.splitlines()]
-    assert names == ["KAFKA-6361", "KIP-101-1", "KIP-101-2", "KIP-279-3"]
+    assert names == [
+        "KAFKA-6361",
+        "KIP-101-1",
+        "KIP-101-2",
+        "KIP-279-3",
+        "KIP-380-missed-bounce",
+    ]
 
 
 def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:

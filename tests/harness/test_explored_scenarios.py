@@ -30,7 +30,7 @@ def scenario() -> Scenario:
     )
     schedule, _ = find_schedule(schedules, most_states=10_000)
     assert schedule is not None
-    return scenario_of(schedule, "1.1.1")
+    return scenario_of(schedule, ["1.1.1", "1.1.1"])
 
 
 def test_it_survives_being_written_and_read(scenario: Scenario) -> None:
@@ -78,6 +78,29 @@ def test_what_holds_is_said_with_the_number_of_states(
     assert not file.exists()
 
 
+def test_brokers_of_two_releases_are_named_one_by_one_and_speak_the_older_protocol(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "explored.json"
+    mixed = ["--kafka", "2.0.1", "--kafka", "1.1.1", "--scenario", str(file)]
+    assert run(["explore", *mixed, "--property", "agreement"]) == 1
+    out = capsys.readouterr().out
+    assert "2.0.1 beside 1.1.1, 2 replicas" in out
+    brokers = read_scenario(file).cluster.brokers
+    assert {broker.id: broker.kafka for broker in brokers} == {0: "2.0.1", 1: "1.1.1", 2: "2.0.1"}
+
+
+def test_what_may_happen_besides_is_named_on_the_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bounds = ["--records", "1", "--epochs", "1", "--log-size", "1", "--steps", "rounds"]
+    faults = ["--fault", "stop", "--fault", "time-out", "--fault", "time-out"]
+    assert run(["explore", "--kafka", "3.9.1", *bounds, *faults, "--no-schedule", "--json"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert (line["faults"]["time_outs"], line["faults"]["stops"]) == (2, 1)
+    assert line["holds"] is True
+
+
 @pytest.mark.parametrize(
     ("bound", "said"), [("--most-states", "most_states"), ("--memory", "most_memory_mib")]
 )
@@ -99,6 +122,9 @@ def test_a_bound_that_ends_it_leaves_it_unknown(
         (["--kafka", "3.9.1", "--replicas", "1"], "--replicas"),
         (["--kafka", "3.9.1", "--property", "no-loss"], "--property"),
         ([], "--kafka"),
+        (["--kafka", "1.1.1", "--kafka", "2.0.1", "--replicas", "3"], "leave out --replicas 3"),
+        (["--kafka", "3.9.1"] * 5, "4 brokers at most"),
+        (["--kafka", "3.9.1", "--fault", "reassign"], "--replicas 3 or more"),
     ],
 )
 def test_bad_bounds_are_refused(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -38,6 +39,7 @@ class ZooKeeper:
     def get(self, path: str) -> tuple[bytes, None]:
         answers: dict[str, Any] = {
             "/controller": {"brokerid": CONTROLLER},
+            "/controller_epoch": 1,
             "/brokers/topics/t": {"partitions": {"0": [0, 1]}},
             "/brokers/topics/t/partitions/0/state": self.state,
         }
@@ -96,18 +98,28 @@ def observed(
     *,
     registered: Sequence[int] = (0, 1, 2),
     state: Mapping[str, Any] = LED_BY_0,
+    release: str = "2.8.2",
+    registered_before: Sequence[int] = (),
 ) -> str:
-    """What the wait could not see, "" if all was quiet."""
+    """What the wait could not see, "" if all was quiet.
+
+    Args:
+        registered_before: Who was registered when the controller was first looked at.
+    """
     monkeypatch.setattr(quiet, "QUIET_S", 0.05)
     log = tmp_path / "server.log"
     brokers = {
-        one: SimpleNamespace(id=one, is_running=True, server_log=log, log_directory=tmp_path)
+        one: SimpleNamespace(
+            id=one, is_running=True, server_log=log, log_directory=tmp_path, judged_as=release
+        )
         for one in (0, 1, 2)
     }
     metadata = ZooKeeperMetadata(ZooKeeper(registered, state))
     cluster = SimpleNamespace(brokers=brokers, links=links, metadata=metadata)
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
-    await_quiet(Play(cluster=cast(Any, cluster), run=run, say=print))
+    now = Play(cluster=cast(Any, cluster), run=run, say=print)
+    now.observer.registered[1] = frozenset(registered_before)
+    await_quiet(now)
     if not (run.path / "observations.jsonl").is_file():
         return ""
     return "".join(line["detail"] for line in run.read_lines("observations.jsonl"))
@@ -161,6 +173,45 @@ def test_what_a_fault_keeps_back_is_not_awaited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: Links, registered: Sequence[int]
 ) -> None:
     assert observed(tmp_path, monkeypatch, links, registered=registered) == ""
+
+
+@pytest.mark.parametrize(
+    ("release", "registered_before", "is_awaited"),
+    [("2.2.2", (0, 2), False), ("2.2.2", (0, 1, 2), True), ("2.3.0", (0, 2), True)],
+    ids=["gone before the election", "gone after it", "from 2.3 on"],
+)
+def test_up_to_2_2_a_controller_leaves_who_was_gone_before_it_in_the_isr(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    release: str,
+    registered_before: Sequence[int],
+    is_awaited: bool,
+) -> None:
+    detail = observed(
+        tmp_path,
+        monkeypatch,
+        Links(*heard(0)),
+        registered=(0, 2),
+        release=release,
+        registered_before=registered_before,
+    )
+    assert ("[1] are gone" in detail) is is_awaited
+
+
+def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_vain = {"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 2}
+    asked, answered = record(4, ApiKey.LEADER_AND_ISR, 0, 1, "request"), heard(1)[1]
+    refused = (
+        replace(asked, correlation_id=2, detail={"partitions": [in_vain]}),
+        replace(
+            answered, sequence=5, correlation_id=2, detail={"error_code": 11, "partitions": []}
+        ),
+    )
+    again = tuple(replace(one, sequence=one.sequence + 5, correlation_id=3) for one in heard(1))
+    links = Links(*heard(0), *heard(1), FETCH, *refused, *again)
+    assert observed(tmp_path, monkeypatch, links) == ""
 
 
 def all_conform(tmp_path: Path, release: str, *steps: Step) -> None:

@@ -249,6 +249,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         needed_for_isr=high_watermark_is_enough,
         may_join_isr=whether_alive_or_not,
         falls_out_of_isr=fall_out_by_time,
+        counts_election_as_fetch=True,
         asks_controller_for_isr=False,
         moves_high_watermark_with_isr=True,
         skips_known_leader=skip_known_leader,

@@ -72,6 +72,7 @@ RULES: tuple[Rule, ...] = (
     high_watermark_wakes.HIGH_WATERMARK_WAKES,
     isr_membership.KAFKA_7152,
     isr_membership.KIP_841,
+    isr_membership.NO_FETCH_AT_ELECTION,
     isr_membership.KAFKA_15021,
     kafka_15510.EPOCH_LOST,
     kafka_18723.KAFKA_18723,

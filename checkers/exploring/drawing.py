@@ -1,7 +1,7 @@
-"""Plays moves against the model, decides as a cluster would, and looks for broken properties.
+"""Plays lists of moves, drawn at random or given, and cuts down what breaks a property.
 
-A `Move` is what a chaos run could do; the explorer turns it into events, adds the decisions that
-controller and leaders would take (elections, changes of the ISR), and so ends with a timeline that
+A `Move` is what a chaos run could do. It becomes events, the decisions that controller and leaders
+would take (elections, changes of the ISR) come of themselves, and so there is a timeline that
 `predict` understands and that can be played on real brokers. A move that is not possible just then
 does nothing, so that lists of moves can be cut down freely.
 
@@ -12,26 +12,20 @@ Two properties are checked:
   healed, restarted and settled, all logs are equal as a whole;
 - **promises**: once everything is healed, every record that was acknowledged with acks=all is still
   at its offset in the leader's log. With unclean elections this is not promised and not checked.
-
-One controller that never stops or loses a broker from sight is assumed, one partition, disks that
-lose nothing, and `replica.lag.time.max.ms` running out only by the move "shrink".
 """
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 
-from checkers.acts import HealLink, ReleaseHold, ResumeBroker, TopicPartition
-from checkers.model.controlling import Controlling
+from checkers.exploring.playing import Played, Playing, difference, lost
+from checkers.model.controlling import PARTITION, Controlling
 from checkers.model.events import Event
 from checkers.model.generation import Generation
-from checkers.model.moves import MIX, Move, events_of
-from checkers.model.predicting import left_alone_after
-from checkers.model.prediction import Promise
-from checkers.model.state import EMPTY, State
+from checkers.model.moves import MIX, Move
+from checkers.model.state import EMPTY
 from checkers.model.world import World
-
-PARTITION = TopicPartition("t", 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +47,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exploration:
+class MovesPlayed:
     """What came of a list of moves.
 
     Attributes:
@@ -65,27 +59,11 @@ class Exploration:
     violation: str
 
 
-@dataclass(slots=True, kw_only=True)
-class _Played:
-    setup: Setup
-    state: State = EMPTY
-    promises: list[Promise] = field(default_factory=list)
-    timeline: list[Event] = field(default_factory=list)
-
-    def add(self, event: Event) -> None:
-        self.timeline.append(event)
-        self.state, notes = left_alone_after(self.state, event, self.setup.generations)
-        self.promises += [note for note in notes if isinstance(note, Promise)]
-
-    def world(self) -> World:
-        return World(self.state)
-
-
-def play(setup: Setup, moves: Sequence[Move]) -> Exploration:
+def play(setup: Setup, moves: Sequence[Move]) -> MovesPlayed:
     """Return the timeline that the moves give and the first property that broke in it."""
-    played = _Played(setup=setup)
+    played = Played(_playing(tuple(setup.generations.items())), EMPTY)
     controlling = Controlling(
-        world=played.world,
+        world=lambda: played.world,
         add=played.add,
         replicas=tuple(setup.generations),
         is_unclean=setup.is_unclean,
@@ -94,18 +72,37 @@ def play(setup: Setup, moves: Sequence[Move]) -> Exploration:
     controlling.begin(setup.generations)
     violation = ""
     for index, move in enumerate(moves):
-        for event in events_of(played.world(), controlling, move, f"w{index}"):
-            controlling.follow(event)
-        violation = _disagreement(played.world()) if setup.checks_agreement else ""
+        played.act(controlling, move, f"w{index}")
+        violation = _disagreement(played.world) if setup.checks_agreement else ""
         if violation:
             break
     if not violation:
-        _heal(played, controlling)
-        if setup.checks_agreement:
-            violation = _disagreement(played.world()) or _difference(played.world())
-    if not violation and not setup.is_unclean:
-        violation = _broken_promise(played)
-    return Exploration(timeline=tuple(played.timeline), violation=violation)
+        played.heal(controlling)
+        violation = _broken_when_healed(setup, played)
+    return MovesPlayed(timeline=tuple(played.timeline), violation=violation)
+
+
+@lru_cache(maxsize=4)
+def _playing(generations: tuple[tuple[int, Generation], ...]) -> Playing:
+    """Return what lists of moves on the same brokers have in common."""
+    return Playing(dict(generations))
+
+
+def _broken_when_healed(setup: Setup, played: Played) -> str:
+    world = played.world
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    violation = _disagreement(world) if setup.checks_agreement else ""
+    if not violation and state.leader == -1 and setup.checks_agreement:
+        return f"agreement: healed, but the partition has no leader; ISR {state.isr}"
+    if not violation and setup.checks_agreement and difference(world):
+        return f"agreement: healed, but {difference(world)}"
+    if violation or setup.is_unclean:
+        return violation
+    if state.leader == -1:
+        return "promises: healed, but the partition has no leader"
+    gone = lost(world, played.promised)
+    return f"promises: {gone}" if gone else ""
 
 
 def search(
@@ -171,23 +168,6 @@ def shrink(moves: Sequence[Move], breaks: Callable[[Sequence[Move]], bool]) -> t
     return tuple(kept)
 
 
-def _heal(played: _Played, controlling: Controlling) -> None:
-    """End every fault, start every broker, and let replication settle."""
-    for name in sorted(hold.name for hold in played.world().holds()):
-        controlling.follow(ReleaseHold(name=name))
-    for broker_id in played.world().broker_ids():
-        broker = played.world().broker(broker_id)
-        if broker is not None and broker.is_paused:
-            controlling.follow(ResumeBroker(broker=broker_id))
-    for cut in played.world().cuts():
-        controlling.follow(HealLink(name=cut.name))
-    for broker_id in controlling.replicas:
-        for event in events_of(played.world(), controlling, Move("restart-if-down", broker_id), ""):
-            controlling.follow(event)
-        for event in events_of(played.world(), controlling, Move("register", broker_id), ""):
-            controlling.follow(event)
-
-
 def _disagreement(world: World) -> str:
     state = world.partition_state(PARTITION)
     assert state is not None
@@ -206,31 +186,4 @@ def _disagreement(world: World) -> str:
                 f"agreement: broker {member} is in the ISR of leader {state.leader} in epoch "
                 f"{state.leader_epoch}, but differs below high watermark {leader.high_watermark}"
             )
-    return ""
-
-
-def _difference(world: World) -> str:
-    state = world.partition_state(PARTITION)
-    assert state is not None
-    if state.leader == -1:
-        return f"agreement: healed, but the partition has no leader; ISR {state.isr}"
-    leader = world.known_replica(state.leader, PARTITION).log
-    for broker_id in world.assignment(PARTITION):
-        log = world.known_replica(broker_id, PARTITION).log
-        if (log.batches, log.log_end_offset) != (leader.batches, leader.log_end_offset):
-            return f"agreement: healed, but broker {broker_id} differs from leader {state.leader}"
-    return ""
-
-
-def _broken_promise(played: _Played) -> str:
-    world = played.world()
-    state = world.partition_state(PARTITION)
-    assert state is not None
-    if state.leader == -1:
-        return "promises: healed, but the partition has no leader"
-    log = world.known_replica(state.leader, PARTITION).log
-    present = {(batch.base_offset, batch.payload) for batch in log.batches}
-    for promise in played.promises:
-        if (promise.base_offset, promise.payload) not in present:
-            return f"promises: what was acknowledged at offset {promise.base_offset} is gone"
     return ""

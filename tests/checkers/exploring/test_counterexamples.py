@@ -8,8 +8,8 @@ from collections.abc import Collection
 
 import pytest
 
+from checkers.exploring.drawing import Setup, play, search, shrink
 from checkers.model import generation_for, predict
-from checkers.model.explorer import Setup, play, search, shrink
 from checkers.model.moves import Move
 
 KIP_279 = ("KIP-279", "OffsetForLeaderEpoch v1")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from checkers.exploring.drawing import Setup, play
 from checkers.model import generation_for, predict
-from checkers.model.explorer import Setup, play
 from checkers.model.moves import KINDS, Move
 
 BROKERS = 3

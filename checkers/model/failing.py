@@ -1,0 +1,121 @@
+"""What ends and comes back: processes, sessions, and requests that nobody waits for any more."""
+
+from dataclasses import replace
+
+from checkers.model import control, exchange, process
+from checkers.model.actions import AnswerGivenUp, GiveUp
+from checkers.model.bounds import PARTITION, Grain, Machine
+from checkers.model.deciding import spend
+from checkers.model.events import BrokerRegistered, BrokerUnregistered
+from checkers.model.fault_actions import EndSession, Kill, Register, Start, Stop, WriteCheckpoint
+from checkers.model.requests import Stage
+from checkers.model.state import Checkpoint
+from checkers.model.world import World
+
+_LAST_CZXID = ("last czxid",)
+
+
+def write_checkpoint(world: World, _: Machine, action: WriteCheckpoint) -> bool:
+    """Write the high watermark to disk, as a broker does every few seconds."""
+    replica = world.replica(action.broker, PARTITION)
+    if replica is None or world.running(action.broker) is None:
+        return False
+    known = replica.high_watermark
+    if world.checkpoint(action.broker, PARTITION).known == known:
+        return False
+    world.put(("checkpoint", action.broker, PARTITION), Checkpoint(known=known, possible=(known,)))
+    return True
+
+
+def kill(world: World, _: Machine, action: Kill) -> bool:
+    """End a process at once; the files stay as they are."""
+    if world.running(action.broker) is None or not spend(world, "kills"):
+        return False
+    checkpointed = {
+        one: world.checkpoint(action.broker, one).known for one in world.partitions(action.broker)
+    }
+    process.stop(world, action.broker, is_clean=False, checkpointed=checkpointed)
+    _forget_isr_request(world, action.broker)
+    return True
+
+
+def stop(world: World, _: Machine, action: Stop) -> bool:
+    """End a process that the controller let go, and its session with it."""
+    broker = action.broker
+    if world.get(("stopping", broker)) != "let go" or world.running(broker) is None:
+        return False
+    process.stop(world, broker, is_clean=True)
+    _forget_isr_request(world, broker)
+    control.broker_unregistered(world, BrokerUnregistered(broker=broker))
+    world.put(("stopping", broker), "stopped")
+    return True
+
+
+def start(world: World, _: Machine, action: Start) -> bool:
+    """Start a process that has ended."""
+    broker = world.broker(action.broker)
+    if broker is None or broker.is_running:
+        return False
+    process.start(world, broker.configuration, broker.generation)
+    _register(world, action.broker)
+    return True
+
+
+def end_session(world: World, machine: Machine, action: EndSession) -> bool:
+    """End a session; that of a process that has ended goes without saying."""
+    if action.broker not in world.registered():
+        return False
+    if world.running(action.broker) is not None and not spend(world, "expiries"):
+        return False
+    control.broker_unregistered(world, BrokerUnregistered(broker=action.broker))
+    return True
+
+
+def register(world: World, machine: Machine, action: Register) -> bool:
+    """Register a living broker again."""
+    if action.broker in world.registered() or world.running(action.broker) is None:
+        return False
+    _register(world, action.broker)
+    return True
+
+
+def give_up(world: World, machine: Machine, action: GiveUp) -> bool:
+    """Let a fetcher thread hang up: its next Fetch is full (ReplicaFetcherBlockingSend)."""
+    follower, leader = action.follower, action.leader
+    request = exchange.awaited(world, follower, leader)
+    thread = world.thread(follower, leader)
+    if request is None or thread is None or not spend(world, "time_outs"):
+        return False
+    exchange.change(world, follower, leader, request, replace(request, is_awaited=False))
+    world.put_thread(follower, leader, replace(thread, session=None))
+    return True
+
+
+def answer_given_up(world: World, machine: Machine, action: AnswerGivenUp) -> bool:
+    """Let a leader handle the oldest request that nobody waits for, and count what it says."""
+    follower, leader = action.follower, action.leader
+    request = next((one for one in world.exchanges(follower, leader) if not one.is_awaited), None)
+    if request is None:
+        return False
+    if world.running(leader) is None:
+        exchange.end(world, follower, leader, request)
+        return True
+    if request.stage is Stage.SENT:
+        request = exchange.look(world, follower, leader, request)
+        if machine.grain is Grain.READS:
+            return True
+    if request.stage is Stage.READ:
+        request, _ = exchange.count(world, follower, leader, request)
+    exchange.end(world, follower, leader, request)
+    return True
+
+
+def _register(world: World, broker: int) -> None:
+    czxid: int = world.get(_LAST_CZXID) + 1
+    world.put(_LAST_CZXID, czxid)
+    control.broker_registered(world, BrokerRegistered(broker=broker, czxid=czxid))
+
+
+def _forget_isr_request(world: World, broker: int) -> None:
+    """What a leader asked for and the controller has not handled is refused to its next life."""
+    world.put(("isr request", broker, PARTITION), None)

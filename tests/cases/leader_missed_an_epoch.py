@@ -1,0 +1,86 @@
+"""A leader that missed an epoch commits what its follower has lost; an acknowledged record is gone.
+
+A (0) leads, and B (1) has fetched a record that C (2) has not. C is elected and B truncates, but A
+is never told, for the controller cannot reach it. C dies and A is elected again; only a controller
+in a new epoch tells A, and tells it how things stand now. A led before and leads now, so it keeps
+what it knew of its followers, and B's log end offset is that from before the truncation
+(kafka.cluster.Partition.makeLeader forgets it only where the broker did not lead: 2.5.1, 2.8.2,
+3.9.0). With A and B in the ISR the high watermark moves, and acks=all is acknowledged although only
+A has the record. A dies, B leads: nobody was elected uncleanly, and it is gone.
+"""
+
+from looking import log_lines
+
+from kchaos import (
+    AwaitAnswer,
+    AwaitDecision,
+    AwaitFollowing,
+    AwaitHighWatermark,
+    AwaitLog,
+    AwaitQuiet,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    CutLink,
+    Heal,
+    HoldRequests,
+    Inject,
+    KillBroker,
+    MoveController,
+    PreferredElection,
+    Produce,
+    ReorderReplicas,
+    TakeSnapshot,
+)
+
+BROKERS = (0, 1, 2, 3)
+FIRST_BROKER = 3
+RELEASES = {"2.5.1": False, "3.9.1": False}
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1, 2),)),
+    ReorderReplicas(topic="t", partition=0, replicas=(2, 0, 1)),
+    Inject(name="behind", fault=CutLink(name="behind", source=0, target=2)),
+    Produce(
+        operation="record",
+        topic="t",
+        partition=0,
+        records=1,
+        acks=-1,
+        broker=0,
+        await_answer=False,
+        timeout_s=120,
+    ),
+    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+    AwaitQuiet(),
+    # Reset, so that nothing waits at the cut to arrive when it heals.
+    Inject(name="unheard", fault=CutLink(name="unheard", source=3, target=0, style="reset")),
+    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
+    AwaitFollowing(topic="t", partition=0, follower=1, leader=2),
+    AwaitReplicated(topic="t", partition=0, brokers=(1,), log_end_offset=0),
+    AwaitQuiet(),
+    Inject(
+        name="fetches",
+        fault=HoldRequests(name="fetches", api="Fetch", source=1, target=0, direction="request"),
+    ),
+    Inject(name="down", fault=KillBroker(broker=2)),
+    AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+    Inject(name="controller", fault=MoveController()),
+    # Until then the old controller tries again to tell 0 what it had queued.
+    AwaitLog(broker=3, pattern=r"Controller id=3\] Resigned"),
+    Heal(name="unheard"),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    AwaitAnswer(operation="record"),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=1),
+    TakeSnapshot(label="acknowledged"),
+    Inject(name="leader-down", fault=KillBroker(broker=0)),
+    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    Heal(name="leader-down"),
+    Heal(name="fetches"),
+    Heal(name="down"),
+    Heal(name="behind"),
+)
+
+
+def seen(run, release):
+    assert not log_lines(run, 0, r"t-0 .*starts at leader epoch 2 ")
+    assert log_lines(run, 0, r"t-0 .*starts at leader epoch 3 from offset 1 ")
