@@ -4,8 +4,8 @@ A run is written down several times: what a client did in actions and in history
 and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is
 missing that another names, nobody can say what happened, and the run is unknown.
 
-**Verifies**: what `clients`, `acts`, `coordination`, `copies`, `messages` and `ending` say, a module for each
-pair of witnesses.
+**Verifies**: what `clients`, `acts`, `coordination`, `copies`, `messages` and `ending` say, a
+module for each pair of witnesses.
 **Does not verify**: what is written down once alone; `checkers.rules` and the model judge that.
 """
 

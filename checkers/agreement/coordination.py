@@ -103,7 +103,7 @@ def _one_broker(broker_of: dict[int, int], change: ZnodeChange, broker: str) -> 
         return
     known = broker_of.setdefault(change.session, int(broker))
     if known != int(broker):
-        yield f"zxid {change.zxid}: {change.path} names broker {broker}, in broker {known}'s session"
+        yield f"zxid {change.zxid}: {change.path} is broker {broker}'s, by broker {known}'s session"
 
 
 def _is_broker_s(path: str) -> bool:

@@ -92,7 +92,7 @@ def _states(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> 
         possible = possible_states(evidence, about, taken.zxid, action.zxid)
         if state not in possible:
             yield (
-                f"snapshot {taken.label!r} has {name} as {_shown(state)}; in ZooKeeper's log it was "
+                f"snapshot {taken.label!r} has {name} as {_shown(state)}; ZooKeeper's log as "
                 f"{' or '.join(map(_shown, possible))}"
             )
     if taken.zxid > action.zxid:
@@ -156,9 +156,9 @@ def _named_otherwise(
         except CheckpointError as error:
             yield str(error)
         else:
-            known = topic_ids.get(about[0]) if about else None
-            if known is not None and stated != known:
-                yield f"{name} says topic id {stated}, and ZooKeeper {known}"
+            named = topic_ids.get(about[0]) if about else None
+            if named is not None and stated != named:
+                yield f"{name} says topic id {stated}, and ZooKeeper {named}"
 
 
 def _text(evidence: RunEvidence, name: str) -> str:

@@ -9,8 +9,8 @@ from checkers.segments.batch import join_payload_digests
 
 NOT_COMPARED = (
     "timestamps: only that they lie within two seconds of their request",
-    "what the written format drops: before 0.11 headers, producer ids and leader epochs, in magic 0 "
-    "timestamps too",
+    "what the written format drops: before 0.11 headers, producer ids and leader epochs, in magic "
+    "0 timestamps too",
     "what a producer that is not kchaos's own sent: such batches are in no history",
     "indexes, time indexes, transaction indexes, producer snapshots and recovery points",
 )

@@ -185,16 +185,7 @@ def _replica(
             predicted=list(expected.high_watermarks),
             observed=list(real.high_watermarks),
         )
-    if real.log_start_offset != expected.log_start_offset and not evidence.may_delete:
-        yield _not_as_predicted(
-            evidence,
-            broker,
-            f"its log starts at {real.log_start_offset}; predicted was "
-            f"{expected.log_start_offset}, since nothing was to be deleted",
-            what="log-start",
-            predicted=expected.log_start_offset,
-            observed=real.log_start_offset,
-        )
+    yield from _log_start(evidence, real, expected)
     if real.is_running != expected.is_running:
         yield _not_as_predicted(
             evidence,
@@ -203,6 +194,21 @@ def _replica(
             what="process",
             predicted=expected.is_running,
             observed=real.is_running,
+        )
+
+
+def _log_start(
+    evidence: PartitionEvidence, real: ReplicaEvidence, expected: ReplicaEvidence
+) -> Iterator[Finding]:
+    if real.log_start_offset != expected.log_start_offset and not evidence.may_delete:
+        yield _not_as_predicted(
+            evidence,
+            real.broker,
+            f"its log starts at {real.log_start_offset}; predicted was "
+            f"{expected.log_start_offset}, since nothing was to be deleted",
+            what="log-start",
+            predicted=expected.log_start_offset,
+            observed=real.log_start_offset,
         )
 
 

@@ -50,8 +50,8 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
     are written by controllers, and other changes by a controller or by the leader; that nobody is
     elected whom the controller knew to be away; that no leader is taken away whom the controller
     knew to live (a controller that sees a leader die writes that there is none before it elects
-    another, so that members of the ISR may live then); that a live follower is not thrown out sooner
-    than replica.lag.time.max.ms allows.
+    another, so that members of the ISR may live then); that a live follower is not thrown out
+    sooner than replica.lag.time.max.ms allows.
     **Does not verify**: what only depends on how long a message takes; which of several allowed
     replicas is chosen; replicas that went offline because their disk failed.
     """
@@ -148,9 +148,10 @@ def _reasons(
     yield from _of_writer(world, old, new)
     # A replica that is removed from the ISR gives the leader another epoch, dead or alive.
     is_election = old is None or old.leader != new.leader
-    if new.leader >= 0 and is_election and new.leader not in world.registered:
-        if new.leader in world.known_dead or new.leader not in world.ever:
-            yield f"broker {new.leader} was elected, and its controller knew that it was away"
+    is_away = new.leader >= 0 and new.leader not in world.registered
+    is_known = new.leader in world.known_dead or new.leader not in world.ever
+    if is_election and is_away and is_known:
+        yield f"broker {new.leader} was elected, and its controller knew that it was away"
     if new.leader == -1 and old is not None and world.is_known_live(old.leader, time):
         yield f"the leader was taken away, although broker {old.leader} was there all the time"
     if old is not None:

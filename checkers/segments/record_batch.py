@@ -36,8 +36,7 @@ def read_record_batch(
     `size_bytes` is the whole entry's, which the caller has found to lie inside `view`. Control
     batches are decoded even without `decode`, for their type.
 
-    Raises `CorruptEntryError` if the CRC does not match: then not even the header is true; and for
-    offsets that no log can have.
+    Raises `CorruptEntryError` if the CRC or an offset cannot be right: then nothing is true.
     """
     fields = BATCH_HEADER.unpack_from(view, position)
     base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta = fields[:7]
@@ -46,8 +45,7 @@ def read_record_batch(
     found = crc32c(view[position + _CRC_COVERED_FROM : position + size_bytes])
     if found != crc:
         raise CorruptEntryError(f"its CRC-32C is {crc:#010x} and that of its bytes {found:#010x}")
-    if not SMALLEST_OFFSET <= base_offset + last_offset_delta <= LARGEST_OFFSET:
-        raise CorruptEntryError(f"its last offset would be {base_offset + last_offset_delta}")
+    _refuse_impossible(base_offset + last_offset_delta)
     codec_number = attributes & CODEC_MASK
     is_control = bool(attributes & CONTROL_FLAG)
     records: tuple[Record, ...] | None = None
@@ -135,6 +133,11 @@ def _records(
         log_append_time=log_append_time,
         is_control=is_control,
     )
+
+
+def _refuse_impossible(last_offset: int) -> None:
+    if not SMALLEST_OFFSET <= last_offset <= LARGEST_OFFSET:
+        raise CorruptEntryError(f"its last offset would be {last_offset}")
 
 
 def _marks(

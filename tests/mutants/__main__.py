@@ -74,7 +74,8 @@ def _summary(judged: Sequence[Judged]) -> str:
     kinds = {one.kind for one in judged}
     believed = sum(one.is_believed and not KINDS[one.kind].is_harmless for one in judged)
     return (
-        f"{len(judged)} mutants of {len(kinds)} kinds over {len({one.run for one in judged})} runs: "
+        f"{len(judged)} mutants of {len(kinds)} kinds over {len({one.run for one in judged})} "
+        "runs: "
         f"{believed} believed, all but those below with a reason in tests/mutants/survivors.py"
     )
 

@@ -1,7 +1,7 @@
 """Damage files at random and read them: nothing may escape, hang or pass unseen.
 
-`python -m tests.mutants.fuzz --segments 100000 --files 10000`: so many mutated segments, and so many
-mutated files of every other kind, each read by what reads it when a run is judged.
+`python -m tests.mutants.fuzz --segments 100000 --files 10000`: so many mutated segments, and so
+many mutated files of every other kind, each read by what reads it when a run is judged.
 """
 
 import argparse
