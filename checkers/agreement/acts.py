@@ -22,7 +22,7 @@ from checkers.evidence.about import RUN, SCENARIO
 from checkers.evidence.actions import ACTIONS, TimedEvent
 from checkers.evidence.observed import OBSERVATIONS, Observed
 from checkers.evidence.run import RunEvidence
-from checkers.model.events import HighWatermarkObserved, PartitionState
+from checkers.model.events import HighWatermarkObserved, PartitionState, TopicCreated
 
 _ACTS = (
     StartBroker,
@@ -173,11 +173,34 @@ def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
             yield f"{RUN} and {SCENARIO} name another {name}"
     if about.brokers and about.release != about.brokers[min(about.brokers)].release:
         yield f"{RUN} names release {about.release}, and its first broker ran another"
+    yield from _assignments(evidence)
     made = {one["topic"]: one for one in scenario.steps if one.get("step") == "CreateTopic"}
     for topic, settings in evidence.configurations.items():
         wanted = made[topic].get("configuration") if topic in made else None
         if wanted is not None and settings != {name: str(value) for name, value in wanted}:
             yield f"topic {topic} has the settings {dict(settings)}; {SCENARIO} gave it {wanted}"
+
+
+def _assignments(evidence: RunEvidence) -> Iterator[str]:
+    """A topic has the replicas that some step gave it."""
+    steps = [step.get("do") or step for step in evidence.scenario.steps]
+    given: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+    for step in steps:
+        if step.get("step") == "CreateTopic":
+            for number, replicas in enumerate(step.get("assignment") or ()):
+                given.setdefault((step["topic"], number), []).append(tuple(replicas))
+    topics = {topic for topic, _ in given}
+    for step in steps:
+        if step.get("step") == "ReorderReplicas":
+            about = (step["topic"], step["partition"])
+            given.setdefault(about, []).append(tuple(step["replicas"]))
+    for timed in evidence.events:
+        event = timed.event
+        if not isinstance(event, TopicCreated) or event.topic not in topics:
+            continue
+        for number, replicas in enumerate(event.assignment):
+            if replicas not in given.get((event.topic, number), ()):
+                yield f"zxid {timed.zxid} gives {event.topic}-{number} {list(replicas)}, as no step"
 
 
 def _first_starts(evidence: RunEvidence) -> Iterator[str]:

@@ -28,9 +28,10 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
     if settle.state not in _STATES:
         yield f"{OUTCOME}: settling ended as {settle.state!r}"
     differ = any("different" in state for state in seen.values())
-    if settle.state != "converged" and not settle.reasons and not differ:
+    is_told = bool(settle.reasons) or (differ and settle.state == "failed")
+    if settle.state != "converged" and not is_told:
         yield f"{OUTCOME}: settling ended as {settle.state!r}, and there is no reason"
-    if settle.state == "converged" and settle.reasons:
+    if settle.state == "converged" and (settle.reasons or differ):
         yield f"{OUTCOME}: settling ended as converged, with reasons against it"
     if settle.bound_s is None or settle.bound_s <= 0:
         yield f"{OUTCOME}: the settle record does not say for how long nothing had to change"

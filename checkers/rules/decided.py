@@ -19,7 +19,7 @@ names the honest races that it allows:
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from checkers.acts import StartBroker, StopBroker, TopicPartition
 from checkers.errors import ModelError
@@ -37,6 +37,7 @@ from checkers.model.releases import ReleaseRange, Since, parse_version
 
 _LAG = "replica.lag.time.max.ms"
 _CLOCKS_S = 0.05
+_ALTER_ISR = ReleaseRange(Since("2.7.0"))
 _LONGER_LAG = ReleaseRange(Since("2.5.0"))
 _LAG_S, _LAG_BEFORE_S = 30.0, 10.0
 """The default of replica.lag.time.max.ms, in seconds, from KIP-537 on and before it."""
@@ -59,6 +60,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
         epochs=controller_epochs(evidence.znode_changes),
         clean_stops=_clean_stops(evidence),
         lag_s=_lag_s(evidence),
+        has_alter_isr=any(map(_may_alter_isr, _releases(evidence))),
     )
     for timed in evidence.decisions:
         event = timed.event
@@ -70,6 +72,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
                 world.registered.pop(event.broker, None)
             case ControllerElected():
                 world.began = timed.zxid
+                world.known_live = dict(world.registered)
                 world.known_dead = world.ever - world.registered.keys()
             case TopicCreated():
                 for number, replicas in enumerate(event.assignment):
@@ -87,9 +90,11 @@ class _World:
 
     Attributes:
         epochs: Controller epoch to the broker that took it and the zxid at which it did.
+        has_alter_isr: Whether some leader may ask the controller to change its ISR (KIP-497).
         clean_stops: Broker to the times at which it was told to stop in order.
         registered: Broker to the zxid of its registration.
         known_dead: Brokers that the present controller knows to be away.
+        known_live: Broker to the registration of which the present controller surely knows.
         began: The zxid at which the present controller was elected.
         states: The last state of each partition, and when it was written.
         followed_since: By partition and broker, since when it has surely been in sync.
@@ -98,9 +103,11 @@ class _World:
     epochs: Mapping[int, tuple[int, int]]
     clean_stops: Mapping[int, tuple[float, ...]]
     lag_s: float
+    has_alter_isr: bool
     registered: dict[int, int] = field(default_factory=dict)
     ever: set[int] = field(default_factory=set)
     known_dead: set[int] = field(default_factory=set)
+    known_live: dict[int, int] = field(default_factory=dict)
     began: int = -1
     assigned: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
@@ -110,7 +117,8 @@ class _World:
         """Whether the controller must take the broker for one that lives."""
         if any(stopped <= time for stopped in self.clean_stops.get(broker, ())):
             return False
-        return self.registered.get(broker, self.began) < self.began
+        registered = self.registered.get(broker)
+        return registered is not None and self.known_live.get(broker) == registered
 
 
 def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Finding]:
@@ -131,6 +139,9 @@ def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Findi
             world.followed_since[about, broker] = time
     for key in [key for key in world.followed_since if key[0] == about and key[1] not in new.isr]:
         del world.followed_since[key]
+    elected = new.isr if old is None else (new.leader,) if old.leader != new.leader else ()
+    known = [broker for broker in elected if broker in world.registered]
+    world.known_live.update({broker: world.registered[broker] for broker in known})
     if old is not None and is_new_term:
         out = (set(old.isr) | {old.leader}) - set(new.isr) - {new.leader}
         world.known_dead |= {broker for broker in out if broker not in world.registered}
@@ -145,6 +156,8 @@ def _reasons(
 ) -> Iterator[str]:
     if len(set(new.isr)) != len(new.isr):
         yield f"ISR {list(new.isr)} names a broker twice"
+    if old is not None and replace(old, zxid=0, version=0) == replace(new, zxid=0, version=0):
+        yield "it writes what was there before"
     yield from _of_writer(world, old, new)
     # A replica that is removed from the ISR gives the leader another epoch, dead or alive.
     is_election = old is None or old.leader != new.leader
@@ -171,6 +184,8 @@ def _of_writer(world: _World, old: PartitionState | None, new: PartitionState) -
     is_own = old is not None and (old.leader, old.leader_epoch) == (new.leader, new.leader_epoch)
     if is_own and writer == new.leader and old is not None and epoch == old.controller_epoch:
         return
+    if is_own and not world.has_alter_isr:
+        yield f"broker {writer} changed the ISR of broker {new.leader}, who leads"
     if taken[epoch] != writer:
         yield (
             f"broker {writer} wrote it with controller epoch {epoch}, which was broker "
@@ -186,7 +201,7 @@ def _of_those_thrown_out(
     is_same_term = old.leader_epoch == new.leader_epoch
     for broker in sorted(set(old.isr) - set(new.isr)):
         is_assigned = broker in world.assigned.get(about, (broker,))
-        if not is_assigned or not world.is_known_live(broker, time):
+        if not is_assigned or not (is_same_term or world.is_known_live(broker, time)):
             continue
         since = world.followed_since.get((about, broker), time)
         if not is_same_term:
@@ -215,15 +230,25 @@ def _lag_s(evidence: RunEvidence) -> float:
     common = (cluster.get("properties") or {}).get(_LAG)
     own = [(one.get("properties") or {}).get(_LAG, common) for one in listed or ()]
     stated = [int(value) / 1000 for value in own if value is not None]
-    releases = {one.event.release for one in evidence.events if isinstance(one.event, StartBroker)}
-    defaults = [_default_lag_s(release) for release in releases]
+    defaults = [_default_lag_s(release) for release in _releases(evidence)]
     are_all_stated = own and len(stated) == len(own)
     return min([*stated, *(() if are_all_stated else defaults)], default=_LAG_BEFORE_S)
 
 
+def _releases(evidence: RunEvidence) -> set[str]:
+    return {one.event.release for one in evidence.events if isinstance(one.event, StartBroker)}
+
+
 def _default_lag_s(release: str) -> float:
+    return _LAG_S if _is_in(_LONGER_LAG, release) else _LAG_BEFORE_S
+
+
+def _may_alter_isr(release: str) -> bool:
+    return _is_in(_ALTER_ISR, release)
+
+
+def _is_in(releases: ReleaseRange, release: str) -> bool:
     try:
-        is_longer = _LONGER_LAG.includes(parse_version(release))
+        return releases.includes(parse_version(release))
     except ModelError:
-        return _LAG_BEFORE_S  # The model says what is wrong with it.
-    return _LAG_S if is_longer else _LAG_BEFORE_S
+        return False  # The model says what is wrong with it.

@@ -87,6 +87,8 @@ _file(
 def _cluster(run: RunCopy) -> str:
     name = f"{run.in_sync_directory().rpartition('/')[0]}/meta.properties"
     lines = _text(run, name)
+    if not any("cluster.id" in line for line in lines):
+        raise NotApplicableError(f"{name} names no cluster")
     changed = ["cluster.id=another" if "cluster.id" in line else line for line in lines]
     return run.write(name, "\n".join([*changed, ""]).encode())
 

@@ -20,6 +20,7 @@ def _is(api: str, direction: str | None = None, *, field: str | None = None) -> 
     def where(line: Line) -> bool:
         return (
             line["api"] == api
+            and line["fate"] == "passed"
             and direction in (None, line["direction"])
             and line["source"] is not None
             and bool(_about(line))
@@ -196,7 +197,8 @@ _line("no fields", lambda line: line.clear())
 @kind("links: what was cut has passed")
 def _passed(run: RunCopy) -> str:
     def where(line: Line) -> bool:
-        return line["fate"] == "cut" and (_is(_FETCH)(line) or _is(_CONTROL)(line))
+        is_wanted = line["api"] in (_FETCH, _CONTROL) and bool(_about(line))
+        return line["fate"] == "cut" and is_wanted
 
     return run.edit_line(LINKS, lambda line: line.update(fate="passed"), where, "cut message")
 

@@ -42,6 +42,20 @@ SURVIVORS = {
     "links: another high watermark in an answer": "Where the leader's may have been there.",
     "links: another current epoch": "Where the epoch is not compared by the broker's release.",
     "links: an hour later": "Times order what happened; by hours they only shift.",
+    "links: an answer with records is not there": "At the end of the log: nothing says how much "
+    "more passed.",
+    "links: an answer about an epoch is not there": "As above.",
+    "links: a question to fetch is not there": "As above.",
+    "links: other records in an answer": "Where the answer came too late to be appended.",
+    "links: more records in an answer": "As above.",
+    "links: a high watermark far too high in an answer": "As above, or below the follower's end.",
+    "links: an error in an answer": "An answer that brought nothing may as well have failed.",
+    "links: a message that was cut": "In front of a cut both are possible.",
+    "zookeeper: a session ends that went on": "A session may end at any time, also at the very end, "
+    "and the broker goes on without.",
+    "zookeeper: an election that nobody made, the other replica": "A preferred election, for which "
+    "anybody may ask.",
+    "actions: two lines changed places": "Times and zxids order actions, not lines.",
     "outcome: another ISR seen": "Shown only; a state that never was is noticed.",
     "outcome: other ends seen": "Shown only; the copied files tell.",
     "scenario: another title": "Shown only.",
