@@ -18,6 +18,7 @@ from checkers.model.status import status
 from checkers.record import predict_run
 from checkers.results import Results
 from checkers.rules import Judged, apply_rules, joined
+from checkers.rules.as_sent import NOT_COMPARED
 from checkers.rules.decided import impossible_decisions
 from checkers.rules.ghosts import ghosts
 from checkers.run_directory import RunDirectory
@@ -288,6 +289,7 @@ def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
         yield "questions for leader epochs: the run has no links.jsonl"
     if evidence.outcome.settle is None and not evidence.outcome.finished:
         yield "whether replication goes on: the run has no settle record"
+    yield from NOT_COMPARED
 
 
 def _last_line(trace: str) -> str:

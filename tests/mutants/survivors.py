@@ -51,8 +51,8 @@ SURVIVORS = {
     "links: a high watermark far too high in an answer": "As above, or below the follower's end.",
     "links: an error in an answer": "An answer that brought nothing may as well have failed.",
     "links: a message that was cut": "In front of a cut both are possible.",
-    "zookeeper: a session ends that went on": "A session may end at any time, also at the very end, "
-    "and the broker goes on without.",
+    "zookeeper: a session ends that went on": "A session may end at any time, at the very end "
+    "too, and the broker goes on without.",
     "zookeeper: an election that nobody made, the other replica": "A preferred election, for which "
     "anybody may ask.",
     "actions: two lines changed places": "Times and zxids order actions, not lines.",
