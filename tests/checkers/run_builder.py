@@ -432,7 +432,7 @@ class RunBuilder:
             for broker, release in self.started.items()
         }
         about = self.run.read("run.json")
-        self.run.write("run.json", about | {"brokers": brokers}, replace=True)
+        self.run.write("run.json", {**about, "brokers": about["brokers"] or brokers}, replace=True)
         scenario = self.run.read("scenario.json")
         listed = [{"id": broker, "kafka": kafka} for broker, kafka in self.started.items()]
         cluster = scenario.get("cluster")
