@@ -23,6 +23,7 @@ from checkers.spark.rows import (
     BATCH_TABLE,
     CONTEXT,
     CRASH,
+    DAMAGE,
     ERROR,
     FINDING_TABLE,
     FOUND,
@@ -46,6 +47,13 @@ class PartError(CheckError):
 
     def __repr__(self) -> str:
         return self._shown
+
+
+class PartFailure(Exception):
+    """As `PartError`, of what failed although the evidence is not damaged."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def predicted_batches(batches: Iterator[Any]) -> Iterator[Any]:
@@ -136,9 +144,9 @@ def _rules_from(
     """What stands in for the rules when they have been applied already, group by group."""
 
     def rules(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
-        errors = sorted(row["message"] for row in said if row["role"] == ERROR)
-        if errors:
-            raise PartError(errors[0])
+        errors = sorted((row["message"], row["kind"]) for row in said if row["role"] == ERROR)
+        for message, kind in errors[:1]:
+            raise PartError(message) if kind == DAMAGE else PartFailure(message)
         parts = Judged(
             findings=tuple(finding_of_row(row) for row in said if row["role"] == FOUND),
             predicted_findings=tuple(
@@ -154,7 +162,7 @@ def _rules_from(
 def _said_of_group(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     errors = [json.loads(row["context"]) for row in rows if row["side"] == ERROR]
     for told in errors:
-        yield {"run": run, "role": ERROR, "message": told["error"], "evidence": told["traceback"]}
+        yield _error_finding(run, told)
     context = next((row for row in rows if row["side"] == CONTEXT), None)
     if context is None:
         # Nobody asked about it: the partition is unknown to ZooKeeper's log and the snapshot.
@@ -172,8 +180,12 @@ def _said_of_group(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict
 
 
 def _failed_group(run: str, error: Exception) -> dict[str, Any]:
-    told = json.loads(told_error(error))
-    return {"run": run, "role": ERROR, "message": told["error"], "evidence": told["traceback"]}
+    return _error_finding(run, json.loads(told_error(error)))
+
+
+def _error_finding(run: str, told: Mapping[str, str]) -> dict[str, Any]:
+    row = {"run": run, "role": ERROR, "kind": told["kind"]}
+    return row | {"message": told["error"], "evidence": told["traceback"]}
 
 
 def _told(error: Exception) -> str:
