@@ -10,6 +10,7 @@ expected; or it is an object:
      "witness": [{"round": {"follower": 1, "leader": 0, "end_offset": 21}},
                  {"log": {"broker": 1, "pattern": "regular expression"}},
                  {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}},
+                 {"observed": {"kind": "high-watermark-forgotten", "broker": 1}},
                  {"hit": {"point": "controller-broker-change", "fate": "held"}}],
      "source": "where it is written or measured"}
 
@@ -18,7 +19,8 @@ epoch has all the named fields of `checkers.model.prediction.EpochRound`; a `log
 broker's server.log (any broker's without "broker") matches; a `link` if a line of links.jsonl has
 all the named fields, where "api" is compared without case and underscores, and "partition" and
 "detail" are objects whose fields must be in one of the message's partitions, or in its detail; a
-`hit` if a line of hits.jsonl has all the named fields.
+`hit` if a line of hits.jsonl has all the named fields, an `observed` if one of observations.jsonl
+has.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -245,10 +247,12 @@ def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
             return _link_witness(wanted, fields, evidence)
         case {"hit": {} as fields, **rest} if not rest:
             return _hit_witness(wanted, fields, evidence)
+        case {"observed": {} as fields, **rest} if not rest:
+            return _observed_witness(wanted, fields, evidence)
         case _:
             raise ScenarioDataError(
-                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link or "
-                "hit"
+                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, hit "
+                "or observed"
             )
 
 
@@ -296,6 +300,17 @@ def _hit_witness(
         if all(getattr(hit, name, None) == value for name, value in fields.items()):
             return Witness(wanted=wanted, found=True, seen=hit.read_at)
     return Witness(wanted=wanted, found=False, seen=f"none of {len(evidence.hits)} hits at points")
+
+
+def _observed_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    for line in evidence.observed:
+        if _includes({"kind": line.kind, **line.detail}, fields):
+            return Witness(wanted=wanted, found=True, seen=line.read_at)
+    return Witness(
+        wanted=wanted, found=False, seen=f"none of {len(evidence.observed)} observations"
+    )
 
 
 def _has(message: LinkMessage, name: str, value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from kazoo.client import KazooClient
 
@@ -224,8 +224,12 @@ class Cluster(Protocol):
         """Where threads report that come to points, None where no broker has any."""
 
     @property
-    def about(self) -> Mapping[str, str]:
-        """What runs its JVMs, in versions, such as engine and image; empty for processes."""
+    def about(self) -> Mapping[str, Any]:
+        """What is worth keeping with a run, as JSON values.
+
+        ``jars`` has the SHA-256 of each jar of each Kafka; with containers there are engine and
+        images besides.
+        """
 
     @property
     def environment(self) -> Mapping[str, str]:

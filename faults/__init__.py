@@ -10,10 +10,12 @@ from faults.jvm.slow_fetch_reads import SlowFetchReads
 from faults.process.fast_bounce import FastBounce
 from faults.process.kill_broker import KillBroker
 from faults.process.pause_broker import PauseBroker
+from faults.process.roll_broker import RollBroker
 from faults.process.stop_broker import StopBroker
 from faults.wire.cut_link import CutLink
 from faults.wire.disconnect_network import DisconnectNetwork
 from faults.wire.hold_requests import HoldRequests
+from faults.wire.stale_request import StaleRequest
 from faults.zookeeper.cut_zookeeper import CutZooKeeper
 from faults.zookeeper.expire_session import ExpireSession
 from faults.zookeeper.move_controller import MoveController
@@ -35,7 +37,9 @@ FAULTS: Mapping[str, type[Any]] = {
         MoveController,
         PauseBroker,
         PreferredElection,
+        RollBroker,
         SlowFetchReads,
+        StaleRequest,
         StopBroker,
     )
 }
@@ -55,6 +59,8 @@ __all__ = [
     "MoveController",
     "PauseBroker",
     "PreferredElection",
+    "RollBroker",
     "SlowFetchReads",
+    "StaleRequest",
     "StopBroker",
 ]

@@ -24,6 +24,7 @@ from checkers.acts import (
     ReleaseHold,
     ReleasePoint,
     ResumeBroker,
+    StaleRequest,
     StartBroker,
     StopBroker,
     fields_of,
@@ -157,6 +158,7 @@ Action = (
     | HealLink
     | Hold
     | ReleaseHold
+    | StaleRequest
     | HoldPoint
     | ReleasePoint
     | Produce

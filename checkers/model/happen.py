@@ -13,12 +13,13 @@ from checkers.acts import (
     ReleaseHold,
     ReleasePoint,
     ResumeBroker,
+    StaleRequest,
     StartBroker,
     StopBroker,
     TopicPartition,
 )
 from checkers.errors import ModelError
-from checkers.model import control, exchange, leader, process
+from checkers.model import control, exchange, late, leader, process
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -67,6 +68,8 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             world.put(("holds",), (*world.holds(), event))
         case ReleaseHold():
             _release(world, event.name)
+        case StaleRequest():
+            late.late_request(world, event)
         case HoldPoint():
             world.put(("point holds",), (*world.point_holds(), event))
         case ReleasePoint():

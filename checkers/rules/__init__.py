@@ -26,6 +26,11 @@ from checkers.rules.conformance import (
     rounds_as_predicted,
 )
 from checkers.rules.divergence import divergence
+from checkers.rules.generations import (
+    generation_not_initialised,
+    late_requests_as_predicted,
+    stale_request_accepted,
+)
 from checkers.rules.hole import hole
 from checkers.rules.loss import loss
 from checkers.rules.missing_tail import missing_tail
@@ -47,6 +52,8 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     as_read,
     checkpoints_readable,
     as_sent,
+    stale_request_accepted,
+    generation_not_initialised,
 )
 CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     replicas_as_predicted,
@@ -54,6 +61,7 @@ CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     produces_as_predicted,
     rounds_as_predicted,
     decisions_allowed,
+    late_requests_as_predicted,
 )
 
 

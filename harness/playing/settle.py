@@ -43,6 +43,8 @@ _CONTROLLER_SOCKET_TIMEOUT_MS = 30_000
 _ASKED_AGAIN = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
 _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
+_DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
 # What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
 # the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
@@ -287,7 +289,7 @@ def _probe(
         answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
         is_open = isinstance(answer, NoAnswer) or (
-            isinstance(answer, Produced) and answer.error_code in _ASKED_AGAIN
+            isinstance(answer, Produced) and answer.error_code in (*_ASKED_AGAIN, *_DOES_NOT_LEAD)
         )
         if not is_open or time.monotonic() > deadline:
             break
@@ -312,11 +314,15 @@ def _probe(
             settled.add("replication-stopped", about, leader, detail)
             return end
     settled.worsen("stalled")
-    detail = (
-        f"none of {number} probe writes was acknowledged in {settled.bound_s:g} s, the last one "
-        f"not: {answer}"
-    )
-    settled.add("replication-stopped", about, leader, detail)
+    if shown in _DOES_NOT_LEAD:
+        detail = f"broker {leader} is named as leader and answers error {shown} to a write"
+        settled.add("offline-partition", about, -1, detail)
+    else:
+        detail = (
+            f"none of {number} probe writes was acknowledged in {settled.bound_s:g} s, the last "
+            f"one not: {answer}"
+        )
+        settled.add("replication-stopped", about, leader, detail)
     return -1
 
 

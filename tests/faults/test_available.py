@@ -33,7 +33,9 @@ from faults import (
     MoveController,
     PauseBroker,
     PreferredElection,
+    RollBroker,
     SlowFetchReads,
+    StaleRequest,
     StopBroker,
 )
 from faults.api import MemoryJournal
@@ -49,6 +51,7 @@ TAIL = LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
 HOLD = HoldRequests(name="h", api="Fetch", source=1)
 AT_POINT = HoldPoint(name="p", broker=0, point="send-fetch", manner="skip")
 HELD = replace(AT_POINT, manner="hold")
+LATE = StaleRequest(api="StopReplica", broker=1, partitions=(("t", 0),))
 BY_API = PreferredElection(topic="t", partition=0, by="api")
 
 
@@ -79,6 +82,12 @@ LEGAL = [
     (StopBroker(broker=1), view()),
     (StopBroker(broker=1), view(point_holds={"p": HELD})),
     (StopBroker(broker=0), view(point_holds={"p": AT_POINT})),
+    (RollBroker(broker=1, kafka="3.9.1"), view()),
+    (RollBroker(broker=1, properties=(("num.io.threads", "2"),)), view()),
+    (LATE, view()),
+    (replace(LATE, api="UpdateMetadata", partitions=()), view()),
+    (replace(LATE, api="ControlledShutdown", partitions=(), version=2), view()),
+    (replace(LATE, version=1, epoch="ahead"), view(replace(UP, release="2.2.2"))),
 ]
 
 
@@ -145,6 +154,26 @@ def test_every_fault_can_be_taken_by_some_cluster():
         (BY_API, replace(view(), controller=None), "no controller to ask"),
         (replace(BY_API, by="vote"), view(), "by is 'vote'"),
         (MoveController(), ClusterView(brokers={1: DOWN}), "no broker is registered"),
+        (RollBroker(broker=1), view(), "name a Kafka, or properties, to roll to"),
+        (RollBroker(broker=1, kafka="3.9.1"), view(DOWN), "broker 1 has no process to stop"),
+        (replace(LATE, api="Fetch"), view(), "no late 'Fetch' can be made; known: LeaderAndIsr"),
+        (replace(LATE, version=7), view(), "StopReplica v7 cannot be written, only v0 to v1"),
+        (replace(LATE, epoch="next"), view(), "use 'own', 'unknown', 'ahead'"),
+        (replace(LATE, version=0, epoch="ahead"), view(), "StopReplica v0 has no broker epoch"),
+        (replace(LATE, partitions=()), view(), "a StopReplica names partitions"),
+        (
+            replace(LATE, api="LeaderAndIsr", deletes=True),
+            view(),
+            "a LeaderAndIsr deletes nothing",
+        ),
+        (LATE, view(DOWN), "broker 1 has no process to make a request for"),
+        (LATE, view(replace(UP, is_registered=False)), "so it has no generation"),
+        (LATE, replace(view(), controller=None), "there is no controller that could make it"),
+        (
+            replace(LATE, version=1),
+            view(replace(UP, release="2.1.1")),
+            "broker 1 runs 2.1.1, which does not know StopReplica v1: that came with 2.2",
+        ),
     ],
 )
 def test_what_stands_against_a_fault_is_said(fault, cluster, why_not):

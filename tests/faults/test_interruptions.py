@@ -151,6 +151,7 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         "CutLink": {"source": 7, "target": 0},
         "HoldPoint": {"name": "p", "broker": 7, "point": "send-fetch"},
         "HoldRequests": {"name": "h", "api": "Fetch", "target": 7},
+        "StaleRequest": {"api": "ControlledShutdown", "broker": 7},
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
     }.get(name, {"broker": 7})
     fault = FAULTS[name](**fields)

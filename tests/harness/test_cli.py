@@ -89,10 +89,17 @@ def test_the_catalogue_is_listed_as_json_lines(capsys: pytest.CaptureFixture[str
     names = [json.loads(line)["entry"] for line in capsys.readouterr().out.splitlines()]
     assert names == [
         "KAFKA-6361",
+        "KAFKA-7235",
         "KIP-101-1",
         "KIP-101-2",
         "KIP-279-3",
         "KIP-380-missed-bounce",
+        "KIP-380-stale-stop-replica",
+        "KIP-380-stale-leader-and-isr",
+        "KIP-380-stale-update-metadata",
+        "KIP-380-stale-controlled-shutdown",
+        "KIP-380-upgrade-window",
+        "KIP-380-epoch-ahead",
     ]
 
 
