@@ -29,7 +29,6 @@ has; `epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs 
 if the replica's batches, in their order, are in these message formats, each run of one format once.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -41,8 +40,10 @@ from checkers.evidence.epoch_rounds import round_in_words
 from checkers.evidence.links import LinkMessage
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
+from checkers.json_form import ShapeError, from_json
 from checkers.model.prediction import EpochRound
 from checkers.rules.offsets import in_words
+from checkers.searching import first_match
 from checkers.segments.directory import topic_partition
 
 
@@ -97,6 +98,15 @@ class Verdict:
     expectation_from: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expectation:
+    """The shape of a scenario's expectation."""
+
+    safe: bool | None = None
+    findings: tuple[Mapping[str, Any], ...] = ()
+    witness: tuple[Mapping[str, Any], ...] = ()
+
+
 FindingKey = tuple[str, str, int, tuple[int, ...], int, int]
 
 
@@ -115,6 +125,13 @@ def verdict(
     witness was found. Safe without its witness is unknown: the mechanism may not have run at all.
     **Does not verify**: findings that answer neither question, `permitted-loss` for one.
     """
+    if expectation is not None:
+        try:
+            is_said = from_json(_Expectation, expectation, allow_more=True).safe is not None
+        except ShapeError as error:
+            raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
+        if not is_said:
+            raise ScenarioDataError("scenario.json: expectation: it does not say safe or not")
     findings = list(findings)
     conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
     safe = _answer(findings, Question.SAFETY, (*unknown.run, *unknown.safety))
@@ -146,7 +163,13 @@ def find_witnesses(
     Raises:
         ScenarioDataError: A witness is not of a documented form.
     """
-    return tuple(_witness(one, evidence) for one in (expectation or {}).get("witness", ()))
+    if expectation is None:
+        return ()
+    try:
+        wanted = from_json(_Expectation, expectation, allow_more=True).witness
+        return tuple(_witness(one, evidence) for one in wanted)
+    except (AttributeError, ShapeError, TypeError) as error:
+        raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
 
 
 def finding_key(finding: Finding) -> FindingKey:
@@ -272,15 +295,10 @@ def _round_witness(
 def _log_witness(
     wanted: Mapping[str, Any], pattern: str, broker: int | None, evidence: RunEvidence
 ) -> Witness:
-    try:
-        expression = re.compile(pattern)
-    except re.error as error:
-        raise ScenarioDataError(f"scenario.json: witness pattern {pattern!r}: {error}") from error
     logs = [log for owner, log in evidence.server_logs.items() if broker in (None, owner)]
-    for log in logs:
-        for line in log:
-            if expression.search(line):
-                return Witness(wanted=wanted, found=True, seen=line)
+    found = first_match(pattern, logs)
+    if found is not None:
+        return Witness(wanted=wanted, found=True, seen=found)
     return Witness(wanted=wanted, found=False, seen=f"no such line in {len(logs)} server logs")
 
 

@@ -18,6 +18,7 @@ from checkers.evidence.files import EvidenceFiles
 from checkers.segments.batch import Record, payload_digest
 
 HISTORY = "history.jsonl"
+_CLOCK_STEPS_BACK_S = 1.0
 _PROBE_PREFIX = "settle-"
 """How settling names its writes; older histories mark them by nothing else."""
 
@@ -38,6 +39,7 @@ class Operation:
         invoked_at: Seconds since the epoch.
         ended_at: Likewise, or None.
         isr_when_ended: The ISR in ZooKeeper when it ended.
+        codec: What its batch was compressed with when it was sent, as the action has it.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
             not ask for it.
         fetch_version: Of a "fetch"; else None.
@@ -61,6 +63,7 @@ class Operation:
     invoked_at: float = 0.0
     ended_at: float | None = None
     isr_when_ended: tuple[int, ...] = ()
+    codec: str = "none"
     is_probe: bool = False
     fetch_version: int | None = None
     magics: tuple[int, ...] = ()
@@ -99,14 +102,18 @@ def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
     """The operations of history.jsonl, in the order in which they were invoked.
 
     Raises:
-        ScenarioDataError: A line lacks a field, or ends what was never invoked.
+        ScenarioDataError: A line lacks a field, ends what was never invoked or had ended, or
+            contradicts the one that invoked it or itself.
     """
     found: dict[str, Operation] = {}
     for line in files.lines(_Line, HISTORY):
         name, place = line.operation, files.place(line.read_at)
         if line.type == "invoke":
+            if name in found:
+                raise ScenarioDataError(f"{place} invokes {name!r} once more")
             found[name] = _invoked(line, place)
         elif name in found:
+            _refuse_contradictions(found[name], line, place)
             found[name] = _ended(found[name], line)
         else:
             raise ScenarioDataError(f"{place} ends {name!r}, which was not invoked before")
@@ -143,6 +150,30 @@ def _invoked(line: _Line, place: str) -> Operation:
         is_probe=line.operation.startswith(_PROBE_PREFIX) if line.probe is None else line.probe,
         read_at=line.read_at,
     )
+
+
+def _refuse_contradictions(operation: Operation, line: _Line, place: str) -> None:
+    """Refuse an end that cannot be this operation's, or that says two things."""
+    name = operation.operation
+    if operation.outcome != "pending":
+        raise ScenarioDataError(f"{place} ends {name!r} once more")
+    for field in ("function", "broker", "topic", "partition", "acks"):
+        said = getattr(line, field)
+        if said is not None and said != getattr(operation, field):
+            raise ScenarioDataError(f"{place} ends {name!r} with {field} {said!r}")
+    if line.time < operation.invoked_at - _CLOCK_STEPS_BACK_S:
+        raise ScenarioDataError(f"{place} ends {name!r} before it was invoked")
+    is_promise = operation.function == "read" or operation.acks == -1
+    if line.type == "ok":
+        agrees = bool(line.promised) == is_promise and not line.error and not line.error_code
+        agrees = agrees and line.base_offset is not None and line.base_offset >= 0
+    else:
+        agrees = not line.promised and line.base_offset in (None, -1)
+    if not agrees:
+        raise ScenarioDataError(
+            f"{place} ends {name!r} as {line.type!r}, and its base offset, promise or error say "
+            "something else"
+        )
 
 
 def _ended(operation: Operation, line: _Line) -> Operation:

@@ -60,7 +60,7 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
             batch
             for batch in before.batches
             if (batch.last_offset < own or _identity(batch) in committed)
-            and now.log_start_offset <= batch.base_offset < excused_from
+            and evidence.log_start(now) <= batch.base_offset < excused_from
             and _identity(batch) not in still
         ]
         high_watermark = max(own, of_leader)

@@ -1,7 +1,8 @@
 from dataclasses import replace
 from typing import Any
 
-from rule_evidence import batch, evidence, replica, shown
+import pytest
+from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from checkers.evidence.partition import (
     OBSERVED,
@@ -26,10 +27,40 @@ def stopped(broker: int, detail: str = "Error due to") -> dict[str, Any]:
     return {"kind": "replication-stopped", "broker": broker, "detail": detail}
 
 
+PROBE = acknowledged("settle-t-0", 11, "settle-t-0", is_probe=True)
+
+
 def test_a_cluster_that_converged_has_nothing_stopped() -> None:
-    clean = evidence(replica(0, BOTH), replica(1, BOTH), settle=settled(state="converged"))
+    clean = evidence(
+        replica(0, BOTH),
+        replica(1, BOTH),
+        settle=settled(state="converged"),
+        operations=(PROBE,),
+    )
 
     assert shown(not_settled(clean, OBSERVED)) == []
+
+
+@pytest.mark.parametrize("outcome", ["info", "fail", "pending"])
+def test_without_an_acknowledged_probe_nothing_shows_that_replication_goes_on(outcome: str) -> None:
+    probes = (replace(PROBE, outcome=outcome),)
+    silent = evidence(
+        replica(0, BOTH), replica(1, BOTH), settle=settled(state="converged"), operations=probes
+    )
+
+    assert shown(not_settled(silent, OBSERVED)) == [("replication-stopped", (0,), -1, -1)]
+
+
+def test_a_running_replica_outside_the_isr_is_not_at_rest_whatever_settling_says() -> None:
+    outside = evidence(
+        replica(0, BOTH),
+        replica(1, BOTH),
+        isr=(0,),
+        settle=settled(state="converged"),
+        operations=(PROBE,),
+    )
+
+    assert shown(not_settled(outside, OBSERVED)) == [("replication-stopped", (1,), -1, -1)]
 
 
 def test_a_reason_of_settling_is_a_finding_with_what_differs() -> None:

@@ -111,7 +111,7 @@ LEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "cluster"), LEGAL, ids=repr)
+@pytest.mark.parametrize(("fault", "cluster"), LEGAL, ids=[repr(fault) for fault, _ in LEGAL])
 def test_a_fault_that_the_cluster_can_take_has_nothing_against_it(fault, cluster):
     assert fault.available(cluster) == ""
 
