@@ -42,6 +42,8 @@ _PUBLIC = {
     "ExpireSession": "faults",
     "FastBounce": "faults",
     "Heal": "harness.playing.steps",
+    "HoldController": "faults",
+    "HoldPoint": "faults",
     "HoldRequests": "faults",
     "Inject": "harness.playing.steps",
     "IfPossible": "harness.playing.possible_steps",
@@ -58,10 +60,13 @@ _PUBLIC = {
     "QUICK": "harness.catalogue.settings",
     "Read": "harness.playing.client_steps",
     "ReorderReplicas": "harness.playing.steps",
+    "RollBroker": "faults",
     "RunDirectory": "checkers.run_directory",
     "RunOptions": "harness.playing.runner",
     "Scenario": "harness.playing.scenario",
     "SetLogLevel": "harness.playing.observing_steps",
+    "SlowFetchReads": "faults",
+    "StaleRequest": "faults",
     "StopBroker": "faults",
     "TakeSnapshot": "harness.playing.steps",
     "Tell": "harness.playing.steps",
@@ -108,9 +113,9 @@ def main() -> None:
     except ImportError as error:
         print(f"kchaos: {error}", file=sys.stderr)
         sys.exit(70)
-    from harness.commands.cli import run
+    from harness.commands.process import main as main_of_the_process
 
-    sys.exit(run(sys.argv[1:]))
+    main_of_the_process(sys.argv[1:])
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -14,51 +14,13 @@ CutStyle = Literal["silent", "reset"]
 ZooKeeperCutStyle = Literal["silent", "reset", "dropped"]
 """With "dropped" connections that are open are reset, and new ones stay open and nothing passes."""
 Direction = Literal["request", "response"]
+Manner = Literal["hold", "delay", "skip"]
+"""What becomes of a thread at a point: it waits until it is let on, or so long, or turns back."""
+Readers = Literal["all", "followers", "consumers"]
 
-APIS = (
-    "Produce",
-    "Fetch",
-    "ListOffsets",
-    "Metadata",
-    "LeaderAndIsr",
-    "StopReplica",
-    "UpdateMetadata",
-    "ControlledShutdown",
-    "OffsetCommit",
-    "OffsetFetch",
-    "FindCoordinator",
-    "JoinGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "SyncGroup",
-    "DescribeGroups",
-    "ListGroups",
-    "SaslHandshake",
-    "ApiVersions",
-    "CreateTopics",
-    "DeleteTopics",
-    "DeleteRecords",
-    "InitProducerId",
-    "OffsetForLeaderEpoch",
-    "AddPartitionsToTxn",
-    "AddOffsetsToTxn",
-    "EndTxn",
-    "WriteTxnMarkers",
-    "TxnOffsetCommit",
-    "DescribeConfigs",
-    "AlterConfigs",
-    "CreatePartitions",
-    "ElectLeaders",
-    "IncrementalAlterConfigs",
-    "AlterPartitionReassignments",
-    "ListPartitionReassignments",
-    "AlterPartition",
-    "UpdateFeatures",
-    "Envelope",
-    "DescribeCluster",
-    "AllocateProducerIds",
-)
-"""The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
+
+CONTROLLER_BROKER_CHANGE = "controller-broker-change"
+"""The point at which a controller begins to handle that brokers came or went."""
 
 
 class TopicPartition(NamedTuple):
@@ -200,7 +162,7 @@ class Hold:
 
     Attributes:
         name: Names the hold for `ReleaseHold`.
-        api: Kafka's name of the API, one of `APIS`: "Fetch", "LeaderAndIsr", ...
+        api: Kafka's name of the API, such as "Fetch"; one of `checkers.formats.api_names.APIS`.
         source: The broker that sends the request, or None for any.
         target: The broker that answers it, or None for any.
         direction: "request" (the target never sees it) or "response" (the target has handled it).
@@ -222,6 +184,40 @@ class Hold:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseHold:
     """What the hold of that name kept back passes in order, and the hold is gone."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldPoint:
+    """Threads of one broker that come to a named point of Kafka's code do not go on at once.
+
+    What is on its way past the point when the hold begins goes on.
+
+    Attributes:
+        name: Names the hold for `ReleasePoint`.
+        point: One of those that `clusters.agent.points` lists.
+        manner: "hold" (a thread waits until the hold is released), "delay" (each waits so long), or
+            "skip" (the method is left undone, where the point allows that).
+        delay_ms: How long each waits with "delay".
+        readers: Only reads of followers, or of consumers; where the point tells who reads.
+        topic: With `partition`, only reads that concern this partition; None for any.
+        partition: See `topic`.
+    """
+
+    name: str
+    broker: int
+    point: str
+    manner: Manner = "hold"
+    delay_ms: int = 0
+    readers: Readers = "all"
+    topic: str | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePoint:
+    """The threads that the hold of that name keeps go on, and the hold is gone."""
 
     name: str
 
@@ -288,6 +284,43 @@ class MoveController:
     """The controller is deposed, so that the brokers elect one."""
 
 
+LATE_CLIENT_ID = "kchaos-stale"
+"""The client id of a late request that kchaos delivers: by it the links tell it from others."""
+ControlApi = Literal["LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown"]
+"""The control requests, and the request with which a broker asks to be shut down (KIP-380)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleRequest:
+    """A control request arrives that was made for one generation of a broker, perhaps long ago.
+
+    Attributes:
+        broker: Whose generation it is about: the receiver of what a controller sends, the sender of
+            a ControlledShutdown.
+        target: Who gets it: that broker, or the controller.
+        version: Of the API.
+        generation: The czxid of the broker's registration when the request was made.
+        broker_epoch: What the request says of it, -1 for nothing; None where its version cannot.
+        controller: The controller when it was made, and its epoch; -1 for a ControlledShutdown.
+        states: (topic, partition, leader, leader epoch, ISR, controller epoch, version of the state
+            znode, replicas) of each partition that it names.
+        deletes: Of a StopReplica.
+        live: Of an UpdateMetadata, the brokers that live.
+    """
+
+    api: ControlApi
+    broker: int
+    target: int
+    version: int
+    generation: int
+    broker_epoch: int | None = None
+    controller: int = -1
+    controller_epoch: int = -1
+    states: tuple[tuple[str, int, int, int, tuple[int, ...], int, int, tuple[int, ...]], ...] = ()
+    deletes: bool = False
+    live: tuple[int, ...] = ()
+
+
 Act = (
     StartBroker
     | StopBroker
@@ -298,6 +331,8 @@ Act = (
     | HealLink
     | Hold
     | ReleaseHold
+    | HoldPoint
+    | ReleasePoint
     | CutZooKeeper
     | HealZooKeeper
     | DisconnectNetwork
@@ -305,6 +340,7 @@ Act = (
     | ExpireSession
     | PreferredElection
     | MoveController
+    | StaleRequest
 )
 """Any of them. What acts on ZooKeeper alone is seen in ZooKeeper's own log."""
 
@@ -319,13 +355,6 @@ def act_of(kind: type[_Kind], value: Any) -> _Kind:
 def fields_of(value: Any) -> dict[str, Any]:
     """The fields of an act, or of another such value, as plain JSON values by name."""
     return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-
-
-def unknown_api(api: str) -> str:
-    """Why a `Hold` cannot name this API, or "". The spelling counts: the model compares it."""
-    if api in APIS:
-        return ""
-    return f"no API is named {api!r}; known: {', '.join(APIS)}"
 
 
 def unknown_style(cut: CutLink | CutZooKeeper) -> str:

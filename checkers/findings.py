@@ -66,7 +66,7 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "offline-partition",
-        "a partition has no leader after everything is healed",
+        "after everything is healed a partition has no leader, or one that does not lead it",
         ("replication-stopped",),
     ),
     (_S, "under-min-isr", "fewer in-sync replicas than min.insync.replicas after healing", ()),
@@ -75,6 +75,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         "generation-not-initialised",
         "a registered broker never got its first LeaderAndIsr",
         ("replication-stopped",),
+    ),
+    (
+        _S,
+        "stale-request-accepted",
+        "a control request that was meant for an earlier generation of a broker was obeyed",
+        (),
     ),
     (
         _N,

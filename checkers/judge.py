@@ -138,6 +138,7 @@ class _Judging:
         if read is not None:
             self._unknown += _unusable(read)
             self._safety += _unsettled(read)
+            self._conformance += _undecided(read)
             self._conformance += _unlinked(read)
             self._conformance += _not_compared(read, judged.findings)
         if read is not None and prediction is not None:
@@ -154,6 +155,8 @@ class _Judging:
             not_checked=tuple(_not_checked(read)),
             crashes=(*self._crashes, *judged.crashes),
             seconds=None if outcome is None else outcome.seconds,
+            started_at=about.started_at,
+            played_by=about.kchaos if isinstance(about.kchaos, str) else None,
             run=evidence.run.name,
             path=evidence.run.path,
             judged_by=version("kchaos"),
@@ -205,6 +208,11 @@ def _unusable(evidence: RunEvidence) -> Iterator[str]:
         for broker, seen in snapshot.brokers.items():
             if not seen.stable:
                 yield f"snapshot {snapshot.label}: broker {broker}'s files never stood still"
+
+
+def _undecided(evidence: RunEvidence) -> Iterator[str]:
+    if not any(evidence.run.path.glob("zookeeper/member-*/log.*")):
+        yield "there is no transaction log of ZooKeeper: what was decided is not known"
 
 
 def _is_acknowledged(operation: Operation) -> bool:

@@ -1,14 +1,20 @@
 """The run directory: what is in it, how it is written, sealed, read and judged.
 
     RUN/
-      run.json            what was run: entry, case, releases, seed, versions, replay command; with
-                          containers engine and images, and why there were no links if so
+      run.json            what was run: entry, case, releases, the SHA-256 of every jar, seed,
+                          versions, replay command; with containers engine and images, and why
+                          there were no links if so
       scenario.json       the scenario as data: cluster, topics, steps, expectation
       actions.jsonl       the model's actions, each with step, when it began and was done (wall
                           time), and the last zxid before it
       history.jsonl       client operations: invoke, then ok, fail or info (nobody knows)
       observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw
       links.jsonl         requests and responses that the links logged
+      hits.jsonl          where brokers run with an agent: each thread that was held, delayed or
+                          turned back at a point, and when it went on or was gone; of those that
+                          passed the first of each broker's life and point (in observations.jsonl
+                          "point-hits" counts them all). Fields: number, time, broker, life (its
+                          starts, from 1), point, thread, reader, seen, fate, hold
       zookeeper/member-N/ ZooKeeper's own transaction logs (log.*): every decision, in zxid order
       brokers/N/          server.properties and server.log
       snapshots/LABEL/    snapshot.json, and broker-N/ with the files of its log directory
@@ -27,13 +33,13 @@ import hashlib
 import io
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checkers.errors import RunDirectoryError
+from checkers.folders import WORKING, held, remove_abandoned_in
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -53,7 +59,7 @@ class RunDirectory:
         """A new run directory with `run.json` and `scenario.json` in it.
 
         Raises:
-            RunDirectoryError: Something exists at `path` already.
+            RunDirectoryError: Something exists at `path` already, or nothing can be made there.
         """
         try:
             path.mkdir(parents=True)
@@ -61,6 +67,10 @@ class RunDirectory:
             raise RunDirectoryError(
                 f"{path} exists; a run is never written over: choose another --runs-dir"
             ) from None
+        except OSError as error:
+            raise RunDirectoryError(
+                f"no run can be written to {path}: {error.strerror}; choose another --runs-dir"
+            ) from error
         directory = cls(path)
         directory.write("run.json", {"format": FORMAT, **run})
         directory.write("scenario.json", scenario)
@@ -252,21 +262,18 @@ class RunDirectory:
                 nothing may be written there.
         """
         root = self.path / JUDGEMENTS
-        working = root / f".working-{os.getpid()}-{os.urandom(4).hex()}"
-        try:
-            root.mkdir(exist_ok=True)
-            working.mkdir()
-        except OSError as error:
-            raise RunDirectoryError(
-                f"no judgement can be written to {root}: {error}; it must be a folder to which "
-                "you may write, or be absent"
-            ) from error
-        try:
+        with contextlib.ExitStack() as ending:
+            try:
+                root.mkdir(exist_ok=True)
+                remove_abandoned_in(root, WORKING)
+                working = ending.enter_context(held(root, WORKING))
+            except OSError as error:
+                raise RunDirectoryError(
+                    f"no judgement can be written to {root}: {error}; it must be a folder to which "
+                    "you may write, or be absent"
+                ) from error
             yield working
             _rename_to_next_number(working, root)
-        finally:
-            if working.exists():
-                shutil.rmtree(working)
 
     def _evidence(self) -> Iterator[Path]:
         for file in sorted(self.path.rglob("*")):

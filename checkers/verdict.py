@@ -9,14 +9,18 @@ expected; or it is an object:
      "findings": [{"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20}],
      "witness": [{"round": {"follower": 1, "leader": 0, "end_offset": 21}},
                  {"log": {"broker": 1, "pattern": "regular expression"}},
-                 {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}}],
+                 {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}},
+                 {"observed": {"kind": "high-watermark-forgotten", "broker": 1}},
+                 {"hit": {"point": "controller-broker-change", "fate": "held"}}],
      "source": "where it is written or measured"}
 
 A finding may also name "topic" and "partition". A `round` is found if some question for a leader
 epoch has all the named fields of `checkers.model.prediction.EpochRound`; a `log` if a line of the
 broker's server.log (any broker's without "broker") matches; a `link` if a line of links.jsonl has
 all the named fields, where "api" is compared without case and underscores, and "partition" and
-"detail" are objects whose fields must be in one of the message's partitions, or in its detail.
+"detail" are objects whose fields must be in one of the message's partitions, or in its detail; a
+`hit` if a line of hits.jsonl has all the named fields, an `observed` if one of observations.jsonl
+has.
 """
 
 import re
@@ -218,9 +222,14 @@ def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
             return _log_witness(wanted, pattern, log.get("broker"), evidence)
         case {"link": {} as fields, **rest} if not rest:
             return _link_witness(wanted, fields, evidence)
+        case {"hit": {} as fields, **rest} if not rest:
+            return _hit_witness(wanted, fields, evidence)
+        case {"observed": {} as fields, **rest} if not rest:
+            return _observed_witness(wanted, fields, evidence)
         case _:
             raise ScenarioDataError(
-                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, or link"
+                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, hit "
+                "or observed"
             )
 
 
@@ -264,6 +273,26 @@ def _link_witness(
         if all(_has(message, name, value) for name, value in fields.items()):
             return Witness(wanted=wanted, found=True, seen=message.read_at)
     return Witness(wanted=wanted, found=False, seen=f"none of {len(messages)} messages")
+
+
+def _hit_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    for hit in evidence.hits:
+        if all(getattr(hit, name, None) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=hit.read_at)
+    return Witness(wanted=wanted, found=False, seen=f"none of {len(evidence.hits)} hits at points")
+
+
+def _observed_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    for line in evidence.observed:
+        if _includes({"kind": line.kind, **line.detail}, fields):
+            return Witness(wanted=wanted, found=True, seen=line.read_at)
+    return Witness(
+        wanted=wanted, found=False, seen=f"none of {len(evidence.observed)} observations"
+    )
 
 
 def _has(message: LinkMessage, name: str, value: Any) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from kazoo.client import KazooClient
 
+from clusters.agent import Gate
 from clusters.links import Links
 from clusters.metadata.api import ClusterMetadata
 from clusters.spec import ClusterSpec
@@ -79,6 +80,15 @@ class Restartable(Protocol):
 
         Raises BrokerExited at once when its process ends, AwaitTimeout after ``timeout_s``.
         """
+
+
+@runtime_checkable
+class Injectable(Protocol):
+    """A broker whose JVM runs the agent: its threads can be held at named points of its code."""
+
+    @property
+    def points(self) -> frozenset[str]:
+        """The points of ``clusters.agent.points`` that were asked for."""
 
 
 @runtime_checkable
@@ -162,6 +172,10 @@ class Broker(Protocol):
     def capabilities(self) -> frozenset[type]:
         """The protocols of this module that it fulfils."""
 
+    @property
+    def points(self) -> frozenset[str]:
+        """See Injectable; empty for a broker without an agent."""
+
     def start(self, kafka: str | None = None, properties: Mapping[str, str] | None = None) -> None:
         """See Restartable."""
 
@@ -206,8 +220,16 @@ class Cluster(Protocol):
         """The links between the brokers, None without; closed with the cluster."""
 
     @property
-    def about(self) -> Mapping[str, str]:
-        """What runs its JVMs, in versions, such as engine and image; empty for processes."""
+    def gate(self) -> Gate | None:
+        """Where threads report that come to points, None where no broker has any."""
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What is worth keeping with a run, as JSON values.
+
+        ``jars`` has the SHA-256 of each jar of each Kafka; with containers there are engine and
+        images besides.
+        """
 
     @property
     def environment(self) -> Mapping[str, str]:

@@ -60,9 +60,19 @@ def send(address: str, request: Any, response: Any, *, version: int, timeout_s: 
         NotSent: The broker does not accept the connection.
         NoAnswer: It accepted, and did not answer in time or closed the connection.
     """
-    host, _, port = address.rpartition(":")
     request.with_header(correlation_id=1, client_id=CLIENT_ID)
     frame = request.encode(version=version, header=True, framed=True)
+    body = exchange(address, frame, timeout_s=timeout_s)
+    return response.decode(body, version=version, header=True)
+
+
+def exchange(address: str, frame: bytes, *, timeout_s: float) -> bytes:
+    """Sends one framed request; returns the bytes of its answer, without their size.
+
+    Raises:
+        NotSent, NoAnswer: As `send`.
+    """
+    host, _, port = address.rpartition(":")
     try:
         connection = socket.create_connection((host, int(port)), timeout=timeout_s)
     except OSError as error:
@@ -71,10 +81,9 @@ def send(address: str, request: Any, response: Any, *, version: int, timeout_s: 
         try:
             connection.sendall(frame)
             (size,) = _SIZE.unpack(_read(connection, _SIZE.size))
-            body = _read(connection, size)
+            return _read(connection, size)
         except OSError as error:
             raise NoAnswer(f"broker at {address} gave no answer: {error}") from error
-    return response.decode(body, version=version, header=True)
 
 
 def produce(

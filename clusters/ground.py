@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -53,6 +54,10 @@ class Ground(Protocol):
         """The address of this machine that the cluster's JVMs reach: links listen there."""
 
     @property
+    def guests(self) -> IPv4Network | None:
+        """The only addresses that links answer; None where nobody else reaches them."""
+
+    @property
     def why_unlinked(self) -> str:
         """Why links cannot listen there, and what to do; empty where they can."""
 
@@ -78,9 +83,17 @@ class Ground(Protocol):
         """Return the place of a member or broker."""
 
     def spawn(
-        self, site: Site, command: Sequence[str], distribution: Distribution, console: Path
+        self,
+        site: Site,
+        command: Sequence[str],
+        distribution: Distribution,
+        console: Path,
+        reads: Sequence[Path] = (),
     ) -> Process:
-        """Start a JVM; its console output is appended to a file."""
+        """Start a JVM; its console output is appended to a file.
+
+        ``reads`` are files that it reads besides the distribution's and those of its folder.
+        """
 
     def close(self) -> None:
         """Remove whatever was made. Safe to call twice."""
@@ -91,6 +104,7 @@ class LocalGround:
 
     capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
     links_host = "127.0.0.1"
+    guests: IPv4Network | None = None
     why_unlinked = ""
     why_unreached = "nothing came in at the links on 127.0.0.1"
     about: Mapping[str, str] = MappingProxyType({})
@@ -127,9 +141,14 @@ class LocalGround:
         )
 
     def spawn(
-        self, site: Site, command: Sequence[str], distribution: Distribution, console: Path
+        self,
+        site: Site,
+        command: Sequence[str],
+        distribution: Distribution,
+        console: Path,
+        reads: Sequence[Path] = (),
     ) -> Process:
-        """Start a process that ends with this one."""
+        """Start a process that ends with this one; it reads what its user may."""
         child = spawn(command, log_file=console, cwd=site.directory, name=site.name)
         record_process(self._work_directory, child)
         return child

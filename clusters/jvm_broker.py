@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusters.api import Wire
+from clusters.agent.byteman import Agent, Life, complaints
+from clusters.agent.gate import Gate
+from clusters.api import Injectable, Wire
 from clusters.configuration import java_command, log4j_text, properties_text
 from clusters.distribution import Distribution
 from clusters.errors import BrokerExited, ClusterError, MachineError
@@ -15,6 +17,7 @@ from clusters.metadata.api import ClusterMetadata, MetadataUnavailable
 from clusters.ports import ReservedPort, is_free
 from clusters.probe import answers, known_brokers
 from clusters.processes import Process
+from clusters.releases import release_of
 from clusters.waiting import await_until
 
 _METADATA_S = 5
@@ -30,7 +33,8 @@ class BrokerPlace:
     properties, for the Kafka it is started with; ``metadata`` is its cluster's;
     ``jvm_flags_of`` returns the flags for a Kafka that runs in a folder; ``spawn`` starts a
     command line, its console output appended to a file; ``wire`` is its network where the driver
-    can take that away.
+    can take that away; ``agent`` is loaded into its JVM, None for no agent, and ``gate`` is where
+    that reports.
     """
 
     id: int
@@ -44,8 +48,10 @@ class BrokerPlace:
     base_properties: Callable[[Distribution], dict[str, str]]
     metadata: Callable[[], ClusterMetadata]
     jvm_flags_of: Callable[[Distribution, Path], Sequence[str]]
-    spawn: Callable[[Sequence[str], Distribution, Path], Process]
+    spawn: Callable[[Sequence[str], Distribution, Path, Sequence[Path]], Process]
     wire: Wire | None = None
+    agent: Agent | None = None
+    gate: Gate | None = None
 
 
 @dataclass(slots=True)
@@ -60,6 +66,7 @@ class JvmBroker:
     _process: Process | None = None
     _distribution: Distribution | None = field(default=None, repr=False)
     _czxid_before: int = -1
+    _lives: int = 0
 
     @property
     def id(self) -> int:
@@ -131,7 +138,12 @@ class JvmBroker:
     @property
     def capabilities(self) -> frozenset[type]:
         """What can be done to it."""
-        return self.place.capabilities
+        return self.place.capabilities | ({Injectable} if self.points else frozenset())
+
+    @property
+    def points(self) -> frozenset[str]:
+        """The points at which its threads can be held; see ``clusters.api.Injectable``."""
+        return frozenset() if self.place.agent is None else frozenset(self.place.agent.points)
 
     def start(self, kafka: str | None = None, properties: Mapping[str, str] | None = None) -> None:
         """Start the process and return at once; see ``clusters.api.Restartable``."""
@@ -161,16 +173,23 @@ class JvmBroker:
         configuration.write_text(properties_text(self.properties), encoding="utf-8")
         log4j = directory / "log4j.properties"
         log4j.write_text(log4j_text(self.server_log), encoding="utf-8")
+        self._lives += 1
+        agent = self.place.agent
+        flags = [*self.place.jvm_flags_of(self.distribution, directory), *self.jvm_flags]
+        if agent is not None:
+            life = Life(broker=self.id, number=self._lives)
+            flags += agent.flags(release_of(self.release), life, directory)
         command = java_command(
             self.place.java_of(self.distribution),
-            flags=[*self.place.jvm_flags_of(self.distribution, directory), *self.jvm_flags],
+            flags=flags,
             heap_mib=self.place.heap_mib,
             class_path=self.distribution.class_path,
             log4j=log4j,
             temporary=directory / "tmp",
             arguments=["kafka.Kafka", str(configuration)],
         )
-        self._process = self.place.spawn(command, self.distribution, self.console_log)
+        reads = () if agent is None else (agent.jar,)
+        self._process = self.place.spawn(command, self.distribution, self.console_log, reads)
 
     def check_running(self) -> None:
         """Raise BrokerExited if its process has ended."""
@@ -207,6 +226,18 @@ class JvmBroker:
             last_seen=lambda: f"znode {seen['znode']}, client port {seen['port']}",
             remedy=f"see {self.server_log}",
             abort=self.check_running,
+        )
+        self._check_agent()
+
+    def _check_agent(self) -> None:
+        """Raise ClusterError if the agent has not reported, which it does before Kafka begins."""
+        gate = self.place.gate
+        if self.place.agent is None or gate is None or gate.has_greeted(self.id, self._lives):
+            return
+        raise ClusterError(
+            f"the agent of broker {self.id} did not report at {gate.address}: it could not attach, "
+            "or its greeting was not taken; the agent's last lines in "
+            f"{self.console_log}: {complaints(self.console_log)[-3:]}"
         )
 
     def _registered_czxid(self) -> int:

@@ -9,19 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kazoo.client import KazooClient
 
 from checkers.acts import CutZooKeeper
+from checkers.folders import plain
+from clusters.agent.byteman import Agent, byteman_jar
+from clusters.agent.gate import Gate
+from clusters.agent.points import unknown_points
 from clusters.class_archive import ClassSharing
 from clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
 from clusters.distribution import Distribution, java_of
-from clusters.errors import BrokerExited, ClusterError, MachineError
+from clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
 from clusters.ground import Ground, Site
 from clusters.jvm_broker import BrokerPlace, JvmBroker
 from clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
-from clusters.leftovers import claim
 from clusters.links import Cut, Links
 from clusters.log_tail import last_lines
 from clusters.memory import check_memory
@@ -58,10 +61,12 @@ class JvmCluster:
         share_classes: bool = True,
     ) -> None:
         self.spec = spec
-        self.work_directory = work_directory.resolve()
+        self.work_directory = plain(work_directory)
         self.links: Links | None = None
+        self.gate: Gate | None = None
         self._say = say or (lambda _text: None)
         self._ground = ground
+        self._offline = offline
         self._jvm_flags = tuple(jvm_flags)
         self._side_by_side = side_by_side
         self._class_sharing = ClassSharing() if share_classes else None
@@ -92,9 +97,13 @@ class JvmCluster:
         return tuple(self._zookeepers)
 
     @property
-    def about(self) -> Mapping[str, str]:
-        """What runs the JVMs; see ``clusters.api.Cluster``."""
-        return self._ground.about
+    def about(self) -> Mapping[str, Any]:
+        """What runs the JVMs, and what they run; see ``clusters.api.Cluster``."""
+        jars = {
+            kafka: self._distribution_of(kafka).digests
+            for kafka in sorted(self.spec.kafkas | {one.kafka for one in self._brokers.values()})
+        }
+        return {**self._ground.about, "jars": jars}
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -146,14 +155,15 @@ class JvmCluster:
 
     def _start(self) -> None:
         distributions = {b.id: self._distribution_of(b.kafka) for b in self.spec.brokers}
+        self._check_points(distributions)
         check_memory(
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
         self.work_directory.mkdir(parents=True, exist_ok=True)
-        claim(self.work_directory)
         self._ground.open(self.spec)
         self._start_zookeeper(distributions)
         self._open_links()
+        self._open_gate()
         for broker_spec in self.spec.brokers:
             self._brokers[broker_spec.id] = self._place(broker_spec, distributions)
         self._write_description()
@@ -228,7 +238,30 @@ class JvmCluster:
         if self._ground.why_unlinked:
             self._say(f"no links between the brokers: {self._ground.why_unlinked}")
             return
-        self.links = Links(host=self._ground.links_host)
+        self.links = Links(host=self._ground.links_host, guests=self._ground.guests)
+
+    def _check_points(self, distributions: Mapping[int, Distribution]) -> None:
+        """Refuse points that a broker's release does not have, before anything is started."""
+        for broker in self.spec.brokers:
+            why_not = unknown_points(broker.points, release_of(distributions[broker.id].release))
+            if why_not:
+                raise ReleaseError(f"broker {broker.id}: {why_not}")
+
+    def _open_gate(self) -> None:
+        """Listen for threads that come to points, if any broker has some; fetch the agent."""
+        if not any(broker.points for broker in self.spec.brokers):
+            return
+        if self._ground.why_unlinked:
+            raise MachineError(
+                f"the brokers' agents could not reach the harness: {self._ground.why_unlinked}"
+            )
+        self._agent_jar = byteman_jar(offline=self._offline)
+        self.gate = Gate(self._ground.links_host)
+
+    def _agent(self, broker_spec: BrokerSpec) -> Agent | None:
+        if self.gate is None or not broker_spec.points:
+            return None
+        return Agent(jar=self._agent_jar, points=broker_spec.points, gate=self.gate.address)
 
     def _place(
         self, broker_spec: BrokerSpec, distributions: Mapping[int, Distribution]
@@ -269,6 +302,8 @@ class JvmCluster:
             jvm_flags_of=self._flags_of,
             spawn=partial(self._ground.spawn, site),
             wire=site.wire,
+            agent=self._agent(broker_spec),
+            gate=self.gate,
         )
         return JvmBroker(
             place=place,
@@ -322,6 +357,8 @@ class JvmCluster:
             ending.callback(self._ground.close)
             if self._class_sharing is not None:
                 ending.callback(self._class_sharing.collect)
+            if self.gate is not None:
+                ending.callback(self.gate.close)
             if self.links is not None:
                 ending.callback(self.links.close)
             for member in self._zookeepers:

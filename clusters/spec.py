@@ -9,6 +9,22 @@ from typing import Any
 
 from clusters.errors import ReleaseError
 
+# By these links, faults and gates know a broker; and nothing but loopback may be listened at.
+_OWN_PROPERTIES = frozenset(
+    {
+        *(
+            "broker.id",
+            "log.dir",
+            "log.dirs",
+            "zookeeper.connect",
+            "listeners",
+            "host.name",
+            "port",
+        ),
+        *("advertised.listeners", "advertised.host.name", "advertised.port"),
+        *("listener.security.protocol.map", "inter.broker.listener.name"),
+    }
+)
 # Below that, engines refuse a limit or take it for none.
 _LEAST = {"broker_memory_mib": 6, "broker_cpus": 0.01}
 
@@ -19,13 +35,16 @@ class BrokerSpec:
 
     ``kafka`` is a release (``1.1.1``) or a path to a distribution folder or .tgz;
     ``properties`` override the cluster's; ``judged_as`` is the release whose rules the
-    broker is judged by, None for the release that ``kafka`` turns out to be.
+    broker is judged by, None for the release that ``kafka`` turns out to be; ``points`` are the
+    points of its code at which its threads can be held (``clusters.agent.points``): with any, its
+    JVM runs with an agent.
     """
 
     id: int
     kafka: str
     properties: Mapping[str, str] = field(default_factory=dict)
     judged_as: str | None = None
+    points: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the broker as a dict of JSON values."""
@@ -37,7 +56,8 @@ class BrokerSpec:
         # Runs of before the renaming say "protocol".
         older = {"protocol": "judged_as"}
         try:
-            return cls(**{older.get(name, name): value for name, value in data.items()})
+            values = {older.get(name, name): value for name, value in data.items()}
+            return cls(**values | {"points": tuple(values.get("points", ()))})
         except (AttributeError, TypeError) as error:
             raise ReleaseError(f"not a broker's description: {dict(data)!r} ({error!r})") from error
 
@@ -73,6 +93,14 @@ class ClusterSpec:
             raise ReleaseError(f"ZooKeeper needs an odd number of members, not {self.zookeepers}")
         if self.first_broker is not None and self.first_broker not in ids:
             raise ReleaseError(f"first_broker {self.first_broker} is none of the brokers {ids}")
+        every = [self.properties, *(broker.properties for broker in self.brokers)]
+        for properties in every:
+            if not isinstance(properties, Mapping) or not all(
+                isinstance(part, str) for pair in properties.items() for part in pair
+            ):
+                raise ReleaseError(f"properties are names and texts, not {properties!r}")
+        for name in sorted(set().union(*every) & _OWN_PROPERTIES):
+            raise ReleaseError(f"{name} is kchaos's to set: take it out of the broker properties")
         for name, limit in self.limits.items():
             if not _LEAST[name] <= limit < math.inf:
                 raise ReleaseError(f"{name} must be {_LEAST[name]} or more, not {limit}")

@@ -4,13 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from faults.disk.lose_tail import LoseTail
+from faults.jvm.hold_controller import HoldController
+from faults.jvm.hold_point import HoldPoint
+from faults.jvm.slow_fetch_reads import SlowFetchReads
 from faults.process.fast_bounce import FastBounce
 from faults.process.kill_broker import KillBroker
 from faults.process.pause_broker import PauseBroker
+from faults.process.roll_broker import RollBroker
 from faults.process.stop_broker import StopBroker
 from faults.wire.cut_link import CutLink
 from faults.wire.disconnect_network import DisconnectNetwork
 from faults.wire.hold_requests import HoldRequests
+from faults.wire.stale_request import StaleRequest
 from faults.zookeeper.cut_zookeeper import CutZooKeeper
 from faults.zookeeper.expire_session import ExpireSession
 from faults.zookeeper.move_controller import MoveController
@@ -24,12 +29,17 @@ FAULTS: Mapping[str, type[Any]] = {
         DisconnectNetwork,
         ExpireSession,
         FastBounce,
+        HoldController,
+        HoldPoint,
         HoldRequests,
         KillBroker,
         LoseTail,
         MoveController,
         PauseBroker,
         PreferredElection,
+        RollBroker,
+        SlowFetchReads,
+        StaleRequest,
         StopBroker,
     )
 }
@@ -41,11 +51,16 @@ __all__ = [
     "DisconnectNetwork",
     "ExpireSession",
     "FastBounce",
+    "HoldController",
+    "HoldPoint",
     "HoldRequests",
     "KillBroker",
     "LoseTail",
     "MoveController",
     "PauseBroker",
     "PreferredElection",
+    "RollBroker",
+    "SlowFetchReads",
+    "StaleRequest",
     "StopBroker",
 ]

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from checkers.acts import Act, fields_of
 from clusters.api import Cluster
@@ -60,6 +60,15 @@ class Fault(Protocol):
             FaultError: The partition's state or its files forbid it; nothing was done.
             NoEffect, AwaitTimeout: It was tried, and the effect was not observed.
         """
+
+
+@runtime_checkable
+class NeedsPoints(Protocol):
+    """A fault inside a broker's JVM, which must run with an agent from its start."""
+
+    @property
+    def needs(self) -> Mapping[int, tuple[str, ...]]:
+        """By broker, the points of `clusters.agent.points` that it needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ injection asks the same ones before it begins.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from checkers.acts import CutLink, CutZooKeeper, Hold
+from checkers.acts import CutLink, CutZooKeeper, Hold, HoldPoint
 from clusters.api import Broker, Cluster, Collectable, Disconnectable
 from faults.observation import observe_broker
 
@@ -24,6 +24,7 @@ class BrokerView:
         is_connected: Whether it is on its network.
         is_registered: Whether `/brokers/ids/N` is there.
         was_stopped_cleanly: Whether its log directory is marked so; no running broker's is.
+        points: The points of its code at which threads can be held.
     """
 
     broker: int
@@ -34,6 +35,7 @@ class BrokerView:
     is_connected: bool = True
     is_registered: bool = True
     was_stopped_cleanly: bool = False
+    points: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class ClusterView:
         controller: The broker that `/controller` names, or None.
         cuts: What is cut at the links, by the cut's name.
         holds: What is held at the links, by the hold's name.
+        point_holds: What is held at points inside brokers, by the hold's name.
         why_unlinked: Why there are no links, and what to do about it; "" where there are.
     """
 
@@ -52,6 +55,7 @@ class ClusterView:
     controller: int | None = None
     cuts: Mapping[str, CutLink | CutZooKeeper] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
+    point_holds: Mapping[str, HoldPoint] = field(default_factory=dict)
     why_unlinked: str = ""
 
 
@@ -62,6 +66,7 @@ def view_of(cluster: Cluster) -> ClusterView:
         controller=cluster.metadata.controller(),
         cuts={} if cluster.links is None else cluster.links.cuts,
         holds={} if cluster.links is None else cluster.links.holds,
+        point_holds={} if cluster.gate is None else cluster.gate.holds,
         why_unlinked=cluster.why_unlinked if cluster.links is None else "",
     )
 
@@ -77,6 +82,7 @@ def _broker_view(cluster: Cluster, broker: Broker) -> BrokerView:
         is_connected=not isinstance(broker, Disconnectable) or broker.is_connected,
         is_registered=observe_broker(cluster, broker.id).czxid is not None,
         was_stopped_cleanly=collectable and (broker.log_directory / CLEAN_SHUTDOWN).exists(),
+        points=broker.points,
     )
 
 
@@ -107,6 +113,14 @@ def paused(view: ClusterView, broker: int) -> str:
     return f"broker {broker} is paused already: heal that first"
 
 
+def held_inside(view: ClusterView, broker: int) -> str:
+    """That threads of the broker may stand still at a point, and it would wait for them."""
+    for name, hold in view.point_holds.items():
+        if hold.broker == broker and hold.manner == "hold":
+            return f"threads of broker {broker} are held by {name!r}: heal that first"
+    return ""
+
+
 def off_zookeeper(view: ClusterView, broker: int) -> str:
     """Why the broker cannot reach ZooKeeper, which it needs to stop cleanly or to register."""
     if not view.brokers[broker].is_connected:
@@ -124,6 +138,6 @@ def unlinked(view: ClusterView) -> str:
 
 def name_in_use(view: ClusterView, name: str) -> str:
     """That a cut or a hold of that name lasts."""
-    if name not in view.cuts and name not in view.holds:
+    if all(name not in lasting for lasting in (view.cuts, view.holds, view.point_holds)):
         return ""
     return f"a cut or hold named {name!r} lasts already: heal it, or name this one otherwise"

@@ -6,6 +6,7 @@ from typing import Any
 
 from checkers.acts import TopicPartition
 from checkers.evidence.about import Settled
+from checkers.evidence.generations import ControlRequest, never_told
 from checkers.evidence.partition import (
     BATCH_COLUMNS,
     OBSERVED,
@@ -61,6 +62,8 @@ def run_evidence(
                 operations=own,
                 settle=_settle(evidence.outcome.settle, about),
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),
+                late_requests=tuple(_late(evidence, about)) if snapshot.is_final else (),
+                never_told=_never_told(evidence, about, snapshot, state),
                 **_predicted_of_partition(prediction, about, {one.operation for one in own}),
             )
             yield before
@@ -164,6 +167,24 @@ def _predicted_of_partition(
             if one.allowed and (one.topic, one.partition) == about
         ),
     }
+
+
+def _late(evidence: RunEvidence, about: TopicPartition) -> Iterator[ControlRequest]:
+    """Late requests that name the partition, or name none and are about a broker that has it."""
+    assigned = evidence.assignment(about)
+    for one in evidence.control or ():
+        named = {(topic, partition) for topic, partition, _ in one.partitions}
+        is_about = about in named or (not named and one.broker in assigned)
+        if (one.is_late or one.is_made) and is_about:
+            yield one
+
+
+def _never_told(
+    evidence: RunEvidence, about: TopicPartition, snapshot: TakenSnapshot, state: StateSeen
+) -> tuple[int, ...]:
+    if not snapshot.is_final or state.leader_epoch < 0:
+        return ()
+    return never_told(evidence.control, evidence.events, about, evidence.assignment(about))
 
 
 def _about(rounds: Sequence[EpochRound], about: TopicPartition) -> tuple[EpochRound, ...]:

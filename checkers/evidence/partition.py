@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from checkers.evidence.generations import ControlRequest
 from checkers.evidence.history import Operation
 from checkers.findings import Finding
 from checkers.json_form import from_json
@@ -84,6 +85,8 @@ class ReplicaEvidence:
         log_end_offset: Exclusive, predicted; None where it is observed, since no file tells it.
         high_watermarks: Observed, what the checkpoint says, or nothing; predicted, each that it
             may be.
+        is_hosted: Predicted, whether the process has got a LeaderAndIsr about it; True where it is
+            observed.
         is_running: Whether the broker's process ran when the snapshot was taken.
         fetcher: Predicted state of its fetcher, None where it is observed.
         is_high_watermark_pinned: Predicted, whether a gate saw the checkpoint hold what memory
@@ -97,6 +100,7 @@ class ReplicaEvidence:
     log_start_offset: int = 0
     log_end_offset: int | None = None
     high_watermarks: tuple[int, ...] = ()
+    is_hosted: bool = True
     is_running: bool = True
     fetcher: str | None = None
     is_high_watermark_pinned: bool = False
@@ -161,6 +165,10 @@ class PartitionEvidence:
         disallowed: Decisions about the partition that the model's rules forbid.
         settle: What `outcome.json` says of the partition; None if the run never settled.
         impossible: Observed high watermarks of the partition that the model does not allow.
+        late_requests: Control requests about the partition that kchaos made, or that arrived when
+            the generation of the broker for which they were meant was over (KIP-380).
+        never_told: Registered brokers of the assignment whose process got no LeaderAndIsr about the
+            partition, as far as the links saw.
     """
 
     run: str
@@ -184,6 +192,8 @@ class PartitionEvidence:
     disallowed: tuple[DisallowedDecision, ...] = ()
     settle: Mapping[str, Any] | None = None
     impossible: tuple[ImpossibleHighWatermark, ...] = ()
+    late_requests: tuple[ControlRequest, ...] = ()
+    never_told: tuple[int, ...] = ()
 
     def side(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side, by broker."""

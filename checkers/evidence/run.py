@@ -21,7 +21,9 @@ from checkers.evidence.about import (
 from checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
 from checkers.evidence.epoch_rounds import epoch_rounds
 from checkers.evidence.files import EvidenceFiles
+from checkers.evidence.generations import ControlRequest, control_requests
 from checkers.evidence.history import Operation, operations
+from checkers.evidence.hits import PointHit, read_hits
 from checkers.evidence.links import LinkMessage, read_links
 from checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
 from checkers.evidence.partition import Excuse
@@ -48,7 +50,7 @@ class RunEvidence:
             CheckError: A file does not have the documented shape; the message names it.
         """
         _ = self.events, self.configurations, self.operations, self.rounds, self.snapshots
-        _ = self.outcome, self.pinned, self.is_linked
+        _ = self.outcome, self.pinned, self.is_linked, self.control
         return self
 
     @cached_property
@@ -117,9 +119,19 @@ class RunEvidence:
         return read_links(self.files)
 
     @cached_property
+    def hits(self) -> tuple[PointHit, ...]:
+        """hits.jsonl; empty where no broker ran with an agent."""
+        return read_hits(self.files)
+
+    @cached_property
     def rounds(self) -> tuple[EpochRound, ...] | None:
         """Answered questions for leader epochs; None without links.jsonl."""
         return None if self.links is None else epoch_rounds(self.links)
+
+    @cached_property
+    def control(self) -> tuple[ControlRequest, ...] | None:
+        """Control requests that were answered; None without links.jsonl."""
+        return None if self.links is None else control_requests(self.links, self.events)
 
     @cached_property
     def snapshots(self) -> tuple[TakenSnapshot, ...]:

@@ -18,10 +18,13 @@ from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
+    HoldPoint,
     LoseTail,
     PauseBroker,
     ReleaseHold,
+    ReleasePoint,
     ResumeBroker,
+    StaleRequest,
     StartBroker,
     StopBroker,
     fields_of,
@@ -155,6 +158,9 @@ Action = (
     | HealLink
     | Hold
     | ReleaseHold
+    | StaleRequest
+    | HoldPoint
+    | ReleasePoint
     | Produce
     | HighWatermarkObserved
     | Snapshot

@@ -171,7 +171,12 @@ class Generation:
     Attributes:
         sees_bounce: (czxid of a registration that was seen, now) to whether a controller takes the
             broker for one that came back.
-        refuses_broker_epoch: (broker epoch of a control request, own) to whether a broker refuses.
+        tells_broker_epoch: Whether a controller's requests name the generation of the broker that
+            they are for, and a broker's ControlledShutdown its own.
+        error_of_broker_epoch: (broker epoch of a control request, -1 for none; own) to Kafka's
+            error, or "".
+        refuses_shutdown: (broker epoch of a ControlledShutdown, -1 for none; the one that the
+            controller has seen) to whether the controller refuses.
     """
 
     name: str
@@ -224,7 +229,9 @@ class Generation:
     exits_on_shorter_leader: Callable[[bool], bool]
 
     sees_bounce: Callable[[int, int], bool]
-    refuses_broker_epoch: Callable[[int, int], bool]
+    tells_broker_epoch: bool
+    error_of_broker_epoch: Callable[[int, int], str]
+    refuses_shutdown: Callable[[int, int], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

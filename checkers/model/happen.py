@@ -7,16 +7,19 @@ from checkers.acts import (
     CutLink,
     HealLink,
     Hold,
+    HoldPoint,
     LoseTail,
     PauseBroker,
     ReleaseHold,
+    ReleasePoint,
     ResumeBroker,
+    StaleRequest,
     StartBroker,
     StopBroker,
     TopicPartition,
 )
 from checkers.errors import ModelError
-from checkers.model import control, exchange, leader, process
+from checkers.model import control, exchange, late, leader, process
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -65,6 +68,13 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             world.put(("holds",), (*world.holds(), event))
         case ReleaseHold():
             _release(world, event.name)
+        case StaleRequest():
+            late.late_request(world, event)
+        case HoldPoint():
+            world.put(("point holds",), (*world.point_holds(), event))
+        case ReleasePoint():
+            left = tuple(hold for hold in world.point_holds() if hold.name != event.name)
+            world.put(("point holds",), left)
         case Produce():
             _produce(world, event)
         case HighWatermarkObserved():

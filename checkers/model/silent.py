@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from checkers.acts import TopicPartition
-from checkers.model import control, exchange, leader
+from checkers.model import control, exchange, leader, process
 from checkers.model.events import Produce
 from checkers.model.exchange import FETCH
 from checkers.model.lookahead import Lookahead
@@ -45,6 +45,7 @@ def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -
         if (broker := world.broker(broker_id)) is not None and broker.is_working
     ]
     for broker_id in working:
+        yield from _of_process(state, broker_id)
         yield from _control(state, broker_id, lookahead)
         yield from _learn(state, broker_id, lookahead)
     for leader_id in working:
@@ -114,6 +115,16 @@ def _with_session(
 
 def _is_known(world: World, seen: Question) -> bool:
     return any(one.number == seen.number for one in world.exchanges(seen.follower, seen.leader))
+
+
+def _of_process(state: State, broker_id: int) -> Iterator[World]:
+    """A broker hears of its own registration, or writes its checkpoint of high watermarks."""
+    world = World(state)
+    if control.learn_epoch(world, broker_id):
+        yield world
+    world = World(state)
+    if process.write_checkpoint(world, broker_id):
+        yield world
 
 
 def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:

@@ -25,6 +25,7 @@ A component's name is a tuple whose first item says what it is:
 | ("sent",) | produces that are on their way to their broker |
 | ("elected",) | the broker that is the controller, where a run is followed |
 | ("registered",) | (broker, czxid) of each registration |
+| ("new epoch", N) | the czxid of a registration that broker N's process has not heard of yet |
 | ("controllers",) | epochs of the controllers that have not resigned, the newest last |
 | ("controller", E) | `Controller`: what the controller of that epoch last saw |
 | ("outbox", E, N) | `Outbox`: control requests of that controller to broker N |
@@ -74,6 +75,9 @@ class Broker:
             taken for granted.
         controller_epoch: The highest that it has heard of; an older controller is refused.
         failed: Partitions that fetch no more (KIP-461).
+        epoch: The czxid of its registration, as the process knows it; -1 before the first.
+        checkpoints: Whether it writes its high watermarks from time to time, which begins after
+            the first LeaderAndIsr.
     """
 
     generation: Generation
@@ -86,6 +90,8 @@ class Broker:
     told: frozenset[TopicPartition] | None = None
     controller_epoch: int = 0
     failed: frozenset[TopicPartition] = frozenset()
+    epoch: int = -1
+    checkpoints: bool = False
 
     @property
     def is_working(self) -> bool:

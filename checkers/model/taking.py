@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.acts import Hold, ReleaseHold, StartBroker
+from checkers.acts import Hold, HoldPoint, ReleaseHold, ReleasePoint, StaleRequest, StartBroker
 from checkers.errors import ModelError
 from checkers.model import decisions, exchange
 from checkers.model.events import (
@@ -132,8 +132,8 @@ def take(
                 raise Excluded(copy_differs(world, copying))
         case Snapshot():
             pass
-        case Hold() | ReleaseHold():
-            # What a hold keeps is seen at the links.
+        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
+            # What a hold keeps is seen at the links, and so is what comes late.
             pass
         case Produce():
             _produce(world, what)
@@ -212,6 +212,8 @@ def _give_up_others(world: World, seen: Question) -> None:
     thread = world.thread(seen.follower, seen.leader)
     if thread is not None:
         world.put_thread(seen.follower, seen.leader, replace(thread, session=None))
+    # Before it asks anew it does what it can do without an answer.
+    exchange.truncate_without_asking(world, seen.follower, seen.leader)
 
 
 def _reply(world: World, seen: Reply) -> None:

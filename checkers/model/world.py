@@ -8,7 +8,7 @@ from component to value, so that an explorer can follow what a transition reads.
 from collections.abc import Iterator
 from typing import Any
 
-from checkers.acts import CutLink, Hold, TopicPartition
+from checkers.acts import CutLink, Hold, HoldPoint, TopicPartition
 from checkers.model.events import PartitionState
 from checkers.model.prediction import PredictedProduce
 from checkers.model.replica import FetcherThread, Replica
@@ -193,6 +193,11 @@ class World:
     def cuts(self) -> tuple[CutLink, ...]:
         """Return the cuts that act, in the order in which they were made."""
         found: tuple[CutLink, ...] = self.get(("cuts",)) or ()
+        return found
+
+    def point_holds(self) -> tuple[HoldPoint, ...]:
+        """Return the holds at points inside brokers, in the order in which they were made."""
+        found: tuple[HoldPoint, ...] = self.get(("point holds",)) or ()
         return found
 
     def holds(self) -> tuple[Hold, ...]:

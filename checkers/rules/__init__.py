@@ -25,6 +25,11 @@ from checkers.rules.conformance import (
     rounds_as_predicted,
 )
 from checkers.rules.divergence import divergence
+from checkers.rules.generations import (
+    generation_not_initialised,
+    late_requests_as_predicted,
+    stale_request_accepted,
+)
 from checkers.rules.hole import hole
 from checkers.rules.loss import loss
 from checkers.rules.missing_tail import missing_tail
@@ -44,6 +49,8 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     truncated_below_high_watermark,
     epoch_cache_mismatch,
     as_read,
+    stale_request_accepted,
+    generation_not_initialised,
 )
 CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     replicas_as_predicted,
@@ -51,6 +58,7 @@ CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     produces_as_predicted,
     rounds_as_predicted,
     decisions_allowed,
+    late_requests_as_predicted,
 )
 
 

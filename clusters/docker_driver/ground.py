@@ -63,6 +63,7 @@ class DockerGround:
     ) -> None:
         self.run = f"kchaos-{os.getpid()}-{secrets.token_hex(3)}"
         self.links_host = ""
+        self.guests: ipaddress.IPv4Network | None = None
         self.why_unlinked = "the cluster is not started"
         self.why_unreached = ""
         self._work_directory = work_directory
@@ -74,7 +75,7 @@ class DockerGround:
         self._image_ids: dict[str, str] = {}
         self._offline = offline
         self._say = say
-        self._labels = labels_of(self.run)
+        self._labels = labels_of(self.run, work_directory)
         self._api: APIClient | None = None
         self._hosts: dict[str, str] = {}
         self._containers: dict[str, str] = {}
@@ -123,6 +124,7 @@ class DockerGround:
             self._say(line)
         subnet = self._wholly(create_network, api, self.run, self._labels)
         self.links_host = str(subnet[1])
+        self.guests = subnet
         self.why_unreached = (
             f"no container reached the links at {self.links_host}: does a firewall of this machine "
             f"drop what comes in from {subnet}? (ufw allow from {subnet})"
@@ -151,12 +153,18 @@ class DockerGround:
         )
 
     def spawn(
-        self, site: Site, command: Sequence[str], distribution: Distribution, console: Path
+        self,
+        site: Site,
+        command: Sequence[str],
+        distribution: Distribution,
+        console: Path,
+        reads: Sequence[Path] = (),
     ) -> Process:
         """Start a new container in place of the site's former one.
 
         It sees its own folder, and read-only the Java, the jars and the class archives, all at
-        the paths that they have here. An image with a Kafka of its own needs none of the latter.
+        the paths that they have here. An image with a Kafka of its own needs none of the latter,
+        but ``reads``.
         """
         api = self._engine()
         host_name = site.directory.name
@@ -179,7 +187,7 @@ class DockerGround:
                 labels=self._labels,
                 ports=[site.client_listen_port],
                 host_config=self._host_config(
-                    site, distribution, memory_mib, self._cpus if is_broker else None
+                    site, distribution, reads, memory_mib, self._cpus if is_broker else None
                 ),
                 networking_config=self._networking(api, host_name),
             )
@@ -227,7 +235,12 @@ class DockerGround:
                 pass
 
     def _host_config(
-        self, site: Site, distribution: Distribution, memory_mib: int | None, cpus: float | None
+        self,
+        site: Site,
+        distribution: Distribution,
+        reads: Sequence[Path],
+        memory_mib: int | None,
+        cpus: float | None,
     ) -> dict[str, Any]:
         from docker.types import LogConfig
 
@@ -239,7 +252,7 @@ class DockerGround:
             # Java asks for the name of an address that it connects to; where nobody knows it, that
             # takes seconds.
             extra_hosts=self._hosts | {"links": self.links_host},
-            mounts=mounts_of(site.directory, distribution, self._java_of),
+            mounts=mounts_of(site.directory, distribution, self._java_of, reads),
             mem_limit=memory,
             memswap_limit=memory,
             nano_cpus=int(cpus * 1e9) if cpus is not None else None,

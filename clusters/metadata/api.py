@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from clusters.errors import ClusterError
@@ -21,13 +21,15 @@ class MetadataRefused(ClusterError):
 class LeaderAndIsr:
     """The state of one partition as the controller decided it.
 
-    ``leader`` is -1 while there is none; ``isr`` is in the controller's order.
+    ``leader`` is -1 while there is none; ``isr`` is in the controller's order. ``version`` counts
+    the writes of the state; two equal states may differ in it.
     """
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int = -1
+    version: int = field(default=-1, compare=False)
 
     @property
     def term(self) -> tuple[int, int]:

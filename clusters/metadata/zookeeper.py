@@ -85,14 +85,17 @@ class ZooKeeperMetadata:
 
     def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
         """Return what the partition's state znode says."""
-        data = self._read(f"{_TOPICS}/{topic}/partitions/{partition}/state")
-        if data is None:
+        path = f"{_TOPICS}/{topic}/partitions/{partition}/state"
+        found = self._ask(self.client.get, path)
+        if found is None:
             return None
+        data, stat = json.loads(found[0]), found[1]
         return LeaderAndIsr(
             leader=data["leader"],
             leader_epoch=data["leader_epoch"],
             isr=tuple(data["isr"]),
             controller_epoch=data.get("controller_epoch", -1),
+            version=stat.version,
         )
 
     def create_topic(

@@ -9,15 +9,15 @@ from checkers import acts
 from clusters.api import Cluster, Killable, Restartable
 from faults.api import Injection, Journal, require_available
 from faults.process import restart
-from faults.view import ClusterView, down, off_zookeeper, paused, unable
+from faults.view import ClusterView, down, held_inside, off_zookeeper, paused, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopBroker:
     """SIGTERM: the broker flushes its logs, checkpoints and closes its session.
 
-    It is started again on healing. A broker that stands still, or is cut off from ZooKeeper,
-    cannot stop cleanly.
+    It is started again on healing. A broker that stands still, is cut off from ZooKeeper, or
+    has a thread that is held at a point, cannot stop cleanly.
     """
 
     broker: int
@@ -31,12 +31,13 @@ class StopBroker:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker that runs, goes on and reaches ZooKeeper."""
+        """A broker that runs, goes on and reaches ZooKeeper, with no thread that is held."""
         return (
             unable(view, self.broker, Killable, Restartable)
             or down(view, self.broker, "stop")
             or paused(view, self.broker)
             or off_zookeeper(view, self.broker)
+            or held_inside(view, self.broker)
         )
 
     @contextlib.contextmanager

@@ -38,10 +38,15 @@ class DisconnectNetwork:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker with a network of its own, that runs and is on it."""
+        """A broker with a network of its own, that runs, without an agent, and is on it."""
         why_not = unable(view, self.broker, Disconnectable) or down(view, self.broker, "disconnect")
         if not why_not and not view.brokers[self.broker].is_connected:
             return f"broker {self.broker} is disconnected already: heal that first"
+        if not why_not and view.brokers[self.broker].points:
+            return (
+                f"broker {self.broker} runs with an agent, and off its network the agent cannot "
+                "reach the harness: use CutLink and CutZooKeeper"
+            )
         return why_not
 
     @contextlib.contextmanager

@@ -6,14 +6,36 @@ from dataclasses import replace
 from clusters.spec import ClusterSpec
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kafka_6361 import KAFKA_6361
+from harness.catalogue.kafka_7235 import KAFKA_7235
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_3 import KIP_279_3
+from harness.catalogue.kip_380_controlled_shutdown import KIP_380_STALE_CONTROLLED_SHUTDOWN
+from harness.catalogue.kip_380_epoch_ahead import KIP_380_EPOCH_AHEAD
+from harness.catalogue.kip_380_leader_and_isr import KIP_380_STALE_LEADER_AND_ISR
+from harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
+from harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REPLICA
+from harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
+from harness.catalogue.kip_380_upgrade_window import KIP_380_UPGRADE_WINDOW
 from harness.errors import UsageError
 from harness.playing.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {
-    entry.name: entry for entry in (KAFKA_6361, KIP_101_1, KIP_101_2, KIP_279_3)
+    entry.name: entry
+    for entry in (
+        KAFKA_6361,
+        KAFKA_7235,
+        KIP_101_1,
+        KIP_101_2,
+        KIP_279_3,
+        KIP_380_MISSED_BOUNCE,
+        KIP_380_STALE_STOP_REPLICA,
+        KIP_380_STALE_LEADER_AND_ISR,
+        KIP_380_STALE_UPDATE_METADATA,
+        KIP_380_STALE_CONTROLLED_SHUTDOWN,
+        KIP_380_UPGRADE_WINDOW,
+        KIP_380_EPOCH_AHEAD,
+    )
 }
 
 
@@ -39,18 +61,21 @@ def scenario_of(
         judged_as: The release whose rules the brokers are judged by, None for their own.
 
     Raises:
-        UsageError: The entry has no such case.
+        UsageError: The entry has no such case, or the release cannot show it.
     """
     if case not in entry.cases:
         known = ", ".join(entry.cases)
         raise UsageError(f"{entry.name} has no case {case!r}; known: {known}")
+    why_not = entry.cannot_show(case, judged_as or release or kafka)
+    if why_not:
+        raise UsageError(f"{entry.name} cannot be shown so: {why_not}")
     expectation = entry.expectations.get((case, judged_as or release or kafka))
     return Scenario(
         entry=entry.name,
         case=case,
         title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
-        cluster=_judged_as(entry.cluster(kafka), judged_as),
+        cluster=_judged_as(entry.case_clusters.get(case, entry.cluster)(kafka), judged_as),
         steps=entry.steps(case),
         expectation=expectation.to_json() if expectation is not None else None,
     )

@@ -7,6 +7,8 @@ from typing import Any
 from clusters.spec import ClusterSpec
 from harness.playing.steps import Step
 
+ExpectedFinding = tuple[str, tuple[int, ...], int, int] | tuple[str, tuple[int, ...], int, int, str]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
@@ -14,21 +16,22 @@ class Expectation:
 
     Attributes:
         safe: Whether safety holds.
-        findings: (kind, brokers, first offset, last offset) of every safety finding.
+        findings: (kind, brokers, first offset, last offset) of every safety finding, and its topic
+            where the scenario has several.
         witness: What shows that the mechanism ran, each as `checkers.verdict` reads it:
-            {"round": …}, {"log": …} or {"link": …}.
+            {"round": …}, {"log": …}, {"link": …}, {"hit": …} or {"observed": …}.
         source: Where it is written or measured.
     """
 
     safe: bool
-    findings: tuple[tuple[str, tuple[int, ...], int, int], ...] = ()
+    findings: tuple[ExpectedFinding, ...] = ()
     witness: tuple[Mapping[str, Any], ...] = ()
     source: str
 
     def to_json(self) -> dict[str, Any]:
         """The expectation as the judge reads it."""
-        names = ("kind", "brokers", "first_offset", "last_offset")
-        findings = [dict(zip(names, finding, strict=True)) for finding in self.findings]
+        names = ("kind", "brokers", "first_offset", "last_offset", "topic")
+        findings = [dict(zip(names, finding, strict=False)) for finding in self.findings]
         return asdict(self) | {"findings": findings}
 
 
@@ -43,7 +46,11 @@ class Entry:
         source: KIP, Jira, and where the steps come from.
         cases: Name and one line of each case.
         cluster: The cluster for a Kafka (a release or a path).
+        case_clusters: In place of `cluster`, for cases that need another protocol, or several
+            releases.
         steps: The steps of a case.
+        cannot_show: (case, release) to why that release cannot show the case, and which one can;
+            "" where it can.
         expectations: (case, release) to what is known; missing means: the model's answer.
         default_releases: What is played without `--kafka`.
         releases: The releases that the entry makes a statement about, for the list.
@@ -55,7 +62,9 @@ class Entry:
     source: str
     cases: Mapping[str, str]
     cluster: Callable[[str], ClusterSpec]
+    case_clusters: Mapping[str, Callable[[str], ClusterSpec]] = field(default_factory=dict)
     steps: Callable[[str], tuple[Step, ...]]
+    cannot_show: Callable[[str, str], str] = lambda _case, _release: ""
     expectations: Mapping[tuple[str, str], Expectation] = field(default_factory=dict)
     default_releases: tuple[str, ...]
 

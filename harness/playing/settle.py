@@ -13,7 +13,7 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from clusters.waiting import await_until
 from harness.playing import gates
 from harness.playing.clients import NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
 from harness.playing.play import Play
+from harness.playing.uninitialised import controller_works, uninitialised
 
 BOUND_S = 20.0
 _PROBE_S = 10.0
@@ -37,6 +38,8 @@ _CONTROLLER_SOCKET_TIMEOUT_MS = 30_000
 """Kafka's default, in all releases."""
 _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
+_DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
 # What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
 # the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
@@ -97,8 +100,9 @@ def settle(
         bound_s: How long nothing may change; None for what the cluster's own time-outs need.
     """
     settled = Settled(bound_s=_bound_s(play) if bound_s is None else bound_s)
+    untold = uninitialised(play, sorted(_hosts(play, partitions)))
     for about in partitions:
-        _settle_partition(play, about, settled)
+        _settle_partition(play, about, untold, settled)
     play.observed("settled", **settled.to_json())
     return settled
 
@@ -112,13 +116,23 @@ def _bound_s(play: Play) -> float:
     return max(BOUND_S, 1.5 * max(waits_ms) / 1000)
 
 
-def _settle_partition(play: Play, about: TopicPartition, settled: Settled) -> None:
+def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:
+    """The registered brokers that host a replica."""
+    metadata = play.cluster.metadata
+    hosts = {host for topic, number in partitions for host in metadata.assignment(topic)[number]}
+    return hosts & set(metadata.registered())
+
+
+def _settle_partition(
+    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+) -> None:
     name = f"{about.topic}-{about.partition}"
-    seen = _await_rest(play, about, settled)
-    in_sync, failed = seen["isr"], seen["failed"]
+    seen = _await_rest(play, about, untold, settled)
+    in_sync = [broker for broker in seen["isr"] if broker not in untold]
+    failed = seen["failed"]
     end = -1
-    if seen["leader"] >= 0:
-        _await_followers(play, about, seen, settled.bound_s)
+    if seen["leader"] >= 0 and seen["leader"] not in untold:
+        _await_followers(play, about, seen, in_sync, settled.bound_s)
         end = _probe(play, about, seen["leader"], in_sync, settled)
     if end >= 0:
         _await_probe_replicated(play, about, in_sync, end, settled)
@@ -136,14 +150,18 @@ def _settle_partition(play: Play, about: TopicPartition, settled: Settled) -> No
 
 
 def _await_followers(
-    play: Play, about: TopicPartition, seen: dict[str, Any], timeout_s: float
+    play: Play,
+    about: TopicPartition,
+    seen: dict[str, Any],
+    in_sync: Sequence[int],
+    timeout_s: float,
 ) -> None:
     """Lets every in-sync follower truncate before the probe moves the leader's log end.
 
     The ISR alone does not tell: a broker that was back before the controller removed it is in it
     from its start. One that does not fetch shows itself by the probe.
     """
-    for broker in seen["isr"]:
+    for broker in in_sync:
         if broker == seen["leader"] or broker not in seen["live"]:
             continue
         try:
@@ -152,8 +170,13 @@ def _await_followers(
             play.observed("not-fetching", broker=broker, detail=str(error))
 
 
-def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str, Any]:
-    """Returns what is seen once every live replica is in sync or has failed, or nothing moves."""
+def _await_rest(
+    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+) -> dict[str, Any]:
+    """Returns what is seen once every live replica is in sync or has failed, or nothing moves.
+
+    Nothing is awaited of a broker that the controller has told nothing.
+    """
     replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
     seen: dict[str, Any] = {}
     still_since = [time.monotonic()]
@@ -162,7 +185,8 @@ def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str
     def look() -> bool:
         seen.clear()
         seen.update(_look(play, about, replicas))
-        waiting = [b for b in seen["live"] if b not in seen["isr"] and str(b) not in seen["failed"]]
+        away = {*seen["isr"], *map(int, seen["failed"]), *untold}
+        waiting = [broker for broker in seen["live"] if broker not in away]
         if seen["leader"] in seen["live"] and not waiting:
             return True
         now = (seen, _ends(play, about))
@@ -187,28 +211,20 @@ def _await_rest(play: Play, about: TopicPartition, settled: Settled) -> dict[str
             settled.add("replication-stopped", about, broker, detail)
     if seen["leader"] not in seen["live"]:
         settled.worsen("stalled")
-        detail = f"leader {seen['leader']} for {settled.bound_s:g} s, {_controller_works(play)}"
+        detail = f"leader {seen['leader']} for {settled.bound_s:g} s, {controller_works(play)}"
         settled.add("offline-partition", about, -1, detail)
     for broker in seen["live"]:
-        if broker not in seen["isr"] and str(broker) not in seen["failed"]:
+        if broker in untold:
+            settled.worsen("failed")
+            settled.add("generation-not-initialised", about, broker, untold[broker])
+            if broker == seen["leader"]:
+                detail = f"its leader {broker} does not know that it leads: {untold[broker]}"
+                settled.add("offline-partition", about, -1, detail)
+        elif broker not in seen["isr"] and str(broker) not in seen["failed"]:
             settled.worsen("stalled")
             detail = f"not in the ISR {seen['isr']} for {settled.bound_s:g} s without any change"
             settled.add("replication-stopped", about, broker, detail)
     return seen
-
-
-def _controller_works(play: Play) -> str:
-    """Proves that a partition without a leader is not the fault of a dead controller.
-
-    Raises:
-        AwaitTimeout: The controller made no leader for a new topic: nobody can say what is wrong.
-    """
-    broker = play.cluster.metadata.controller()
-    live = [one.id for one in play.cluster.brokers.values() if one.is_running]
-    topic = f"__settle-probe-{time.monotonic_ns()}"
-    play.cluster.metadata.create_topic(topic, [live[:1]])
-    gates.await_state(play, TopicPartition(topic, 0), leader=live[0], timeout_s=BOUND_S)
-    return f"while controller {broker} gave a new topic its leader at once"
 
 
 def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[str, Any]:
@@ -266,7 +282,8 @@ def _probe(
         play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
         answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
-        is_refused = isinstance(answer, Produced) and answer.error_code == NOT_ENOUGH_REPLICAS
+        refusals = (NOT_ENOUGH_REPLICAS, *_DOES_NOT_LEAD)
+        is_refused = isinstance(answer, Produced) and answer.error_code in refusals
         if not is_refused or time.monotonic() > deadline:
             break
         check_interrupt()
@@ -284,7 +301,11 @@ def _probe(
         else:
             return end
     settled.worsen("stalled")
-    settled.add("replication-stopped", about, leader, f"probe write not acknowledged: {answer}")
+    if shown in _DOES_NOT_LEAD:
+        detail = f"broker {leader} is named as leader and answers error {shown} to a write"
+        settled.add("offline-partition", about, -1, detail)
+    else:
+        settled.add("replication-stopped", about, leader, f"probe write not acknowledged: {answer}")
     return -1
 
 

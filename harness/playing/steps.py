@@ -18,6 +18,7 @@ from harness.playing.collect import take_snapshot
 from harness.playing.gates import GATE_S
 from harness.playing.observing_steps import (
     AwaitDecision,
+    AwaitHighWatermarkForgotten,
     AwaitHighWatermarkKept,
     AwaitLog,
     AwaitMessage,
@@ -297,6 +298,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitLog,
         AwaitMessage,
         AwaitHighWatermarkKept,
+        AwaitHighWatermarkForgotten,
         SetLogLevel,
         AwaitLeader,
         AwaitInSync,

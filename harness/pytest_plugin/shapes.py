@@ -2,7 +2,7 @@
 
 import secrets
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ class Shape:
         linked: Whether broker-to-broker and ZooKeeper traffic goes through links.
         broker_memory_mib: Limit of each broker's container, None for none.
         broker_cpus: Likewise.
+        points: Points of their code at which threads of every broker can be held; with any, their
+            JVMs run with an agent.
     """
 
     release: str | tuple[str, ...] | None = None
@@ -40,6 +42,7 @@ class Shape:
     linked: bool = True
     broker_memory_mib: int | None = None
     broker_cpus: float | None = None
+    points: Sequence[str] = ()
 
 
 def quiet_imports() -> AbstractContextManager[object]:
@@ -97,14 +100,16 @@ def spec_for(node: pytest.Item, release: str) -> "ClusterSpec":
         ReleaseError: There is no such cluster.
     """
     with quiet_imports():
-        from clusters.spec import ClusterSpec, brokers_of
+        from clusters.spec import BrokerSpec, ClusterSpec
         from harness.catalogue.settings import QUICK
 
     shape = shape_of(node)
     ids = tuple(range(shape.brokers))
     properties = {name: str(value) for name, value in (shape.properties or {}).items()}
     return ClusterSpec(
-        brokers=brokers_of(release, ids),
+        brokers=tuple(
+            BrokerSpec(id=broker, kafka=release, points=tuple(shape.points)) for broker in ids
+        ),
         zookeepers=shape.zookeepers,
         properties={**QUICK, **properties},
         first_broker=ids[-1] if len(ids) > 1 else None,

@@ -6,12 +6,16 @@ from typing import Any
 
 from checkers.evidence.epoch_rounds import AskedRound
 from checkers.evidence.history import Operation
+from checkers.evidence.hits import PointHit
 from checkers.evidence.observed import Observed
 from checkers.model.events import PartitionState
 from checkers.model.prediction import PredictedProduce
 from harness.report.leadership import Decisions, decision_text
 from harness.report.loading import Loaded
 
+_MOST_HITS = 3
+"""So many hits of one hold with the same fate are told one by one."""
+_MOST_SEEN = 120
 _ACKS = {-1: "all", 0: "0", 1: "1"}
 _DULL = ("timeout_s", "step", "name", "one_record_batches", "accept_error", "await_answer", "codec")
 
@@ -23,7 +27,7 @@ class Moment:
     Attributes:
         time: Seconds since 1970.
         kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
-            "round", "snapshot" or "unknown".
+            "round", "hit", "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -180,6 +184,7 @@ def moments(
         *_of_decisions(decisions),
         *_of_writes(writes),
         *_of_reads(loaded),
+        *_of_hits(loaded),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)
@@ -306,6 +311,27 @@ def _of_reads(loaded: Loaded) -> Iterable[Moment]:
                 short="read",
                 outcome=one.outcome,
             )
+
+
+def _of_hits(loaded: Loaded) -> Iterable[Moment]:
+    """Threads that came to a point and were kept there, and when they went on."""
+    shown: dict[tuple[str, str], int] = {}
+    for hit in loaded.evidence.hits:
+        key = (hit.hold, hit.fate)
+        count = shown[key] = shown.get(key, 0) + 1
+        if hit.fate == "passed" or count > _MOST_HITS + 1:
+            continue
+        text = f"{hit.fate} at {hit.point} by {hit.hold}: broker {hit.broker}"
+        if count > _MOST_HITS:
+            text += ", and more of them (hits.jsonl)"
+        else:
+            text += f", thread {hit.thread}{_seen_at(hit)}"
+        yield Moment(time=hit.time, kind="hit", text=text, short=hit.fate)
+
+
+def _seen_at(hit: PointHit) -> str:
+    cut = f"{hit.seen[:_MOST_SEEN]}…" if len(hit.seen) > _MOST_SEEN else hit.seen
+    return f"{f', reader {hit.reader}' if hit.reader else ''}{f', saw {cut}' if cut else ''}"
 
 
 def _of_round(each: AskedRound) -> Moment:

@@ -66,6 +66,7 @@ def draw_time(
         _packed("produce", [_write_box(write, axis, ended_at) for write in writes]),
         _packed("reads", [_dot(m, axis) for m in moments if m.kind == "read"]),
         _packed("epoch questions", [_dot(m, axis) for m in moments if m.kind == "round"]),
+        _packed("at points", [_dot(m, axis) for m in moments if m.kind == "hit"]),
         _packed("snapshots", [_dot(m, axis) for m in moments if m.kind == "snapshot"]),
     ]
     return DrawnTime(

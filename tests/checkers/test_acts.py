@@ -14,8 +14,8 @@ from checkers.acts import (
     act_of,
     cuts_left,
     fields_of,
-    unknown_api,
 )
+from checkers.formats.api_names import unknown_api
 from checkers.model.events import Action, event_from_json, event_to_json
 
 

@@ -1,4 +1,5 @@
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -370,18 +371,28 @@ def test_results_name_the_run_and_who_judged(tmp_path: Path) -> None:
 def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> None:
     run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
 
-    assert results_line(judge(run)) == {
+    results = judge(run)
+    assert results_line(results, report=Path("here.html")) == {
         "entry": "KAFKA-6361",
         "case": "n20",
         "release": "1.1.1",
         "driver": "local",
         "seed": 7,
+        "started_at": None,
+        "played_by": None,
+        "judged_by": version("kchaos"),
         "conforms": True,
         "safe": False,
         "expected": True,
+        "reason": "",
+        "unknown": None,
+        "witness": (),
+        "not_checked": (),
+        "crashes": (),
         "findings": [
             {
                 "kind": "divergence",
+                "message": results.findings[0].message,
                 "partition": "t-0",
                 "brokers": [0, 1],
                 "first_offset": 11,
@@ -390,4 +401,5 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         ],
         "seconds": 12.5,
         "run": str(run.path),
+        "report": "here.html",
     }

@@ -210,6 +210,22 @@ def test_a_message_at_a_link_is_found_by_its_fields(tmp_path: Path) -> None:
     ) == [True, True, False, False]
 
 
+def test_a_hit_at_a_point_is_found_by_its_fields(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run")
+    assert witnesses(build, {"hit": {"fate": "held"}}) == [False]
+    hit = {"number": 1, "broker": 0, "life": 1, "point": "log-read", "thread": "handler-0"}
+    for fate in ("passed", "held"):
+        rest = {"reader": "2", "seen": "(t-0,offset=3)", "fate": fate, "hold": ""}
+        build.run.append("hits.jsonl", {"time": 1.0, **hit, **rest})
+
+    assert witnesses(
+        build,
+        {"hit": {"point": "log-read", "fate": "held"}},
+        {"hit": {"point": "log-read", "fate": "released"}},
+        {"hit": {"point": "fetch-read"}},
+    ) == [True, False, False]
+
+
 def test_without_links_no_round_is_found(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run")
 

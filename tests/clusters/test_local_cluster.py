@@ -176,8 +176,8 @@ HARNESS = """
 import json, sys, time
 from pathlib import Path
 from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
-spec = ClusterSpec(brokers=brokers_of("1.1.1", (0,)))
+from clusters.spec import BrokerSpec, ClusterSpec
+spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="1.1.1", points=("registered",)),))
 with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:
     pids = [cluster.brokers[0].pid] + [m.process.pid for m in cluster.zookeeper_members]
     print(json.dumps({"pids": pids, "ports": cluster.bootstrap_servers}), flush=True)

@@ -18,7 +18,15 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from checkers.acts import Act, Hold
-from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
+from clusters.agent import POINTS
+from clusters.api import (
+    Collectable,
+    Disconnectable,
+    Injectable,
+    Killable,
+    Pausable,
+    Restartable,
+)
 from clusters.errors import BrokerExited
 from clusters.metadata.zookeeper import ZooKeeperMetadata
 
@@ -90,13 +98,18 @@ class StandInBroker:
     starts: int = 0
     is_connected: bool = True
     capabilities: frozenset[type] = frozenset(
-        {Killable, Pausable, Restartable, Collectable, Disconnectable}
+        {Killable, Pausable, Restartable, Collectable, Disconnectable, Injectable}
     )
     server_log: str = "server.log"
     release: str = "2.8.2"
     judged_as: str = "2.8.2"
     log_directory: Path = Path("/nowhere")
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def points(self) -> frozenset[str]:
+        """Only broker 0 runs with an agent."""
+        return frozenset(POINTS) if self.id == 0 else frozenset()
 
     @property
     def client_address(self) -> str:
@@ -210,6 +223,23 @@ class StandInLinks:
 
 
 @dataclass
+class StandInGate:
+    links: StandInLinks
+
+    def hold(self, act: Any) -> Rule:
+        made = self.links._install(act)
+        made.held = (SimpleNamespace(describe=lambda: "a thread"),)
+        return made
+
+    @property
+    def holds(self) -> dict[str, Any]:
+        return {rule.act.name: rule.act for rule in self.links.kept if not rule.is_healed}
+
+    def hits(self, broker: int, point: str) -> int:
+        return 0
+
+
+@dataclass
 class StandInJournal:
     moments: Moments
 
@@ -230,6 +260,7 @@ class StandInCluster:
         self.client = ZooKeeper(self.moments)
         self.rules: set[int] = set()
         self.links = StandInLinks(self) if linked else None
+        self.gate = StandInGate(StandInLinks(self))
         self.why_unlinked = "" if linked else "start it with linked=True"
         self.zookeeper_addresses: tuple[tuple[str, int], ...] = ()
         self.brokers = {broker: StandInBroker(self, broker) for broker in (0, 1)}

@@ -9,7 +9,15 @@ import pytest
 from stand_ins import StandInCluster
 
 from checkers import acts
-from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
+from clusters.agent import POINTS
+from clusters.api import (
+    Collectable,
+    Disconnectable,
+    Injectable,
+    Killable,
+    Pausable,
+    Restartable,
+)
 from faults import (
     FAULTS,
     CutLink,
@@ -17,25 +25,33 @@ from faults import (
     DisconnectNetwork,
     ExpireSession,
     FastBounce,
+    HoldController,
+    HoldPoint,
     HoldRequests,
     KillBroker,
     LoseTail,
     MoveController,
     PauseBroker,
     PreferredElection,
+    RollBroker,
+    SlowFetchReads,
+    StaleRequest,
     StopBroker,
 )
 from faults.api import MemoryJournal
 from faults.errors import NotAvailable
 from faults.view import BrokerView, ClusterView, view_of
 
-ALL = frozenset({Killable, Pausable, Restartable, Collectable, Disconnectable})
+ALL = frozenset({Killable, Pausable, Restartable, Collectable, Disconnectable, Injectable})
 UP = BrokerView(broker=1, release="2.8.2", capabilities=ALL)
 DOWN = replace(UP, is_running=False, is_registered=False)
-OTHER = replace(UP, broker=0)
+OTHER = replace(UP, broker=0, points=frozenset(POINTS))
 CUT = acts.CutZooKeeper(broker=1)
 TAIL = LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
 HOLD = HoldRequests(name="h", api="Fetch", source=1)
+AT_POINT = HoldPoint(name="p", broker=0, point="send-fetch", manner="skip")
+HELD = replace(AT_POINT, manner="hold")
+LATE = StaleRequest(api="StopReplica", broker=1, partitions=(("t", 0),))
 BY_API = PreferredElection(topic="t", partition=0, by="api")
 
 
@@ -52,6 +68,10 @@ LEGAL = [
     (ExpireSession(broker=1), view(replace(UP, is_running=False))),
     (FastBounce(broker=1), view()),
     (HOLD, view()),
+    (HoldController(broker=0), view()),
+    (AT_POINT, view()),
+    (SlowFetchReads(broker=0), view()),
+    (SlowFetchReads(broker=0, where="log", delay_ms=5, topic="t", partition=0), view()),
     (KillBroker(broker=1), view()),
     (KillBroker(broker=1), view(replace(UP, is_paused=True))),
     (KillBroker(broker=1), view(cuts={CUT.name: CUT})),
@@ -60,6 +80,14 @@ LEGAL = [
     (PauseBroker(broker=1), view()),
     (BY_API, view()),
     (StopBroker(broker=1), view()),
+    (StopBroker(broker=1), view(point_holds={"p": HELD})),
+    (StopBroker(broker=0), view(point_holds={"p": AT_POINT})),
+    (RollBroker(broker=1, kafka="3.9.1"), view()),
+    (RollBroker(broker=1, properties=(("num.io.threads", "2"),)), view()),
+    (LATE, view()),
+    (replace(LATE, api="UpdateMetadata", partitions=()), view()),
+    (replace(LATE, api="ControlledShutdown", partitions=(), version=2), view()),
+    (replace(LATE, version=1, epoch="ahead"), view(replace(UP, release="2.2.2"))),
 ]
 
 
@@ -97,9 +125,55 @@ def test_every_fault_can_be_taken_by_some_cluster():
         (replace(HOLD, api="Fetchs"), view(), "no API is named 'Fetchs'; known: Produce, Fetch"),
         (replace(HOLD, direction="up"), view(), "use 'request' or 'response'"),
         (replace(HOLD, api="ControlledShutdown", topic="t", partition=0), view(), "by partition"),
+        (replace(AT_POINT, broker=1), view(), "BrokerSpec(points=('send-fetch',))"),
+        (AT_POINT, view(point_holds={"p": AT_POINT}), "hold named 'p' lasts already"),
+        (AT_POINT, view(why_unlinked="no loopback"), "runs without links: no loopback"),
+        (replace(AT_POINT, point="nowhere"), view(), "no point is named 'nowhere'; known: contr"),
+        (replace(AT_POINT, point="registered"), view(), "at registered cannot be left undone"),
+        (replace(AT_POINT, manner="wait"), view(), "use 'hold', 'delay' or 'skip'"),
+        (replace(AT_POINT, manner="delay"), view(), "only a delay has one"),
+        (replace(AT_POINT, delay_ms=5), view(), "only a delay has one"),
+        (replace(AT_POINT, readers="both"), view(), "use 'all', 'followers' or 'consumers'"),
+        (replace(AT_POINT, readers="followers"), view(), "at send-fetch nothing tells who reads"),
+        (replace(AT_POINT, topic="t", partition=0), view(), "nothing tells the partition"),
+        (replace(AT_POINT, topic="t"), view(), "topic and partition go together"),
+        (
+            HoldController(broker=0),
+            replace(view(), controller=1),
+            "not the controller: broker 1 is",
+        ),
+        (DisconnectNetwork(broker=0), view(), "the agent cannot reach the harness"),
+        (StopBroker(broker=0), view(point_holds={"p": HELD}), "broker 0 are held by 'p': heal"),
+        (SlowFetchReads(broker=0, where="disk"), view(), "use 'request' or 'read' or 'log'"),
+        (SlowFetchReads(broker=0, delay_ms=0), view(), "longer than 0, None holds"),
+        (
+            SlowFetchReads(broker=0, where="request", topic="t", partition=0),
+            view(),
+            "at fetch-request nothing tells the partition",
+        ),
         (BY_API, replace(view(), controller=None), "no controller to ask"),
         (replace(BY_API, by="vote"), view(), "by is 'vote'"),
         (MoveController(), ClusterView(brokers={1: DOWN}), "no broker is registered"),
+        (RollBroker(broker=1), view(), "name a Kafka, or properties, to roll to"),
+        (RollBroker(broker=1, kafka="3.9.1"), view(DOWN), "broker 1 has no process to stop"),
+        (replace(LATE, api="Fetch"), view(), "no late 'Fetch' can be made; known: LeaderAndIsr"),
+        (replace(LATE, version=7), view(), "StopReplica v7 cannot be written, only v0 to v1"),
+        (replace(LATE, epoch="next"), view(), "use 'own', 'unknown', 'ahead'"),
+        (replace(LATE, version=0, epoch="ahead"), view(), "StopReplica v0 has no broker epoch"),
+        (replace(LATE, partitions=()), view(), "a StopReplica names partitions"),
+        (
+            replace(LATE, api="LeaderAndIsr", deletes=True),
+            view(),
+            "a LeaderAndIsr deletes nothing",
+        ),
+        (LATE, view(DOWN), "broker 1 has no process to make a request for"),
+        (LATE, view(replace(UP, is_registered=False)), "so it has no generation"),
+        (LATE, replace(view(), controller=None), "there is no controller that could make it"),
+        (
+            replace(LATE, version=1),
+            view(replace(UP, release="2.1.1")),
+            "broker 1 runs 2.1.1, which does not know StopReplica v1: that came with 2.2",
+        ),
     ],
 )
 def test_what_stands_against_a_fault_is_said(fault, cluster, why_not):
@@ -114,12 +188,14 @@ def test_a_cluster_is_seen_as_it_is():
     with cut.inject(cluster, journal), hold.inject(cluster, journal):
         cluster.brokers[0].pause()
         cluster.brokers[1].kill()
-        seen = view_of(cluster)
+        with AT_POINT.inject(cluster, journal):
+            seen = view_of(cluster)
     assert seen == ClusterView(
         brokers={
-            0: BrokerView(broker=0, release="2.8.2", capabilities=ALL, is_paused=True),
+            0: replace(OTHER, is_paused=True),
             1: replace(DOWN, broker=1),
         },
+        point_holds={"p": acts.act_of(acts.HoldPoint, AT_POINT)},
         controller=1,
         cuts={"0-1": acts.CutLink(source=0, target=1)},
         holds={"h": acts.Hold(name="h", api="Fetch")},

@@ -22,10 +22,12 @@ from faults import (
     DisconnectNetwork,
     ExpireSession,
     FastBounce,
+    HoldPoint,
     HoldRequests,
     KillBroker,
     PauseBroker,
     PreferredElection,
+    SlowFetchReads,
     StopBroker,
 )
 from faults.api import MemoryJournal
@@ -43,6 +45,8 @@ LASTING_OR_RISKY = [
     DisconnectNetwork(broker=1),
     HoldRequests(name="h", api="Fetch", source=1, target=0),
     ExpireSession(broker=1),
+    HoldPoint(name="p", broker=0, point="send-fetch"),
+    SlowFetchReads(broker=0),
 ]
 
 
@@ -145,7 +149,9 @@ def test_the_journal_is_told_only_acts_that_the_fault_declares(fault):
 def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
     fields = {
         "CutLink": {"source": 7, "target": 0},
+        "HoldPoint": {"name": "p", "broker": 7, "point": "send-fetch"},
         "HoldRequests": {"name": "h", "api": "Fetch", "target": 7},
+        "StaleRequest": {"api": "ControlledShutdown", "broker": 7},
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
     }.get(name, {"broker": 7})
     fault = FAULTS[name](**fields)

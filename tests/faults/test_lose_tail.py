@@ -39,6 +39,7 @@ class StoppedBroker:
     release: str = "2.8.2"
     is_paused: bool = False
     pid: None = None
+    points: frozenset[str] = frozenset()
 
 
 class NothingRegistered:
@@ -54,6 +55,7 @@ class Folder:
     brokers: dict[int, StoppedBroker]
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     links: None = None
+    gate: None = None
     why_unlinked: str = "nothing runs here"
     metadata: NothingRegistered = field(default_factory=NothingRegistered)
 

@@ -10,7 +10,7 @@ from checkers.judge import judge
 from checkers.results import Results
 from checkers.run_directory import RunDirectory
 from clusters.spec import ClusterSpec, brokers_of
-from faults import HoldRequests, KillBroker
+from faults import HoldPoint, HoldRequests, KillBroker
 from harness.playing.client_steps import AwaitAnswer, Produce, Read
 from harness.playing.runner import RunOptions, play
 from harness.playing.scenario import Scenario
@@ -190,3 +190,18 @@ def test_a_cluster_that_never_comes_up_leaves_a_sealed_unknown_run_with_its_logs
     properties = (run.path / "brokers" / "0" / "server.properties").read_text()
     assert "log.message.format.version=nonsense" in properties
     assert [*(run.path / "zookeeper").iterdir()]
+
+
+def test_a_hold_to_which_nothing_came_makes_the_run_unknown_and_its_hits_are_kept(
+    tmp_path: Path,
+) -> None:
+    hold = HoldPoint(name="idle", broker=0, point="registered")
+    run = played(tmp_path, Inject(name="idle", fault=hold), Heal(name="idle"))
+    reason, _ = unknown_of(run)
+    assert "idle: nothing came to registered of broker 0 while it was held" in reason
+    assert run.read("scenario.json")["cluster"]["brokers"][0]["points"] == ["registered"]
+    hits = list(run.read_lines("hits.jsonl"))
+    assert [(hit["point"], hit["fate"]) for hit in hits] == [
+        ("hello", "passed"),
+        ("registered", "passed"),
+    ]

@@ -1,5 +1,7 @@
 """Every rule: what happens without it, and what with it."""
 
+from dataclasses import replace
+
 import pytest
 from model_timelines import (
     cluster,
@@ -11,7 +13,17 @@ from model_timelines import (
     write,
 )
 
-from checkers.acts import CutLink, HealLink, Hold, LoseTail, PauseBroker, ReleaseHold, ResumeBroker
+from checkers.acts import (
+    CutLink,
+    HealLink,
+    Hold,
+    HoldPoint,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ReleasePoint,
+    ResumeBroker,
+)
 from checkers.model import RELEASES, generation_for, predict
 from checkers.model.events import (
     BrokerRegistered,
@@ -34,16 +46,16 @@ NEW_RULES = {
     "2.0.1": ["KAFKA-7128", "KAFKA-7164", "KAFKA-7414", "KAFKA-7415"],
     "2.1.0": ["KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10", "KAFKA-7152"],
     "2.1.1": ["KAFKA-7786", "recovery without epoch 0"],
-    "2.2.0": ["KIP-380", "broker epochs"],
+    "2.2.0": ["KIP-380", "broker epochs", "broker epochs told"],
     "2.2.2": ["KAFKA-7601"],
     "2.3.1": ["KIP-461"],
     "2.4.1": ["high watermark in the log", "KAFKA-8841", "high watermark wakes fetches"],
-    "2.5.1": ["KAFKA-9338", "KAFKA-9654"],
+    "2.5.1": ["KAFKA-9338", "KAFKA-9839", "KAFKA-9654"],
     "2.6.3": ["KAFKA-10432", "KAFKA-10706"],
     "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-12996", "KAFKA-13141", "KIP-497"],
     "2.8.2": ["KAFKA-10554"],
     "3.0.2": [],
-    "3.3.2": ["KAFKA-13091", "KIP-841"],
+    "3.3.2": ["KAFKA-13091", "KIP-841", "no fetch at an election"],
     "3.6.2": ["KAFKA-14704", "KAFKA-15021", "last fetched epoch lost"],
     "3.9.1": ["KAFKA-15583", "KAFKA-18723", "asynchronous epoch checkpoint"],
 }
@@ -387,23 +399,41 @@ def test_only_from_2_1_1_to_2_6_0_recovery_forgets_epoch_0():
     }
 
 
-def missed_bounce(release):
+def missed_bounce(release, begin, end):
     return [
         *pair(release),
         write("m", 0, acks=-1),
-        PauseBroker(broker=2),
+        begin,
         *kill(1, high_watermark=1),
         *start(1, release, czxid=201),
-        ResumeBroker(broker=2),
+        end,
         write("n", 0),
         AFTER,
     ]
 
 
-def test_KIP_380_lets_the_controller_see_a_broker_that_was_away_while_it_slept():
-    old, new = both(missed_bounce("2.2.0"), "2.2.0", "KIP-380")
+HELD = HoldPoint(name="c", broker=2, point="controller-broker-change")
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        (PauseBroker(broker=2), ResumeBroker(broker=2)),
+        (HELD, ReleasePoint(name="c")),
+    ],
+)
+def test_KIP_380_lets_the_controller_see_a_broker_that_was_away_while_it_slept(begin, end):
+    old, new = both(missed_bounce("2.2.0", begin, end), "2.2.0", "KIP-380")
     assert (replica(old, 1).leader_epoch, replica(old, 1).log_end_offset) == (-1, 1)
     assert (replica(new, 1).leader_epoch, replica(new, 1).log_end_offset) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "other", [replace(HELD, broker=0), replace(HELD, point="controlled-shutdown")]
+)
+def test_a_hold_elsewhere_does_not_keep_the_controller_from_seeing_who_left(other):
+    old, _ = both(missed_bounce("2.2.0", other, ReleasePoint(name="c")), "2.2.0", "KIP-380")
+    assert (replica(old, 1).leader_epoch, replica(old, 1).log_end_offset) == (0, 2)
 
 
 def two_partitions(release):

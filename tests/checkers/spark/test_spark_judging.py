@@ -116,6 +116,21 @@ def test_a_model_that_fails_leaves_only_conformance_unknown(both: Both) -> None:
     assert "the model failed: ModelError" in told["unknown"]
 
 
+def test_what_goes_wrong_between_generations_is_found(both: Both) -> None:
+    told = both.spark["late-request-obeyed"]
+
+    assert told["safe"] is False
+    kinds = {(one["kind"], tuple(one["brokers"])) for one in told["findings"]}
+    planted = {
+        ("stale-request-accepted", (1,)),
+        ("generation-not-initialised", (1,)),
+        ("offline-partition", ()),
+    }
+    assert planted <= kinds
+    clean = {one["kind"] for one in both.spark["two-topics"]["findings"]}
+    assert clean.isdisjoint(kind for kind, _ in planted)
+
+
 def test_what_is_no_run_at_all_is_an_unknown_row(both: Both) -> None:
     (row,) = (row for row in parquet(both.output / "results") if row["run"] == "nothing")
 

@@ -116,3 +116,24 @@ def test_it_says_by_which_release_s_rules_a_broker_is_judged_also_in_older_runs(
     lines = text_report(judge_as(build.seal())).splitlines()
 
     assert "  broker 0: 1.1.2-SNAPSHOT, judged as 1.1.1" in lines
+
+
+def test_threads_that_were_held_at_points_are_on_the_time_line_and_many_are_cut_short(
+    tmp_path: Path,
+) -> None:
+    build = diverged(tmp_path / "run")
+    hit = {"broker": 0, "point": "log-read", "thread": "handler-3", "reader": "follower"}
+    hit |= {"life": 1}
+    passed = {**hit, "fate": "passed", "hold": "", "seen": "nothing", "number": 1}
+    build.run.append("hits.jsonl", {"time": build.tick(), **passed})
+    for number in range(2, 8):
+        kept = {**hit, "fate": "delayed", "hold": "slow", "seen": "(t-0,offset=2)" + 200 * "."}
+        build.run.append("hits.jsonl", {"time": build.tick(), "number": number, **kept})
+
+    told = [line for line in text_report(judge_as(build.seal()), width=400).splitlines()]
+
+    found = [line.partition("|| ")[2] for line in told if "log-read" in line]
+    assert found == [
+        "delayed at log-read by slow: broker 0, thread handler-3, reader follower, saw "
+        f"(t-0,offset=2){106 * '.'}…",
+    ] * 3 + ["delayed at log-read by slow: broker 0, and more of them (hits.jsonl)"]

@@ -1,0 +1,13 @@
+"""The agent: a broker's threads stop at named points of Kafka's code and ask the harness.
+
+The agent is Byteman, loaded when a broker's JVM starts, and only for brokers whose spec names
+points. Its rules are written out from the table of points for the broker's release, and each is
+the same few lines: connect to the gate in the harness's process, say who has come where and what
+was seen there, and wait for one byte.
+"""
+
+from clusters.agent.gate import Gate, PointHold
+from clusters.agent.hits import Hit
+from clusters.agent.points import POINTS, Point, point_of, unknown_points
+
+__all__ = ["POINTS", "Gate", "Hit", "Point", "PointHold", "point_of", "unknown_points"]

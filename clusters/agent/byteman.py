@@ -1,0 +1,143 @@
+"""Byteman, the agent: its jar by package name, and the rules that it is given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusters.agent.points import Place, Point, point_of
+from clusters.cache import cache_directory, locked
+from clusters.distribution import changed_jars, present
+from clusters.errors import MachineError
+from clusters.maven import fetch, jars_of
+from clusters.releases import Release
+
+COORDINATES = "org.jboss.byteman:byteman:4.0.24"
+HELLO = "hello"
+"""What a JVM says at the gate before it begins: the agent works, and the gate is reachable."""
+GO, SKIP = b"g", b"s"
+SCRIPT = "agent.btm"
+
+# Rules at the same place run in the order of the script: the second asks what the first was told.
+_RULE = """\
+RULE {name}
+CLASS {java_class}
+METHOD {method}
+AT {where}
+BIND gate:java.net.Socket = null;
+     answer:int = 0
+IF TRUE
+DO gate = new java.net.Socket("{host}", {port});
+   gate.getOutputStream().write(({said}).getBytes("UTF-8"));
+   answer = gate.getInputStream().read();
+   gate.close(){then}
+ENDRULE
+"""
+_REMEMBER = """;
+   answer == {skip} ? flag(Thread.currentThread()) : clear(Thread.currentThread())"""
+_SKIP_RULE = """\
+RULE {name} left undone
+CLASS {java_class}
+METHOD {method}
+AT {where}
+IF clear(Thread.currentThread())
+DO RETURN
+ENDRULE
+"""
+_HELLO = Point(name=HELLO, meaning="the JVM begins", places=())
+_MAIN = Place(since=(0,), java_class="kafka.Kafka$", method="main")
+_COMPLAINT = re.compile(r"(?i)org\.jboss\.byteman|error (type ?checking|parsing|compiling)|\.btm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One life of one broker; ``number`` counts its starts from 1."""
+
+    broker: int
+    number: int
+
+
+def byteman_jar(*, offline: bool = False) -> Path:
+    """Return Byteman's jar, fetched on first use; it stands in a lock file of its own.
+
+    Raises MachineError when it cannot be had.
+    """
+    cache = cache_directory()
+    lock_file = cache / "byteman" / COORDINATES.rpartition(":")[2] / "jgo.lock.toml"
+    if present(lock_file, cache) is None:
+        with locked("maven"):
+            if present(lock_file, cache) is None:
+                if offline:
+                    raise MachineError(
+                        f"{COORDINATES} is not in the cache {cache} and --offline forbids fetching "
+                        "it; run once without --offline"
+                    )
+                fetch((COORDINATES,), name="Byteman", cache=cache, lock_file=lock_file)
+    jars = jars_of(lock_file, cache)
+    (jar,) = jars
+    if changed_jars(jars):
+        raise MachineError(f"{jar} is not what was fetched; kchaos repair removes it")
+    return jar
+
+
+def script(points: Iterable[str], release: Release, life: Life, gate: tuple[str, int]) -> str:
+    """Return the rules for one life of a broker: a greeting, then one for each point.
+
+    ``gate`` is (host, port) as the broker reaches it. Raises ReleaseError as `point_of` does.
+    """
+    rules = [_rule(_HELLO, _MAIN, life, gate)]
+    for name in points:
+        point, place = point_of(name, release)
+        rules.append(_rule(point, place, life, gate))
+    return "\n".join(rules)
+
+
+def _rule(point: Point, place: Place, life: Life, gate: tuple[str, int]) -> str:
+    """Return the text of one rule; what is said are five fields with tabs between them."""
+    known = f'"{life.broker}\\t{life.number}\\t{point.name}\\t"'
+    thread = "Thread.currentThread().getName()"
+    fields = (known, thread, r'"\t"', "reader", r'"\t"', "seen", r'"\n"')
+    names = {
+        "name": point.name,
+        "java_class": place.java_class,
+        "method": place.method,
+        "where": "EXIT" if point.at_exit else "ENTRY",
+    }
+    text = _RULE.format(
+        **names,
+        host=gate[0],
+        port=gate[1],
+        said=" + ".join(fields),
+        then=_REMEMBER.format(skip=SKIP[0]) if point.can_skip else "",
+    )
+    bound = f"BIND reader:String = {place.reader};\n     seen:String = {place.seen};\n     gate:"
+    text = text.replace("BIND gate:", bound)
+    return text + (_SKIP_RULE.format(**names) if point.can_skip else "")
+
+
+def complaints(console: Path) -> list[str]:
+    """Return the lines in which Byteman complained of rules, oldest first."""
+    if not console.is_file():
+        return []
+    lines = console.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line.strip() for line in lines if _COMPLAINT.search(line) and "\tat " not in line]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """The agent of one broker: the jar, the points, and the gate's (host, port)."""
+
+    jar: Path
+    points: tuple[str, ...]
+    gate: tuple[str, int]
+
+    def flags(self, release: Release, life: Life, directory: Path) -> list[str]:
+        """Write the rules for one life of a broker into its folder; return the JVM's flags.
+
+        Raises ReleaseError when the release lacks one of the points.
+        """
+        file = directory / SCRIPT
+        file.write_text(script(self.points, release, life, self.gate), encoding="utf-8")
+        return [f"-javaagent:{self.jar}=script:{file}"]

@@ -1,0 +1,271 @@
+"""The gate: where threads of brokers report from named points, and wait to be let on."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from checkers.acts import HoldPoint
+from clusters.agent.byteman import GO, HELLO, SKIP
+from clusters.agent.hits import Fate, Hit
+from clusters.errors import ClusterError
+
+_MOST_BYTES = 1 << 16
+_SKIP_S = 0.05
+"""How long a thread whose work is left undone waits, since it comes again at once."""
+_CLOSE_S = 5.0
+
+
+class PointHold:
+    """A hold that lasts until it is released; made by ``Gate.hold``."""
+
+    def __init__(self, gate: Gate, act: HoldPoint) -> None:
+        self.act = act
+        self._gate = gate
+        self._hits: list[Hit] = []
+        self._is_released = False
+
+    @property
+    def held(self) -> list[Hit]:
+        """What it kept so far: held, delayed or skipped, oldest first."""
+        with self._gate.changed:
+            return list(self._hits)
+
+    @property
+    def is_released(self) -> bool:
+        """Whether it lasts no more."""
+        return self._is_released
+
+    def release(self) -> None:
+        """Let everything on, now and from now on. Safe to call twice."""
+        with self._gate.changed:
+            self._is_released = True
+            self._gate.forget(self)
+            self._gate.changed.notify_all()
+
+    def matches(self, hit: Hit) -> bool:
+        """Return whether it concerns this hit."""
+        act = self.act
+        if (hit.broker, hit.point) != (act.broker, act.point):
+            return False
+        if act.readers != "all" and hit.is_follower != (act.readers == "followers"):
+            return False
+        return act.topic is None or (act.topic, act.partition) in hit.partitions
+
+    def take(self, hit: Hit) -> None:
+        """Count a hit; the gate's lock must be held."""
+        self._hits.append(hit)
+
+
+@dataclass(slots=True)
+class Gate:
+    """Listens at an address that the brokers reach; every method may be called from any thread.
+
+    A thread that no hold concerns is let on at once. ``sink`` gets each record, in order.
+    """
+
+    host: str
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    _listener: socket.socket = field(init=False)
+    _holds: list[PointHold] = field(default_factory=list)
+    _records: list[Hit] = field(default_factory=list)
+    _counts: Counter[tuple[int, int, str]] = field(default_factory=Counter)
+    _sink: Callable[[Hit], None] | None = None
+    _failure: Exception | None = None
+    _last_number: int = 0
+    _threads: set[threading.Thread] = field(default_factory=set)
+    _is_closed: bool = False
+
+    def __post_init__(self) -> None:
+        self._listener = socket.create_server((self.host, 0), backlog=128)
+        threading.Thread(target=self._accept, name="gate-accept", daemon=True).start()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port) where it listens."""
+        host, port = self._listener.getsockname()[:2]
+        return str(host), int(port)
+
+    @property
+    def holds(self) -> dict[str, HoldPoint]:
+        """The holds that last, by name."""
+        with self.changed:
+            return {hold.act.name: hold.act for hold in self._holds}
+
+    def hold(self, act: HoldPoint) -> PointHold:
+        """Keep what the act says from now on; raise ClusterError for a name that is in use."""
+        with self.changed:
+            if any(hold.act.name == act.name for hold in self._holds):
+                raise ClusterError(f"a hold named {act.name!r} lasts already: name it otherwise")
+            hold = PointHold(self, act)
+            self._holds.append(hold)
+            return hold
+
+    def forget(self, hold: PointHold) -> None:
+        """Take a hold out; the lock must be held."""
+        self._holds = [other for other in self._holds if other is not hold]
+
+    def hits(self, broker: int, point: str, *, life: int | None = None) -> int:
+        """Return how often threads of a broker came to a point, in one life or in all."""
+        with self.changed:
+            return sum(
+                count
+                for (of_broker, of_life, of_point), count in self._counts.items()
+                if (of_broker, of_point) == (broker, point) and life in (None, of_life)
+            )
+
+    def counts(self) -> list[dict[str, Any]]:
+        """Return how many hits each point of each life of a broker had, as JSON values."""
+        with self.changed:
+            return [
+                {"broker": broker, "life": life, "point": point, "hits": count}
+                for (broker, life, point), count in sorted(self._counts.items())
+            ]
+
+    def records(self) -> list[Hit]:
+        """Return every record so far, oldest first."""
+        with self.changed:
+            return list(self._records)
+
+    def set_sink(self, sink: Callable[[Hit], None]) -> None:
+        """Give every record to the sink, those from before first, in order."""
+        with self.changed:
+            for record in self._records:
+                sink(record)
+            self._sink = sink
+
+    def check(self) -> None:
+        """Raise ClusterError if a record could not be written down."""
+        if self._failure is not None:
+            raise ClusterError(
+                f"a hit at a point could not be recorded: {self._failure!r}"
+            ) from self._failure
+
+    def close(self) -> None:
+        """Let everything on and listen no more. Safe to call twice."""
+        with self.changed:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            for hold in list(self._holds):
+                hold.release()
+            self.changed.notify_all()
+            threads = list(self._threads)
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        deadline = time.monotonic() + _CLOSE_S
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(
+                target=self._serve, args=(connection,), name="gate", daemon=True
+            )
+            with self.changed:
+                self._threads.add(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                line = _line(connection)
+                # Something else found the port, or the JVM ended before it had said all.
+                if line is not None:
+                    connection.sendall(self._answer(line, connection))
+        except OSError:
+            # The JVM ended while its thread waited: there is nobody to be let on.
+            pass
+        finally:
+            with self.changed:
+                self._threads.discard(threading.current_thread())
+
+    def _answer(self, fields: list[str], connection: socket.socket) -> bytes:
+        """Return what the thread is told, once it may be told."""
+        hit, hold = self._arrived(fields)
+        if hold is None:
+            return GO
+        with self.changed:
+            if hit.fate == "held":
+                self.changed.wait_for(lambda: hold.is_released)
+            else:
+                wait_s = _SKIP_S if hit.fate == "skipped" else hold.act.delay_ms / 1000
+                self.changed.wait_for(lambda: hold.is_released, timeout=wait_s)
+            if hit.fate != "skipped":
+                fate: Fate = "gone" if _has_ended(connection) else "released"
+                self._record(replace(hit, fate=fate, wall_time_s=time.time()))
+        return SKIP if hit.fate == "skipped" else GO
+
+    def _arrived(self, fields: list[str]) -> tuple[Hit, PointHold | None]:
+        """Count a hit; return it with the hold that keeps it, the oldest that matches."""
+        broker, life, point, thread, reader, seen = fields
+        with self.changed:
+            self._last_number += 1
+            hit = Hit(
+                number=self._last_number,
+                wall_time_s=time.time(),
+                broker=int(broker),
+                life=int(life),
+                point=point,
+                thread=thread,
+                reader=reader,
+                seen=seen,
+                fate="passed",
+            )
+            key = (hit.broker, hit.life, hit.point)
+            self._counts[key] += 1
+            hold = next((hold for hold in self._holds if hold.matches(hit)), None)
+            if hold is not None:
+                hit = replace(hit, fate=_FATES[hold.act.manner], hold=hold.act.name)
+                hold.take(hit)
+            if hold is not None or self._counts[key] == 1:
+                self._record(hit)
+            self.changed.notify_all()
+            return hit, hold
+
+    def _record(self, hit: Hit) -> None:
+        self._records.append(hit)
+        if self._sink is not None and self._failure is None:
+            try:
+                self._sink(hit)
+            except Exception as error:  # noqa: BLE001 - raised by `check`
+                self._failure = error
+
+    def has_greeted(self, broker: int, life: int) -> bool:
+        """Return whether the agent of this life of a broker has reported."""
+        return self.hits(broker, HELLO, life=life) > 0
+
+
+_FATES: dict[str, Fate] = {"hold": "held", "delay": "delayed", "skip": "skipped"}
+_FIELDS = 6
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    """Return whether the other side has hung up; it says nothing while it waits."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def _line(connection: socket.socket) -> list[str] | None:
+    """Return the fields of what a thread says, None if it did not say it to the end."""
+    said = b""
+    while b"\n" not in said and len(said) < _MOST_BYTES:
+        more = connection.recv(4096)
+        if not more:
+            return None
+        said += more
+    fields = said.partition(b"\n")[0].decode("utf-8", "replace").split("\t", _FIELDS - 1)
+    return fields if len(fields) == _FIELDS else None

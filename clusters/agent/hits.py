@@ -1,0 +1,59 @@
+"""What is known of one thread that came to a point."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from checkers.acts import TopicPartition
+
+Fate = Literal["passed", "held", "released", "delayed", "skipped", "gone"]
+
+# A topic id may stand before the name.
+_PARTITION = re.compile(r"\((?:[\w-]{22}:)?([\w.-]+)-(\d+),")
+_FOLLOWER = re.compile(r"\d+|broker-.*|ReplicaFetcherThread-.*|follower|FetchLogEnd|LOG_END")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One thread that came to a point, and what became of it.
+
+    ``number`` counts a cluster's hits from 1; one that waits has two records with its number,
+    ``held`` or ``delayed`` when it came and ``released`` when it went on, or ``gone`` if its
+    process had ended by then. ``life`` counts the broker's starts from 1. ``reader`` is who reads:
+    a replica id, a client id, or how far it may read; empty where it is not known. ``seen`` is
+    what was seen there, in Kafka's words. ``hold`` names what kept it. ``passed`` hits are
+    recorded once for each life of a broker and point.
+    """
+
+    number: int
+    wall_time_s: float
+    broker: int
+    life: int
+    point: str
+    thread: str
+    reader: str
+    seen: str
+    fate: Fate
+    hold: str = ""
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether a follower reads."""
+        return _FOLLOWER.fullmatch(self.reader) is not None
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions that what was seen names."""
+        return tuple(TopicPartition(t, int(p)) for t, p in _PARTITION.findall(self.seen))
+
+    def describe(self) -> str:
+        """Return the hit in a few words, for messages."""
+        who = f" by {self.reader}" if self.reader else ""
+        return f"{self.point} of broker {self.broker}{who} ({self.thread}) {self.fate}: {self.seen}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the hit as JSON values; its time is called ``time``."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {"time": values.pop("wall_time_s"), **values}

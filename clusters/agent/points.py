@@ -1,0 +1,290 @@
+"""Named points of Kafka's code, as data: where each is in which release.
+
+Class names, methods and their parameters were read from the jars of the releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from checkers.acts import CONTROLLER_BROKER_CHANGE
+from clusters.errors import ReleaseError
+from clusters.releases import KNOWN_RELEASES, Release, release_of
+
+CONTROLLED_SHUTDOWN = "controlled-shutdown"
+REGISTERED = "registered"
+SEND_FETCH = "send-fetch"
+FETCH_REQUEST = "fetch-request"
+FETCH_READ = "fetch-read"
+LOG_READ = "log-read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a point is from one release on.
+
+    ``since`` is the first release of which this holds. ``java_class`` and ``method`` are as
+    Byteman takes them, the latter with parameter types where the name alone would mean several
+    methods, or empty if there is no such point in these releases. ``reader`` and ``seen`` are
+    expressions of Byteman's rule language for who reads and for what is seen there.
+    """
+
+    since: tuple[int, ...]
+    java_class: str = ""
+    method: str = ""
+    reader: str = '""'
+    seen: str = '""'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A named point.
+
+    ``meaning`` is one sentence for people. ``at_exit`` is whether a thread stops when the method
+    returns, not when it begins. ``can_skip`` is whether the method may be left undone: it returns
+    nothing, and its caller comes again. ``names_reader`` is whether it is known there who reads,
+    and ``names_partitions`` whether what is seen names partitions as ``(TOPIC-PARTITION,``.
+    ``places`` are sorted by release.
+    """
+
+    name: str
+    meaning: str
+    places: tuple[Place, ...]
+    at_exit: bool = False
+    can_skip: bool = False
+    names_reader: bool = False
+    names_partitions: bool = False
+
+    def place(self, release: Release) -> Place | None:
+        """Return where the point is in a release, None where it has no such place."""
+        found = None
+        for place in self.places:
+            if place.since <= release.number:
+                found = place
+        return found if found is not None and found.java_class else None
+
+
+_KAFKA_APIS = "kafka.server.KafkaApis"
+_REPLICA_MANAGER = "kafka.server.ReplicaManager"
+_BROKER_CHANGE = "kafka.controller.KafkaController$BrokerChange"
+_LOG_POSITION = '"(" + $0.name() + ",offset=" + $1 + ",length=" + $2 + ")"'
+_MAX_OFFSET = '$3.isEmpty() ? "follower" : "consumer"'
+_ISOLATION = '"" + $3'
+
+POINTS: Mapping[str, Point] = {
+    point.name: point
+    for point in (
+        Point(
+            name=CONTROLLER_BROKER_CHANGE,
+            meaning="the controller begins to handle that brokers came or went",
+            places=(
+                # Here the list of brokers was read before the thread comes to the point; from
+                # 0.11 on (KAFKA-5502) the list is read behind it, and what happened meanwhile is
+                # seen as one change.
+                Place(
+                    since=(0, 10, 2, 0),
+                    java_class="kafka.controller.ReplicaStateMachine$BrokerChangeListener",
+                    method="doHandleChildChange",
+                    seen='"" + $2',
+                ),
+                Place(since=(0, 11, 0, 0), java_class=_BROKER_CHANGE, method="process"),
+                Place(since=(1, 1, 0), java_class=f"{_BROKER_CHANGE}$", method="process"),
+                Place(
+                    since=(2, 3, 0),
+                    java_class="kafka.controller.KafkaController",
+                    method="processBrokerChange",
+                ),
+            ),
+        ),
+        Point(
+            name=CONTROLLED_SHUTDOWN,
+            meaning="a broker begins to handle a ControlledShutdown request",
+            places=(
+                # Its version 0 had no header, and it is parsed by a class of its own.
+                Place(
+                    since=(0, 10, 2, 0),
+                    java_class=_KAFKA_APIS,
+                    method="handleControlledShutdownRequest",
+                    seen='"" + $1.requestObj()',
+                ),
+                Place(
+                    since=(1, 0, 0),
+                    java_class=_KAFKA_APIS,
+                    method="handleControlledShutdownRequest",
+                    seen='"" + $1.header()',
+                ),
+            ),
+        ),
+        Point(
+            name=REGISTERED,
+            meaning="a broker has registered in ZooKeeper and does not know it yet",
+            at_exit=True,
+            places=(
+                Place(
+                    since=(0, 10, 2, 0),
+                    java_class="kafka.utils.ZkUtils",
+                    method="registerBrokerInZk(int,java.lang.String,int,scala.collection.Seq,int,"
+                    "scala.Option,kafka.api.ApiVersion)",
+                    seen='"broker " + $1',
+                ),
+                Place(
+                    since=(1, 1, 0),
+                    java_class="kafka.zk.KafkaZkClient",
+                    method="registerBrokerInZk",
+                    seen='"" + $1',
+                ),
+                Place(
+                    since=(2, 1, 0),
+                    java_class="kafka.zk.KafkaZkClient",
+                    method="registerBroker",
+                    seen='"" + $1',
+                ),
+                Place(
+                    since=(2, 2, 0),
+                    java_class="kafka.zk.KafkaZkClient",
+                    method="registerBroker",
+                    seen='"broker epoch " + $!',
+                ),
+            ),
+        ),
+        Point(
+            name=SEND_FETCH,
+            meaning="a fetcher thread is about to send its next fetch; truncating comes before",
+            can_skip=True,
+            places=(
+                Place(
+                    since=(0, 10, 2, 0),
+                    java_class="kafka.server.AbstractFetcherThread",
+                    method="processFetchRequest",
+                    seen='"" + $1',
+                ),
+            ),
+        ),
+        Point(
+            name=FETCH_REQUEST,
+            meaning="a handler thread begins with a Fetch request",
+            names_reader=True,
+            places=(
+                Place(
+                    since=(0, 10, 2, 0),
+                    java_class=_KAFKA_APIS,
+                    method="handleFetchRequest",
+                    reader='"" + $1.header().clientId()',
+                    seen='"" + $1.header()',
+                ),
+            ),
+        ),
+        Point(
+            name=FETCH_READ,
+            meaning="a Fetch is about to read logs, before it takes any partition's lock",
+            names_reader=True,
+            names_partitions=True,
+            places=(
+                Place(
+                    since=(0, 10, 2, 0),
+                    java_class=_REPLICA_MANAGER,
+                    method="readFromLocalLog",
+                    reader='"" + $1',
+                    seen='"" + $6',
+                ),
+                Place(
+                    since=(3, 3, 0),
+                    java_class=_REPLICA_MANAGER,
+                    method="readFromLocalLog",
+                    reader='"" + $1.replicaId()',
+                    seen='"" + $2',
+                ),
+                Place(
+                    since=(3, 5, 0),
+                    java_class=_REPLICA_MANAGER,
+                    method="readFromLocalLog",
+                    reader='"" + $1.replicaId',
+                    seen='"" + $2',
+                ),
+                Place(
+                    since=(3, 6, 0),
+                    java_class=_REPLICA_MANAGER,
+                    method="readFromLog",
+                    reader='"" + $1.replicaId',
+                    seen='"" + $2',
+                ),
+            ),
+        ),
+        Point(
+            name=LOG_READ,
+            meaning="one partition's log is about to be read",
+            names_reader=True,
+            names_partitions=True,
+            places=(
+                # A follower's read has no upper bound.
+                Place(
+                    since=(0, 10, 2, 0),
+                    java_class="kafka.log.Log",
+                    method="read",
+                    reader=_MAX_OFFSET,
+                    seen=_LOG_POSITION,
+                ),
+                Place(
+                    since=(2, 4, 0),
+                    java_class="kafka.log.Log",
+                    method="read",
+                    reader=_ISOLATION,
+                    seen=_LOG_POSITION,
+                ),
+                Place(
+                    since=(3, 1, 0),
+                    java_class="kafka.log.UnifiedLog",
+                    method="read",
+                    reader=_ISOLATION,
+                    seen=_LOG_POSITION,
+                ),
+            ),
+        ),
+    )
+}
+"""The points by name."""
+
+
+def point_of(name: str, release: Release) -> tuple[Point, Place]:
+    """Return the point of that name and where it is in a release.
+
+    Raises ReleaseError when no point is named so, or when the release has no such place; then it
+    names the nearest known release that has one.
+    """
+    why_not = unknown_points([name], release)
+    if why_not:
+        raise ReleaseError(why_not)
+    point = POINTS[name]
+    place = point.place(release)
+    assert place is not None
+    return point, place
+
+
+def unknown_points(names: Iterable[str], release: Release) -> str:
+    """Return why a broker of this release cannot stop at one of these points, or ""."""
+    for name in names:
+        if name not in POINTS:
+            return f"no point is named {name!r}; known: {', '.join(POINTS)}"
+        if POINTS[name].place(release) is None:
+            near = _nearest(POINTS[name], release)
+            return f"Kafka {release.text} has no point {name!r}; the nearest that has is {near}"
+    return ""
+
+
+def _nearest(point: Point, release: Release) -> str:
+    """Return the known release with that point that has the fewest others in between."""
+    known = sorted(map(release_of, KNOWN_RELEASES), key=lambda each: each.number)
+    at = sum(each.number < release.number for each in known)
+    having = [index for index, each in enumerate(known) if point.place(each) is not None]
+    return known[min(having, key=lambda index: abs(index - at))].text if having else "none"
+
+
+def _sorted_places() -> None:
+    for point in POINTS.values():
+        for earlier, later in pairwise(point.places):
+            assert earlier.since < later.since, f"{point.name}: {later.since} is out of order"
+
+
+_sorted_places()

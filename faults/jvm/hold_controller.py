@@ -1,0 +1,59 @@
+"""A controller that is slow to handle that brokers came or went."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from checkers import acts
+from checkers.acts import CONTROLLER_BROKER_CHANGE
+from clusters.api import Cluster
+from faults.api import Injection, Journal, require_available
+from faults.jvm.holding import holding, unholdable
+from faults.view import ClusterView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldController:
+    """The controller's event thread stands still as soon as it has a broker change to handle.
+
+    The broker itself goes on: it serves as leader and follower, keeps its session, and answers
+    ControlledShutdown if its handler threads do that. When the thread goes on it reads the list of
+    brokers, so that it sees what all changes meanwhile have come to (KAFKA-5502, from 0.11.0 on);
+    on 0.10.2 the list is the one from before. A pause of the whole process is `PauseBroker`, with a
+    longer session for that broker.
+
+    Attributes:
+        broker: The controller.
+    """
+
+    broker: int
+
+    lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.HoldPoint, acts.ReleasePoint)
+
+    @property
+    def needs(self) -> Mapping[int, tuple[str, ...]]:
+        """The point at which a broker change begins to be handled."""
+        return {self.broker: (CONTROLLER_BROKER_CHANGE,)}
+
+    def available(self, view: ClusterView) -> str:
+        """The broker is the controller, and runs with the point."""
+        why_not = unholdable(view, self._act())
+        if why_not or view.controller == self.broker:
+            return why_not
+        return f"broker {self.broker} is not the controller: broker {view.controller} is"
+
+    def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager[Injection]:
+        """Holds from the next broker change on; releases on leaving.
+
+        Raises:
+            NoEffect: On leaving: no broker came or went while it was held.
+        """
+        require_available(self, cluster)
+        return holding("HoldController", self._act(), cluster, journal)
+
+    def _act(self) -> acts.HoldPoint:
+        return acts.HoldPoint(
+            name=f"controller-{self.broker}", broker=self.broker, point=CONTROLLER_BROKER_CHANGE
+        )

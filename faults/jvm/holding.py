@@ -1,0 +1,113 @@
+"""What the faults of this plane share: a hold at a point, its proof, its release."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from checkers import acts
+from clusters.agent import POINTS, Gate, PointHold
+from clusters.agent.byteman import complaints
+from clusters.api import Cluster
+from faults.api import Injection, Journal
+from faults.errors import NoEffect
+from faults.view import ClusterView, name_in_use, unable, unlinked
+
+
+def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:
+    """Why there can be no such hold, in one sentence, or "".
+
+    The broker need not run: what it does first when it starts can be held as well.
+    """
+    return (
+        unable(view, act.broker)
+        or _misnamed(act)
+        or _without_point(view, act)
+        # What is read late is followed by what the links see; without them nobody could say.
+        or unlinked(view)
+        or name_in_use(view, act.name)
+    )
+
+
+def _misnamed(act: acts.HoldPoint) -> str:
+    """Why the point cannot be held in this manner."""
+    point = POINTS.get(act.point)
+    if point is None:
+        return f"no point is named {act.point!r}; known: {', '.join(POINTS)}"
+    if act.manner not in ("hold", "delay", "skip"):
+        return f"manner is {act.manner!r}; use 'hold', 'delay' or 'skip'"
+    if act.readers not in ("all", "followers", "consumers"):
+        return f"readers is {act.readers!r}; use 'all', 'followers' or 'consumers'"
+    if (act.manner == "delay") != (act.delay_ms > 0):
+        return f"delay_ms={act.delay_ms} with manner={act.manner!r}: only a delay has one"
+    if act.manner == "skip" and not point.can_skip:
+        return f"what begins at {act.point} cannot be left undone"
+    if act.readers != "all" and not point.names_reader:
+        return f"at {act.point} nothing tells who reads: take readers='all'"
+    if (act.topic is None) != (act.partition is None):
+        return "topic and partition go together"
+    if act.topic is not None and not point.names_partitions:
+        return f"at {act.point} nothing tells the partition"
+    return ""
+
+
+def _without_point(view: ClusterView, act: acts.HoldPoint) -> str:
+    broker = view.brokers[act.broker]
+    if act.point in broker.points:
+        return ""
+    return (
+        f"broker {act.broker} runs without the point {act.point}: name it in its spec, "
+        f"BrokerSpec(points=({act.point!r},))"
+    )
+
+
+@contextlib.contextmanager
+def holding(
+    fault: str, act: acts.HoldPoint, cluster: Cluster, journal: Journal
+) -> Iterator[Injection]:
+    """Holds while the context lasts; the handle's `held` are the hits that it kept.
+
+    Raises:
+        NoEffect: On leaving: nothing came to the point while it was held.
+    """
+    gate = gate_of(cluster)
+    came = gate.hits(act.broker, act.point)
+    with contextlib.ExitStack() as healing:
+        with journal.acting(act):
+            hold = gate.hold(act)
+            # Also when the journal fails; releasing twice does no harm.
+            healing.callback(hold.release)
+        yield Injection(
+            fault=fault,
+            before={"hits": came},
+            effect={"is_held": not hold.is_released},
+            handle=hold,
+        )
+        _release(act, hold, journal)
+    if not hold.held:
+        raise NoEffect(_never_hit(cluster, gate, act))
+
+
+def gate_of(cluster: Cluster) -> Gate:
+    """The gate of a cluster that has one, as the points of its brokers have shown."""
+    assert cluster.gate is not None
+    return cluster.gate
+
+
+def _release(act: acts.HoldPoint, hold: PointHold, journal: Journal) -> None:
+    held = [hit.describe() for hit in hold.held]
+    with journal.acting(acts.ReleasePoint(name=act.name)):
+        hold.release()
+    journal.observed("released", name=act.name, held=held)
+
+
+def _never_hit(cluster: Cluster, gate: Gate, act: acts.HoldPoint) -> str:
+    """Whether nothing came, or the agent did not take the rule: what is known of it."""
+    said = f"{act.name}: nothing came to {act.point} of broker {act.broker} while it was held"
+    came = gate.hits(act.broker, act.point)
+    if came:
+        return f"{said}; the point works, {came} came before: hold it earlier, or for longer"
+    console = Path(cluster.brokers[act.broker].server_log).with_name("console.log")
+    return (
+        f"{said}, nor at any other time: the rule may not fit this release; the agent's last lines "
+        f"in {console}: {complaints(console)[-3:] or 'none'}"
+    )

@@ -1,0 +1,80 @@
+"""A broker that is slow to read its log for those who fetch."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from checkers import acts
+from checkers.acts import Readers
+from clusters.agent.points import FETCH_READ, FETCH_REQUEST, LOG_READ
+from clusters.api import Cluster
+from faults.api import Injection, Journal, require_available
+from faults.jvm.holding import holding, unholdable
+from faults.view import ClusterView
+
+Where = Literal["request", "read", "log"]
+_POINTS: Mapping[str, str] = {"request": FETCH_REQUEST, "read": FETCH_READ, "log": LOG_READ}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowFetchReads:
+    """Reads for Fetch requests wait, all of them or those of followers or of consumers only.
+
+    The request has arrived. Where it waits decides what else waits (KIP-501): at "request" a
+    handler thread has it in hand and has not looked at it; at "read" it is about to read, and holds
+    no lock; at "log" it is inside the read of one partition's log, and from 2.1 on it holds that
+    partition's leaderIsrUpdateLock for reading meanwhile, so that the ISR cannot shrink
+    (kafka.cluster.Partition.readRecords). Producers finish waiting fetches too and may be kept.
+    As many held reads as `num.io.threads` stop the broker.
+
+    Attributes:
+        readers: Whose.
+        where: See above.
+        delay_ms: How long each read waits; None for until it is healed.
+        topic: With `partition`, only reads that concern this partition; not at "request".
+    """
+
+    broker: int
+    readers: Readers = "followers"
+    where: Where = "read"
+    delay_ms: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+    lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.HoldPoint, acts.ReleasePoint)
+
+    @property
+    def needs(self) -> Mapping[int, tuple[str, ...]]:
+        """The point where reads wait."""
+        return {self.broker: (_POINTS[self.where],)}
+
+    def available(self, view: ClusterView) -> str:
+        """A broker with the point."""
+        if self.where not in _POINTS:
+            return f"where is {self.where!r}; use {' or '.join(map(repr, _POINTS))}"
+        if self.delay_ms is not None and self.delay_ms <= 0:
+            return f"delay_ms is {self.delay_ms}: a delay is longer than 0, None holds"
+        return unholdable(view, self._act())
+
+    def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager[Injection]:
+        """Holds or delays from the next read on; releases on leaving.
+
+        Raises:
+            NoEffect: On leaving: no such read came.
+        """
+        require_available(self, cluster)
+        return holding("SlowFetchReads", self._act(), cluster, journal)
+
+    def _act(self) -> acts.HoldPoint:
+        return acts.HoldPoint(
+            name=f"{self.readers}-{self.where}-{self.broker}",
+            broker=self.broker,
+            point=_POINTS[self.where],
+            manner="hold" if self.delay_ms is None else "delay",
+            delay_ms=self.delay_ms or 0,
+            readers=self.readers,
+            topic=self.topic,
+            partition=self.partition,
+        )

@@ -1,0 +1,190 @@
+"""KIP-380, KAFKA-1120: a broker is back before its controller has noticed that it was gone."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import (
+    ExpireSession,
+    FastBounce,
+    HoldController,
+    MoveController,
+    PauseBroker,
+    StopBroker,
+)
+from harness.catalogue.entry import Entry, Expectation, ExpectedFinding
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitHeld,
+    AwaitReplicated,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, BOUNCING, OTHER = 0, 1, 2
+_KILLED, _PAUSED, _MOVED = "killed", "paused", "moved"
+_CLEAN, _REGISTERED = "clean", "re-registered"
+_TOPICS = {"t": (BOUNCING, OTHER), "u": (OTHER, BOUNCING), "v": (BOUNCING,)}
+
+_PROPERTIES = {
+    **QUICK,
+    # A follower that is told nothing leaves the ISR by this alone.
+    "replica.lag.time.max.ms": "3000",
+    "zookeeper.session.timeout.ms": "3000",
+    # The clean arm: the controller moves the leaders away before the broker goes.
+    "controlled.shutdown.enable": "true",
+}
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    controller, *others = brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER))
+    # It keeps its session while it stands still.
+    patient = replace(controller, properties={"zookeeper.session.timeout.ms": "30000"})
+    return ClusterSpec(
+        brokers=(patient, *others),
+        first_broker=CONTROLLER,
+        properties=_PROPERTIES,
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    topics = [
+        step
+        for topic, replicas in _TOPICS.items()
+        for step in (
+            CreateTopic(topic=topic, assignment=(replicas,)),
+            Produce(operation=topic, topic=topic, partition=0, records=1, acks=-1),
+            AwaitReplicated(topic=topic, partition=0, brokers=replicas, log_end_offset=1),
+        )
+    ]
+    return (
+        *topics,
+        Tell(text="the controller stands still before it can see who comes or goes"),
+        Inject(
+            name="controller",
+            fault=PauseBroker(broker=CONTROLLER)
+            if case == _PAUSED
+            else HoldController(broker=CONTROLLER),
+        ),
+        *_BOUNCES[case],
+        Tell(text="the controller goes on, and reads who is registered now"),
+        Heal(name="controller"),
+        *((Inject(name="move", fault=MoveController()),) if case == _MOVED else ()),
+        Tell(text="a client writes to broker 1, which is the only replica of v"),
+        Produce(
+            operation="v2",
+            topic="v",
+            partition=0,
+            records=1,
+            acks=1,
+            broker=BOUNCING,
+            accept_error=True,
+            timeout_s=2,
+        ),
+    )
+
+
+def _controller_log(text: str) -> Mapping[str, Any]:
+    """The witness that the controller has logged this."""
+    return {"log": {"broker": CONTROLLER, "pattern": re.escape(text)}}
+
+
+def _untold(topic: str) -> ExpectedFinding:
+    """That the new generation was never told of its replica."""
+    return ("generation-not-initialised", (BOUNCING,), -1, -1, topic)
+
+
+def _dead(topic: str) -> ExpectedFinding:
+    """That the partition's leader does not know that it leads."""
+    return ("offline-partition", (), -1, -1, topic)
+
+
+def _unsafe(*witness: Mapping[str, Any]) -> Expectation:
+    """What comes of a broker that was killed and is told nothing."""
+    findings = (_untold("t"), _untold("u"), _untold("v"), _dead("t"), _dead("v"))
+    return Expectation(safe=False, findings=findings, witness=witness, source=_SOURCE)
+
+
+_AWAIT_HELD = AwaitHeld(name="controller")
+_BY_KILL = (
+    Tell(text="broker 1 is killed and is back, with a new registration"),
+    Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+)
+_BOUNCES: dict[str, tuple[Step, ...]] = {
+    _KILLED: (*_BY_KILL, _AWAIT_HELD),
+    _MOVED: (*_BY_KILL, _AWAIT_HELD),
+    _PAUSED: _BY_KILL,
+    _CLEAN: (
+        Tell(text="broker 1 stops cleanly, which the controller arranges; its death is held"),
+        Inject(name="bounce", fault=StopBroker(broker=BOUNCING)),
+        _AWAIT_HELD,
+        Tell(text="broker 1 is back, with a new registration"),
+        Heal(name="bounce"),
+    ),
+    _REGISTERED: (
+        Tell(text="broker 1's session ends; its process goes on and registers again"),
+        Inject(name="session", fault=ExpireSession(broker=BOUNCING)),
+        _AWAIT_HELD,
+        Heal(name="session"),
+    ),
+}
+_HELD = {"hit": {"point": "controller-broker-change", "broker": CONTROLLER, "fate": "held"}}
+_OVERLOOKED = _controller_log("Newly added brokers: , deleted brokers: , all live brokers: 0,1,2")
+_NOTICED = _controller_log(f"bounced brokers: {BOUNCING}, all live brokers: 0,1,2")
+_SOURCE = "KIP-380, motivation, fourth assumption; KAFKA-1120; measured on real brokers"
+
+KIP_380_MISSED_BOUNCE = Entry(
+    name="KIP-380-missed-bounce",
+    title="A broker bounces before its controller looks, and is never told anything again",
+    story=(
+        "Broker 1 leads t and is the only replica of v; it follows u. The controller's event "
+        "thread stands still when it is about to handle that broker 1 has gone, and goes on when "
+        "broker 1 is back. Then it reads who is registered, and up to 2.1 compares ids: the same "
+        "as before, so it does nothing. The new process is told nothing: no LeaderAndIsr, no "
+        "UpdateMetadata. It does not know that it leads t and v, which ZooKeeper still says, and "
+        "does not follow u. No timer heals that; the next controller does, since it tells every "
+        "broker everything. After a clean stop only v is dead, since the controller had moved t "
+        "before; but broker 1 never joins an ISR again. If its session ended and its process went "
+        "on, it still knows its replicas and nothing breaks, although nobody noticed. From 2.2 on "
+        "the controller compares the czxid of each registration and calls the broker bounced: it "
+        "is treated as one that died, and then as a new one. The document calls that a way to "
+        "detect a bounce; in the shipped code it also changes which control requests the broker "
+        "still takes. A later topic on broker 1 would be its first LeaderAndIsr, and it would "
+        "forget the high watermarks of all others (KAFKA-7235)."
+    ),
+    source=_SOURCE,
+    cases={
+        _KILLED: "killed and started again",
+        _PAUSED: "the same, while the controller's whole process stands still",
+        _CLEAN: "stopped cleanly and started again",
+        _REGISTERED: "its session ended and it registered again, without a restart",
+        _MOVED: "killed and started again; then the controller moves, which heals it",
+    },
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_KILLED, "2.1.1"): _unsafe(_HELD, _OVERLOOKED),
+        (_PAUSED, "2.1.1"): _unsafe(_OVERLOOKED),
+        (_CLEAN, "2.1.1"): Expectation(
+            safe=False,
+            findings=(_untold("t"), _untold("u"), _untold("v"), _dead("v")),
+            witness=(_HELD, _OVERLOOKED),
+            source=_SOURCE,
+        ),
+    }
+    | {
+        (case, "2.1.1"): Expectation(safe=True, witness=(_HELD, _OVERLOOKED), source=_SOURCE)
+        for case in (_REGISTERED, _MOVED)
+    }
+    | {
+        (case, "2.2.2"): Expectation(safe=True, witness=(_HELD, _NOTICED), source=_SOURCE)
+        for case in (_KILLED, _CLEAN, _REGISTERED)
+    },
+    default_releases=("2.1.1", "2.2.2"),
+)

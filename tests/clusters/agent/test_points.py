@@ -1,0 +1,124 @@
+"""The table of points, the rules that are made of it, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from class_files import methods_of
+
+from clusters.agent import POINTS, point_of, unknown_points
+from clusters.agent import points as table
+from clusters.agent.byteman import Agent, Life, complaints, script
+from clusters.agent.points import LOG_READ, REGISTERED, SEND_FETCH
+from clusters.distribution import resolve
+from clusters.errors import ReleaseError
+from clusters.local import LocalCluster
+from clusters.releases import KNOWN_RELEASES, release_of
+from clusters.spec import BrokerSpec, ClusterSpec
+
+GATE = ("127.0.0.1", 4711)
+LIFE = Life(broker=1, number=2)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("release", KNOWN_RELEASES)
+def test_every_point_is_one_method_of_the_release_s_jar(release: str) -> None:
+    (jar,) = (
+        jar
+        for jar in resolve(release).class_path
+        if re.fullmatch(rf"kafka_2\.\d+-{re.escape(release)}\.jar", jar.name)
+    )
+    for name in POINTS:
+        _, place = point_of(name, release_of(release))
+        method, _, parameters = place.method.partition("(")
+        found = [
+            one
+            for one in methods_of(jar, place.java_class)
+            if one.name == method and not one.is_bridge
+        ]
+        if parameters:
+            found = [one for one in found if one.parameters == parameters.rstrip(")")]
+        assert len(found) == 1, f"{name} on {release}: {found}"
+
+
+def test_the_table_takes_the_newest_place_that_a_release_has() -> None:
+    point, place = point_of(LOG_READ, release_of("2.3.1"))
+    assert place is point.places[0]
+    assert point_of(LOG_READ, release_of("2.4.0"))[1] is point.places[1]
+    assert point_of(LOG_READ, release_of("3.9.1"))[1] is point.places[-1]
+
+
+def test_a_point_that_a_release_lacks_is_refused_with_the_nearest_release_that_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, second = POINTS[LOG_READ].places[:2]
+    lacking = (first, replace(second, java_class=""), replace(second, since=(3, 0, 0)))
+    monkeypatch.setattr(table, "POINTS", {LOG_READ: replace(POINTS[LOG_READ], places=lacking)})
+
+    assert unknown_points([LOG_READ], release_of("2.3.1")) == ""
+    with pytest.raises(ReleaseError, match=r"2\.4\.1 has no point 'log-read'; .* is 2\.3\.1$"):
+        point_of(LOG_READ, release_of("2.4.1"))
+    with pytest.raises(ReleaseError, match=r"2\.8\.2 has no point 'log-read'; .* is 3\.0\.2$"):
+        point_of(LOG_READ, release_of("2.8.2"))
+
+    broker = BrokerSpec(id=3, kafka="2.8.2", points=(LOG_READ,))
+    cluster = LocalCluster(ClusterSpec(brokers=(broker,)), work_directory=tmp_path / "work")
+    with pytest.raises(ReleaseError, match=r"broker 3: Kafka 2\.8\.2 has no point 'log-read'"):
+        cluster.start()
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_point_that_nobody_named_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ReleaseError, match="no point is named 'nowhere'; known: controller-broker"):
+        point_of("nowhere", release_of("2.8.2"))
+
+
+def test_the_rules_of_a_life_greet_first_and_say_who_came_where() -> None:
+    rules = script([REGISTERED, SEND_FETCH], release_of("2.2.2"), LIFE, GATE)
+
+    assert re.findall(r"^RULE (.+)$", rules, re.M) == [
+        "hello",
+        "registered",
+        "send-fetch",
+        "send-fetch left undone",
+    ]
+    assert re.findall(r"^CLASS (.+)$", rules, re.M)[:2] == [
+        "kafka.Kafka$",
+        "kafka.zk.KafkaZkClient",
+    ]
+    assert re.findall(r"^AT (.+)$", rules, re.M) == ["ENTRY", "EXIT", "ENTRY", "ENTRY"]
+    assert rules.count('new java.net.Socket("127.0.0.1", 4711)') == 3
+    assert r'"1\t2\tregistered\t" + Thread.currentThread().getName()' in rules
+
+
+def test_the_flags_name_the_jar_and_a_file_of_rules_in_the_broker_s_folder(tmp_path: Path) -> None:
+    agent = Agent(jar=Path("/jars/byteman.jar"), points=(REGISTERED,), gate=GATE)
+    release = release_of("2.2.2")
+
+    flags = agent.flags(release, LIFE, tmp_path)
+
+    assert flags == [f"-javaagent:/jars/byteman.jar=script:{tmp_path / 'agent.btm'}"]
+    assert (tmp_path / "agent.btm").read_text() == script([REGISTERED], release, LIFE, GATE)
+
+
+def test_what_the_agent_complained_of_is_found_among_other_lines(tmp_path: Path) -> None:
+    console = tmp_path / "console.log"
+    assert complaints(console) == []
+    console.write_text(
+        "Java HotSpot(TM) warning\n"
+        "Rule.ensureTypeCheckedCompiled : error type checking rule log-read\n"
+        "org.jboss.byteman.rule.exception.TypeException: invalid path\n"
+        "\tat org.jboss.byteman.rule.Rule.typeCheck(Rule.java:601)\n"
+    )
+    assert complaints(console) == [
+        "Rule.ensureTypeCheckedCompiled : error type checking rule log-read",
+        "org.jboss.byteman.rule.exception.TypeException: invalid path",
+    ]
+
+
+def test_a_spec_with_points_is_read_back_as_it_was_written() -> None:
+    spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="2.8.2", points=(LOG_READ,)),))
+    assert ClusterSpec.from_json(spec.to_json()) == spec

@@ -1,0 +1,70 @@
+"""A rule that the agent does not take is an error, and never a fault that did nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from replicated_topic import Topic
+
+from clusters import jvm_cluster
+from clusters.agent import POINTS, byteman
+from clusters.agent import points as table
+from clusters.agent.points import FETCH_READ, LOG_READ
+from clusters.errors import BrokerExited, ClusterError
+from clusters.local import LocalCluster
+from clusters.spec import BrokerSpec, ClusterSpec
+from faults import SlowFetchReads
+from faults.api import MemoryJournal
+from faults.errors import NoEffect
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_rule_that_does_not_fit_the_release_is_an_error_with_the_agent_s_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {
+        # Unknown to the class, which shows when the first thread comes.
+        FETCH_READ: tuple(replace(p, seen="$0.nosuch()") for p in POINTS[FETCH_READ].places),
+        # No expression at all, which shows when the class is loaded, and is not said.
+        LOG_READ: tuple(replace(p, seen="(((") for p in POINTS[LOG_READ].places),
+    }
+    broken = {name: replace(POINTS[name], places=places) for name, places in wrong.items()}
+    monkeypatch.setattr(table, "POINTS", broken)
+    brokers = tuple(
+        BrokerSpec(id=broker, kafka="2.1.1", points=(FETCH_READ, LOG_READ)) for broker in (0, 1)
+    )
+    spec = ClusterSpec(brokers=brokers, first_broker=0)
+    with LocalCluster(spec, work_directory=tmp_path / "broken") as cluster:
+        replicas = Topic(cluster, "t", [0, 1])
+        words = {"read": "error type checking rule fetch-read", "log": "console.log: "}
+        for where in ("read", "log"):
+            slow = SlowFetchReads(broker=0, where=where)  # type: ignore[arg-type]
+            with pytest.raises(NoEffect) as caught, slow.inject(cluster, MemoryJournal()):
+                assert replicas.produce(0, acks=-1).error_code == 0
+            assert "nor at any other time: the rule may not fit this release" in str(caught.value)
+            assert words[where] in str(caught.value)
+
+
+def one_broker() -> ClusterSpec:
+    return ClusterSpec(brokers=(BrokerSpec(id=0, kafka="2.1.1", points=(LOG_READ,)),))
+
+
+def test_an_agent_that_cannot_be_loaded_ends_the_broker_and_java_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = tmp_path / "no.jar"
+    jar.write_text("no jar")
+    monkeypatch.setattr(jvm_cluster, "byteman_jar", lambda offline: jar)
+    with pytest.raises(BrokerExited, match=rf"(?s)broker 0 exited with code 1 .*{jar}"):
+        LocalCluster(one_broker(), work_directory=tmp_path / "no-agent").start()
+
+
+def test_an_agent_that_does_not_report_is_an_error_although_kafka_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(byteman, "_MAIN", replace(byteman._MAIN, java_class="kafka.Elsewhere"))
+    with pytest.raises(ClusterError, match=r"the agent of broker 0 did not report at .*127\.0\.0"):
+        LocalCluster(one_broker(), work_directory=tmp_path / "silent").start()

@@ -1,0 +1,175 @@
+"""Threads of real brokers that are held at points of their code, from the oldest release on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from replicated_topic import Topic
+
+from clusters.agent import POINTS, Hit
+from clusters.agent.points import REGISTERED, SEND_FETCH
+from clusters.client import fetch
+from clusters.jvm_cluster import JvmCluster
+from clusters.spec import BrokerSpec, ClusterSpec
+from clusters.waiting import await_until
+from faults import HoldController, HoldPoint, SlowFetchReads
+from faults.api import Injection, MemoryJournal
+from faults.errors import NoEffect
+from faults.observation import await_unregistered, observe_broker
+
+pytestmark = pytest.mark.cluster
+
+RELEASES = ["0.10.2.2", "1.1.1", "2.1.1", "2.2.2", "2.8.2", "3.9.1"]
+# Quick: a killed broker's session ends soon, and a follower that was kept hears soon of records.
+PROPERTIES = {
+    "controlled.shutdown.enable": "true",
+    "zookeeper.session.timeout.ms": "2000",
+    "replica.fetch.wait.max.ms": "200",
+}
+
+
+def spec_of(release: str, *points: str) -> ClusterSpec:
+    brokers = tuple(BrokerSpec(id=broker, kafka=release, points=points) for broker in (0, 1))
+    return ClusterSpec(brokers=brokers, first_broker=0, properties=PROPERTIES)
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def cluster(request: pytest.FixtureRequest, kafka_cluster_pool: Any) -> JvmCluster:
+    """Two brokers with every point; 0 is the controller."""
+    cluster: JvmCluster = kafka_cluster_pool(spec_of(request.param, *POINTS))
+    return cluster
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_held_afterwards(cluster: JvmCluster) -> Iterator[None]:
+    yield
+    assert cluster.gate is not None
+    assert cluster.gate.holds == {}
+
+
+def await_hits(injection: Injection, count: int) -> list[Hit]:
+    await_until(
+        lambda: len(injection.handle.held) >= count,
+        timeout_s=60,
+        waiting_for=f"{count} hits",
+        last_seen=lambda: injection.handle.held,
+    )
+    held: list[Hit] = injection.handle.held
+    return held
+
+
+def consume(cluster: JvmCluster, topic: Topic, broker: int, offset: int) -> list[int]:
+    """The offsets that a consumer gets at once from an offset on."""
+    magic = 1 if cluster.brokers[broker].release.startswith("0.10.") else 2
+    address = cluster.brokers[broker].client_address
+    got = fetch(address, topic=topic.name, partition=0, offset=offset, magic=magic)
+    return [record.offset for record in got.records]
+
+
+@pytest.mark.parametrize("where", ["request", "read", "log"])
+def test_a_follower_whose_reads_are_held_gets_nothing_and_catches_up_when_they_go_on(
+    where: Any, cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+) -> None:
+    replicas = topic(0, 1)
+    replicas.produce(0, acks=-1)
+    about = {} if where == "request" else {"topic": replicas.name, "partition": 0}
+    slow = SlowFetchReads(broker=0, where=where, **about)
+    with slow.inject(cluster, journal) as injection:
+        (first, *_) = await_hits(injection, 1)
+        replicas.produce(0, acks=1)
+        assert replicas.log_end(0) == 2
+        # Its only fetcher waits for an answer, and the thread that would give it is held.
+        assert replicas.log_end(1) == 1
+        assert consume(cluster, replicas, 0, 0) == [0]
+        assert (first.fate, first.is_follower) == ("held", True)
+        assert where == "request" or (replicas.name, 0) in first.partitions
+    replicas.await_log_ends(2)
+    acts = [what for what, _ in journal.entries]
+    assert acts == ["HoldPoint", "ReleasePoint", "released"]
+    assert [hit.fate for hit in _about(cluster, first)] == ["held", "released"]
+
+
+def _about(cluster: JvmCluster, first: Hit) -> list[Hit]:
+    assert cluster.gate is not None
+    await_until(
+        lambda: len([hit for hit in cluster.gate.records() if hit.number == first.number]) == 2,  # type: ignore[union-attr]
+        timeout_s=30,
+        waiting_for="the thread to go on",
+        last_seen=cluster.gate.records,
+    )
+    return [hit for hit in cluster.gate.records() if hit.number == first.number]
+
+
+def test_only_consumers_are_slow_where_only_consumers_are_meant(
+    cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+) -> None:
+    replicas = topic(0, 1)
+    slow = SlowFetchReads(broker=0, readers="consumers", delay_ms=50)
+    with slow.inject(cluster, journal) as injection:
+        assert replicas.produce(0, acks=-1).error_code == 0
+        assert injection.handle.held == []
+        consume(cluster, replicas, 0, 0)
+        assert {(hit.fate, hit.reader) for hit in await_hits(injection, 1)} == {("delayed", "-1")}
+
+
+def test_a_follower_that_skips_its_fetches_goes_on_without_records(
+    cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+) -> None:
+    replicas = topic(0, 1)
+    replicas.produce(0, acks=-1)
+    skipping = HoldPoint(name="no-fetch", broker=1, point=SEND_FETCH, manner="skip")
+    with skipping.inject(cluster, journal) as injection:
+        await_hits(injection, 2)
+        replicas.produce(0, acks=1)
+        # The same thread came again, so that it does other work in between.
+        hits = await_hits(injection, len(injection.handle.held) + 2)
+        assert {hit.thread for hit in hits} == {hits[0].thread}
+        assert replicas.log_end(1) == 1
+    replicas.await_log_ends(2)
+
+
+def test_a_controller_and_then_a_broker_are_held_and_every_point_is_hit(
+    cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+) -> None:
+    replicas, lonely = topic(0, 1), topic(1)
+    before = lonely.state()
+    with HoldController(broker=0).inject(cluster, journal) as injection:
+        cluster.brokers[1].stop()
+        await_unregistered(cluster, 1)
+        await_hits(injection, 1)
+        # It has no other replica, so that only the death of its leader changes it.
+        assert lonely.state() == before
+    lonely.await_state(leader=-1)
+
+    holding = HoldPoint(name="registering", broker=1, point=REGISTERED)
+    with holding.inject(cluster, journal) as injection:
+        cluster.brokers[1].start()
+        await_hits(injection, 1)
+        assert observe_broker(cluster, 1).czxid is not None
+        assert "started (kafka.server.KafkaServer)" not in _last_start(cluster)
+    cluster.brokers[1].await_ready()
+    lonely.await_state(leader=1)
+    replicas.await_state(leader=0, isr=[0, 1])
+
+    assert cluster.gate is not None
+    hits = {point: sum(cluster.gate.hits(broker, point) for broker in (0, 1)) for point in POINTS}
+    assert all(hits.values()), hits
+
+
+def _last_start(cluster: JvmCluster) -> str:
+    """What broker 1 has logged since its configuration was last printed."""
+    text = cluster.brokers[1].server_log.read_text()
+    return text.rpartition("KafkaConfig values")[2]
+
+
+def test_a_hold_to_which_nothing_came_is_no_success(
+    cluster: JvmCluster, journal: MemoryJournal
+) -> None:
+    holding = HoldPoint(name="idle", broker=1, point=REGISTERED)
+    with (
+        pytest.raises(NoEffect, match=r"idle: nothing came to registered .* the point works"),
+        holding.inject(cluster, journal),
+    ):
+        pass

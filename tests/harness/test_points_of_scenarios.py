@@ -1,0 +1,39 @@
+"""Which brokers run with an agent: those that a fault of the scenario needs it for."""
+
+from clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from faults import HoldController, HoldPoint, KillBroker, SlowFetchReads
+from harness.playing.possible_steps import IfPossible
+from harness.playing.scenario import with_points
+from harness.playing.steps import Inject, Tell
+
+CLUSTER = ClusterSpec(brokers=brokers_of("2.8.2", (0, 1, 2)))
+
+
+def points(cluster: ClusterSpec) -> dict[int, tuple[str, ...]]:
+    return {broker.id: broker.points for broker in cluster.brokers}
+
+
+def test_a_scenario_without_such_faults_needs_no_agent() -> None:
+    steps = (Tell(text="x"), Inject(name="k", fault=KillBroker(broker=1)))
+    assert with_points(CLUSTER, steps) == CLUSTER
+
+
+def test_each_broker_gets_the_points_that_the_steps_need_each_once() -> None:
+    steps = (
+        Inject(name="c", fault=HoldController(broker=0)),
+        Inject(name="r", fault=SlowFetchReads(broker=2)),
+        Inject(name="q", fault=SlowFetchReads(broker=2, readers="consumers")),
+        IfPossible(do=Inject(name="l", fault=SlowFetchReads(broker=2, where="log"))),
+        Inject(name="nobody", fault=HoldPoint(name="n", broker=7, point="registered")),
+    )
+    assert points(with_points(CLUSTER, steps)) == {
+        0: ("controller-broker-change",),
+        1: (),
+        2: ("fetch-read", "log-read"),
+    }
+
+
+def test_points_that_the_cluster_names_itself_stay() -> None:
+    own = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="2.8.2", points=("registered",)),))
+    steps = (Inject(name="c", fault=HoldController(broker=0)),)
+    assert points(with_points(own, steps)) == {0: ("registered", "controller-broker-change")}
