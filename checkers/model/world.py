@@ -33,14 +33,16 @@ class World:
     Attributes:
         changes: The components that it changed so far.
         notes: What has happened so far, for the journal (`checkers.model.prediction`).
+        is_unlikely: Whether a search goes on with what it leads to last.
     """
 
-    __slots__ = ("_read", "changes", "notes")
+    __slots__ = ("_read", "changes", "is_unlikely", "notes")
 
     def __init__(self, read: Read = EMPTY) -> None:
         self._read = read
         self.changes: dict[Component, Any] = {}
         self.notes: list[Any] = []
+        self.is_unlikely = False
 
     def get(self, component: Component) -> Any:
         """Return a component as it is now in this transition."""
