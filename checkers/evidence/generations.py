@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.acts import LATE_CLIENT_ID, StaleRequest, StartBroker, TopicPartition
-from checkers.errors import ScenarioDataError
+from checkers.errors import ModelError, ScenarioDataError
 from checkers.evidence.actions import TimedEvent
 from checkers.evidence.links import ARRIVED, LinkMessage
 from checkers.model.events import BrokerRegistered, BrokerUnregistered
@@ -282,16 +282,23 @@ class _Reader:
     ) -> int:
         """What the release that the target ran then says of the epoch."""
         found: StartBroker | None = None
+        read_at = ""
         for timed in self.events:
-            if isinstance(timed.event, StartBroker) and timed.event.broker == target:
-                found = timed.event if found is None or timed.time <= time else found
+            start = timed.event
+            if not isinstance(start, StartBroker) or start.broker != target:
+                continue
+            if found is None or timed.time <= time:
+                found, read_at = start, timed.read_at
         if found is None:
             return 0
-        generation = generation_for(
-            found.release,
-            inter_broker_protocol=found.inter_broker_protocol,
-            message_format=found.message_format,
-        )
+        try:
+            generation = generation_for(
+                found.release,
+                inter_broker_protocol=found.inter_broker_protocol,
+                message_format=found.message_format,
+            )
+        except ModelError as error:
+            raise ScenarioDataError(f"{read_at}: {error}") from error
         epoch = -1 if told is None else told
         if api == "ControlledShutdown":
             return STALE_BROKER_EPOCH if generation.refuses_shutdown(epoch, in_force) else 0

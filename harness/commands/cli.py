@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from harness.commands.cli_explore import explore
+from harness.commands.cli_machine import add_machine_commands
 from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
 from harness.commands.cli_player import add_player_commands
 from harness.printable import printable
@@ -103,10 +104,9 @@ def reproduce(
 
     def done(one: Played) -> None:
         if as_json:
-            click.echo(json.dumps(line_of(one)))
-        else:
-            for line in result_lines(one.results):
-                say(line)
+            return click.echo(json.dumps(line_of(one)))
+        for line in result_lines(one.results):
+            say(line)
 
     played = reproduce(
         entry,
@@ -216,92 +216,6 @@ def report(run: Path, text: bool) -> None:
 
 
 @cli.command()
-@click.option("--kafka", required=True, metavar="RELEASE|PATH", help="What the brokers run.")
-@click.option("--brokers", type=click.IntRange(1), default=3, show_default=True)
-@click.option("--zookeepers", type=click.IntRange(1), default=1, show_default=True)
-@driver
-@offline
-def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) -> None:
-    """Start a cluster to play with; Ctrl-C ends it."""
-    from clusters.spec import ClusterSpec, brokers_of
-    from harness.commands.playground import playground
-
-    spec = ClusterSpec(brokers=brokers_of(kafka, tuple(range(brokers))), zookeepers=zookeepers)
-    playground(spec, driver=driver, offline=offline, say=sayer(), write=click.echo)
-
-
-@cli.command()
-@click.option("--kafka", required=True, metavar="RELEASE|PATH", help="What the brokers run.")
-@offline
-def compose(kafka: str, offline: bool) -> None:
-    """Prepare docker-compose.yml in this folder: fetch Kafka and Java, write .env."""
-    from clusters.docker_driver.compose import write_environment
-
-    say = sayer()
-    file = write_environment(kafka, Path.cwd(), offline=offline, say=say)
-    click.echo(f"{file} written; now: docker-compose up -d")
-
-
-@cli.command()
-@click.option("--fetch", is_flag=True, help="Bring those that are tested into the cache.")
-@as_json
-def versions(fetch: bool, as_json: bool) -> None:
-    """Show how well each Kafka release is known, and which are in the cache."""
-    from harness.commands.versions import known_releases, version_lines
-
-    known = known_releases(fetch=fetch)
-    lines = [json.dumps(one.to_json()) for one in known] if as_json else version_lines(known)
-    click.echo("\n".join(lines))
-
-
-@cli.command()
-def doctor() -> int:
-    """Say what this machine can do."""
-    from clusters.doctor import examine
-    from harness.commands.exits import AS_EXPECTED, MACHINE
-
-    answers = examine()
-    for name, ok, detail, remedy in answers:
-        mark = {True: "yes ", False: "NO  ", None: "-   "}[ok]
-        click.echo(f"{mark}{name}: {detail}" + (f"; {remedy}" if not ok and remedy else ""))
-    return MACHINE if any(answer.ok is False for answer in answers) else AS_EXPECTED
-
-
-@cli.command()
-@offline
-def repair(offline: bool) -> None:
-    """Make a broken cache whole: remove what is damaged, and fetch it anew."""
-    from clusters.repair import repair_cache
-
-    done = repair_cache(offline=offline, say=sayer())
-    click.echo("\n".join(done) or "nothing is broken")
-
-
-@cli.command()
-def gc() -> int:
-    """Remove what dead runs of kchaos left behind, and only that."""
-    from clusters.docker_driver.leftovers import collect as collect_containers
-    from clusters.leftovers import gc as collect
-    from harness.commands.exits import AS_EXPECTED, MACHINE
-
-    # First, since containers write into the work directories.
-    lines = collect_containers()
-    for line in lines:
-        click.echo(line)
-    collected = collect()
-    for leftover in collected.removed:
-        processes = len(leftover.processes)
-        click.echo(f"removed {leftover.directory}, {processes} processes ended")
-    for problem in collected.problems:
-        click.echo(problem)
-    if collected.problems:
-        return MACHINE
-    if not collected.removed and not lines:
-        click.echo("nothing is left behind")
-    return AS_EXPECTED
-
-
-@cli.command()
 @click.argument("names", nargs=-1)
 @click.option(
     "--runs", type=click.IntRange(1), help="Runs of each case.  [default: 10, of KAFKA-6361 20]"
@@ -335,6 +249,7 @@ def measure(
 
 cli.add_command(explore)
 add_player_commands(cli)
+add_machine_commands(cli)
 
 
 def run(arguments: Sequence[str]) -> int:
