@@ -33,6 +33,7 @@ _PUBLIC = {
     "BrokerSpec": "clusters.spec",
     "CATALOGUE": "harness.catalogue",
     "ClusterSpec": "clusters.spec",
+    "ConfigureTopic": "faults",
     "CreateTopic": "harness.playing.steps",
     "CutLink": "faults",
     "CutZooKeeper": "faults",
@@ -41,6 +42,8 @@ _PUBLIC = {
     "DockerCluster": "clusters.docker_driver.cluster",
     "ExpireSession": "faults",
     "FastBounce": "faults",
+    "FormatDowngrade": "faults",
+    "FetchAs": "harness.playing.raw_steps",
     "Heal": "harness.playing.steps",
     "HoldController": "faults",
     "HoldPoint": "faults",
@@ -50,6 +53,7 @@ _PUBLIC = {
     "judge": "checkers.judge",
     "KillBroker": "faults",
     "LocalCluster": "clusters.local",
+    "LoseEpochs": "faults",
     "LoseTail": "faults",
     "MoveController": "faults",
     "PauseBroker": "faults",
@@ -69,7 +73,9 @@ _PUBLIC = {
     "StaleRequest": "faults",
     "StopBroker": "faults",
     "TakeSnapshot": "harness.playing.steps",
+    "TearEpochs": "faults",
     "Tell": "harness.playing.steps",
+    "WipeLogDirectory": "faults",
 }
 __all__ = [*_PUBLIC, "main"]
 

@@ -5,7 +5,6 @@ the model acts upon them (`checkers.model.events.Action` has those). This module
 the standard library and imports nothing of kchaos, so that every room may use it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
@@ -95,6 +94,22 @@ class LoseTail:
     topic: str
     partition: int
     log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoseEpochs:
+    """The `leader-epoch-checkpoint` of one partition of a stopped broker is gone."""
+
+    broker: int
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WipeLogDirectory:
+    """A stopped broker's log directory is empty: replicas, epochs and checkpoints are gone."""
+
+    broker: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +299,15 @@ class MoveController:
     """The controller is deposed, so that the brokers elect one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptTopicConfiguration:
+    """A running broker has taken over a topic's own settings, as (name, value), ascending."""
+
+    broker: int
+    topic: str
+    configuration: tuple[tuple[str, str], ...]
+
+
 LATE_CLIENT_ID = "kchaos-stale"
 """The client id of a late request that kchaos delivers: by it the links tell it from others."""
 ControlApi = Literal["LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown"]
@@ -327,6 +351,8 @@ Act = (
     | PauseBroker
     | ResumeBroker
     | LoseTail
+    | LoseEpochs
+    | WipeLogDirectory
     | CutLink
     | HealLink
     | Hold
@@ -340,6 +366,7 @@ Act = (
     | ExpireSession
     | PreferredElection
     | MoveController
+    | AdoptTopicConfiguration
     | StaleRequest
 )
 """Any of them. What acts on ZooKeeper alone is seen in ZooKeeper's own log."""
@@ -363,11 +390,6 @@ def unknown_style(cut: CutLink | CutZooKeeper) -> str:
     if cut.style in styles:
         return ""
     return f"style is {cut.style!r}; use {' or '.join(map(repr, styles))}"
-
-
-def cuts_left(cuts: Mapping[str, CutLink], heal: HealLink) -> dict[str, CutLink]:
-    """Of cuts by name, those that this act leaves."""
-    return {name: cut for name, cut in cuts.items() if not heal.heals(cut)}
 
 
 def _plain(value: object) -> object:

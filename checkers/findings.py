@@ -47,10 +47,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "truncated-below-high-watermark",
-        "a follower cut its log below its own high watermark",
+        "a follower cut its log below its own high watermark, or its leader's",
         (),
     ),
     (_S, "corrupt-batch", "bytes of a segment are not a well-formed batch", ()),
+    (_S, "corrupt-checkpoint", "a broker's checkpoint file is not well-formed", ()),
+    (_S, "not-as-sent", "a batch has what its producer never sent, on whichever replica", ()),
     (
         _S,
         "replication-stopped",
@@ -75,6 +77,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         "generation-not-initialised",
         "a registered broker never got its first LeaderAndIsr",
         ("replication-stopped",),
+    ),
+    (
+        _S,
+        "not-down-converted",
+        "an old client is given a format that it cannot read, or nothing and no error",
+        (),
     ),
     (
         _S,

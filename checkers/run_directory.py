@@ -40,6 +40,7 @@ from typing import Any
 
 from checkers.errors import RunDirectoryError
 from checkers.folders import WORKING, held, remove_abandoned_in
+from checkers.opening import bounded_json, read_bounded, refuse_what_is_no_file
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -81,10 +82,12 @@ class RunDirectory:
         """The run directory at `path`, sealed or not.
 
         Raises:
-            RunDirectoryError: No run is there, or a newer kchaos wrote it.
+            RunDirectoryError: No run is there, a newer kchaos wrote it, or it holds what is no
+                file: see `checkers.opening`.
         """
         directory = cls(path)
         run = directory.read("run.json")
+        refuse_what_is_no_file(path)
         written = run.get("format")
         if type(written) is not int or not 1 <= written <= FORMAT:
             raise RunDirectoryError(
@@ -138,7 +141,7 @@ class RunDirectory:
         """
         target = self.path / name
         try:
-            return target.read_bytes()
+            return read_bounded(target)
         except FileNotFoundError:
             raise RunDirectoryError(
                 f"{target} is missing: is {self.path} a run directory of kchaos?"
@@ -153,7 +156,7 @@ class RunDirectory:
             RunDirectoryError: The file is missing or is no JSON object.
         """
         try:
-            value = json.loads(self.content(name) if content is None else content)
+            value = bounded_json(self.content(name) if content is None else content)
         except ValueError as error:
             raise RunDirectoryError(f"{self.path / name} cannot be read as JSON: {error}") from None
         if not isinstance(value, dict):
@@ -180,7 +183,7 @@ class RunDirectory:
                     raise RunDirectoryError(f"{target}:{number} is cut off: it has no newline")
                 return
             try:
-                value = json.loads(line)
+                value = bounded_json(line)
             except ValueError as error:
                 raise RunDirectoryError(f"{target}:{number} is not JSON: {error}") from error
             if not isinstance(value, dict):

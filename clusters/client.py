@@ -172,6 +172,39 @@ def fetch(
         NotSent: The broker does not accept the connection.
         NoAnswer: It gave no answer.
     """
+    version = 4 if magic == 2 else 3
+    error_code, high_watermark, answered = fetch_raw(
+        address,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        version=version,
+        timeout_s=timeout_s,
+    )
+    if error_code:
+        return Fetched(error_code=error_code, high_watermark=-1)
+    records = tuple(_records(answered, offset))
+    return Fetched(error_code=0, high_watermark=high_watermark, records=records)
+
+
+def fetch_raw(
+    address: str,
+    *,
+    topic: str,
+    partition: int,
+    offset: int,
+    version: int,
+    timeout_s: float = 10.0,
+) -> tuple[int, int, bytes]:
+    """Asks as `fetch` does, in one version of FetchRequest from 0 to 4.
+
+    Returns:
+        Kafka's error code, the high watermark (exclusive), and the record set as it came.
+
+    Raises:
+        NotSent: The broker does not accept the connection.
+        NoAnswer: It gave no answer.
+    """
     kinds = FetchRequest.FetchTopic
     wanted = kinds.FetchPartition(
         partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
@@ -183,13 +216,9 @@ def fetch(
         max_bytes=_FETCH_BYTES,
         topics=[kinds(topic=topic, partitions=[wanted])],
     )
-    version = 4 if magic == 2 else 3
     answer = send(address, request, FetchResponse, version=version, timeout_s=timeout_s)
     found = answer.responses[0].partitions[0]
-    if found.error_code:
-        return Fetched(error_code=found.error_code, high_watermark=-1)
-    records = tuple(_records(found.records or b"", offset))
-    return Fetched(error_code=0, high_watermark=found.high_watermark, records=records)
+    return found.error_code, found.high_watermark, bytes(found.records or b"")
 
 
 def _records(batches: bytes, offset: int) -> Iterator[FetchedRecord]:

@@ -3,7 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from faults.configuration.configure_topic import ConfigureTopic
+from faults.configuration.format_downgrade import FormatDowngrade
+from faults.disk.lose_epochs import LoseEpochs
 from faults.disk.lose_tail import LoseTail
+from faults.disk.tear_epochs import TearEpochs
+from faults.disk.wipe_log_directory import WipeLogDirectory
 from faults.jvm.hold_controller import HoldController
 from faults.jvm.hold_point import HoldPoint
 from faults.jvm.slow_fetch_reads import SlowFetchReads
@@ -24,15 +29,18 @@ from faults.zookeeper.preferred_election import PreferredElection
 FAULTS: Mapping[str, type[Any]] = {
     fault.__name__: fault
     for fault in (
+        ConfigureTopic,
         CutLink,
         CutZooKeeper,
         DisconnectNetwork,
         ExpireSession,
         FastBounce,
+        FormatDowngrade,
         HoldController,
         HoldPoint,
         HoldRequests,
         KillBroker,
+        LoseEpochs,
         LoseTail,
         MoveController,
         PauseBroker,
@@ -41,20 +49,25 @@ FAULTS: Mapping[str, type[Any]] = {
         SlowFetchReads,
         StaleRequest,
         StopBroker,
+        TearEpochs,
+        WipeLogDirectory,
     )
 }
 
 __all__ = [
     "FAULTS",
+    "ConfigureTopic",
     "CutLink",
     "CutZooKeeper",
     "DisconnectNetwork",
     "ExpireSession",
     "FastBounce",
+    "FormatDowngrade",
     "HoldController",
     "HoldPoint",
     "HoldRequests",
     "KillBroker",
+    "LoseEpochs",
     "LoseTail",
     "MoveController",
     "PauseBroker",
@@ -63,4 +76,6 @@ __all__ = [
     "SlowFetchReads",
     "StaleRequest",
     "StopBroker",
+    "TearEpochs",
+    "WipeLogDirectory",
 ]

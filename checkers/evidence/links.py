@@ -156,6 +156,7 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
         partitions=asked,
         is_full=is_full,
         forgotten=frozenset(about for about, _ in _entries(detail, "forgotten")),
+        version=message.api_version,
     )
 
 

@@ -19,7 +19,6 @@ from checkers.model.events import (
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
-    TopicConfigured,
     TopicCreated,
 )
 from checkers.model.generation import Generation
@@ -43,11 +42,6 @@ def topic_created(world: World, event: TopicCreated) -> None:
         known.add(partition)
         world.put(("assignment", partition), replicas)
     world.put(("topics",), tuple(sorted(known)))
-
-
-def topic_configured(world: World, event: TopicConfigured) -> None:
-    """Note the topic's own configuration; brokers follow it at once."""
-    world.put(("topic configuration", event.topic), event.configuration)
 
 
 def partition_state(world: World, event: PartitionState) -> None:

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.acts import (
+    AdoptTopicConfiguration,
     CutLink,
     HealLink,
     Hold,
     HoldPoint,
+    LoseEpochs,
     LoseTail,
     PauseBroker,
     ReleaseHold,
@@ -27,6 +29,7 @@ from checkers.acts import (
     StaleRequest,
     StartBroker,
     StopBroker,
+    WipeLogDirectory,
     fields_of,
 )
 from checkers.json_form import from_json
@@ -92,6 +95,8 @@ class TopicCreated:
 class TopicConfigured:
     """`/config/topics/T` was written.
 
+    Brokers that run go on with what they had until they adopt it.
+
     Attributes:
         configuration: (name, value) of every setting of the topic's own.
     """
@@ -154,10 +159,13 @@ Action = (
     | PauseBroker
     | ResumeBroker
     | LoseTail
+    | LoseEpochs
+    | WipeLogDirectory
     | CutLink
     | HealLink
     | Hold
     | ReleaseHold
+    | AdoptTopicConfiguration
     | StaleRequest
     | HoldPoint
     | ReleasePoint

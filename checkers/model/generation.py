@@ -153,6 +153,8 @@ class Generation:
     Attributes:
         sends_leader_epoch: Whether Fetch has the current leader epoch (version 9 and later).
         last_fetched_epoch: (fetch state, entries) to what a Fetch says, -1 for none.
+        remembers_fetched_epoch: Whether a fetcher knows the epoch of what it fetched last although
+            the epoch cache does not.
         takes_fetch_answer: (leader epoch under which it was asked, now) to whether the answer to a
             Fetch counts.
         high_watermark_at_divergence: (replica, answer) to the high watermark with which the
@@ -221,6 +223,7 @@ class Generation:
 
     sends_leader_epoch: bool
     last_fetched_epoch: Callable[[FetchState, Entries], int]
+    remembers_fetched_epoch: bool
     takes_fetch_answer: Callable[[int, int], bool]
     high_watermark_at_divergence: Callable[[Replica, FetchAnswer], int]
     fetch_after_append: Callable[[FetchState, int], FetchState]

@@ -38,12 +38,15 @@ def start(world: World, configuration: StartBroker, generation: Generation) -> N
         epoch=world.registered().get(broker_id, -1),
     )
     world.put_broker(broker_id, broker)
+    for topic in {partition.topic for partition in world.partitions(broker_id)}:
+        world.put(("adopted", broker_id, topic), None)
     for partition in world.partitions(broker_id):
         replica = world.known_replica(broker_id, partition)
         log = replica.log.reload()
-        entries = generation.loaded_entries(replica.entries)
+        own = world.generation(broker, partition)
+        entries = own.loaded_entries(replica.entries)
         if not broker.was_stopped_cleanly:
-            entries = _recovered(generation, entries, replica.log)
+            entries = _recovered(own, entries, replica.log)
         entries = truncate_from_end(entries, log.log_end_offset)
         entries = truncate_from_start(entries, log.log_start_offset)
         # Until the first checkpoint the file still holds what was read from it.

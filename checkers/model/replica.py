@@ -109,12 +109,15 @@ class FetchState:
         fetch_offset: The next offset to fetch; before truncation the initial offset.
         leader_epoch: The epoch under which the partition was added.
         last_fetched_epoch: Known in all releases but 3.5.1 to 3.6.2 (`rules.kafka_15510`).
+        unnoted_epoch: Of the last fetched batch that has one, where the epoch cache has none or an
+            older one, as in an old message format; else -1.
     """
 
     fetch_offset: int
     state: FetcherState
     leader_epoch: int
     last_fetched_epoch: LastFetchedEpoch = LastFetchedEpoch.KNOWN
+    unnoted_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ A component's name is a tuple whose first item says what it is:
 | ("exchanges", N, L) | requests of that thread in flight, and those it gave up, oldest first |
 | ("assignment", tp) | replica ids, preferred one first |
 | ("topic configuration", T) | (name, value) of what `/config/topics` holds |
+| ("adopted", N, T) | the same as broker N still has it, where ZooKeeper's is newer |
 | ("state", tp) | `PartitionState` as ZooKeeper has it |
 | ("topics",) | every partition that has an assignment |
 | ("control", N) | `Received`: control requests that broker N has, where a run is followed |

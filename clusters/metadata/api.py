@@ -97,6 +97,15 @@ class ClusterMetadata(Protocol):
         Raises MetadataRefused when there is one of that name.
         """
 
+    def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
+        """Replace a topic's own configuration and tell every broker; return at once.
+
+        Raises MetadataRefused when there is no such topic.
+        """
+
+    def topic_configuration(self, topic: str) -> Mapping[str, str]:
+        """Return a topic's own configuration; nothing if it has none."""
+
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Ask for other replicas, or another order of them; return at once.
 

@@ -7,9 +7,19 @@ from clusters.spec import ClusterSpec
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kafka_6361 import KAFKA_6361
 from harness.catalogue.kafka_7235 import KAFKA_7235
+from harness.catalogue.kafka_7601_down_conversion import KAFKA_7601_DOWN_CONVERSION
+from harness.catalogue.kafka_7601_flap import KAFKA_7601_FLAP
+from harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_REPLICAS
+from harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
+from harness.catalogue.kafka_7601_mixed_default import KAFKA_7601_MIXED_DEFAULT
+from harness.catalogue.kafka_7897 import KAFKA_7897
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
+from harness.catalogue.kip_279_2 import KIP_279_2
 from harness.catalogue.kip_279_3 import KIP_279_3
+from harness.catalogue.kip_279_errors import KIP_279_ERRORS
+from harness.catalogue.kip_279_old_protocol import KIP_279_OLD_PROTOCOL
+from harness.catalogue.kip_279_untracked import KIP_279_UNTRACKED
 from harness.catalogue.kip_380_controlled_shutdown import KIP_380_STALE_CONTROLLED_SHUTDOWN
 from harness.catalogue.kip_380_epoch_ahead import KIP_380_EPOCH_AHEAD
 from harness.catalogue.kip_380_leader_and_isr import KIP_380_STALE_LEADER_AND_ISR
@@ -25,16 +35,26 @@ CATALOGUE: Mapping[str, Entry] = {
     for entry in (
         KAFKA_6361,
         KAFKA_7235,
+        KAFKA_7601_DOWN_CONVERSION,
+        KAFKA_7601_FLAP,
+        KAFKA_7601_FOUR_REPLICAS,
+        KAFKA_7601_JIRA,
+        KAFKA_7601_MIXED_DEFAULT,
+        KAFKA_7897,
         KIP_101_1,
         KIP_101_2,
+        KIP_279_2,
         KIP_279_3,
-        KIP_380_MISSED_BOUNCE,
-        KIP_380_STALE_STOP_REPLICA,
-        KIP_380_STALE_LEADER_AND_ISR,
-        KIP_380_STALE_UPDATE_METADATA,
-        KIP_380_STALE_CONTROLLED_SHUTDOWN,
-        KIP_380_UPGRADE_WINDOW,
+        KIP_279_ERRORS,
+        KIP_279_OLD_PROTOCOL,
+        KIP_279_UNTRACKED,
         KIP_380_EPOCH_AHEAD,
+        KIP_380_MISSED_BOUNCE,
+        KIP_380_STALE_CONTROLLED_SHUTDOWN,
+        KIP_380_STALE_LEADER_AND_ISR,
+        KIP_380_STALE_STOP_REPLICA,
+        KIP_380_STALE_UPDATE_METADATA,
+        KIP_380_UPGRADE_WINDOW,
     )
 }
 

@@ -19,7 +19,8 @@ class Expectation:
         findings: (kind, brokers, first offset, last offset) of every safety finding, and its topic
             where the scenario has several.
         witness: What shows that the mechanism ran, each as `checkers.verdict` reads it:
-            {"round": …}, {"log": …}, {"link": …}, {"hit": …} or {"observed": …}.
+            {"round": …}, {"log": …}, {"link": …}, {"hit": …}, {"observed": …}, {"epochs": …} or
+            {"magics": …}.
         source: Where it is written or measured.
     """
 

@@ -12,6 +12,7 @@ import click
 from harness.commands.cli_explore import explore
 from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
 from harness.commands.cli_player import add_player_commands
+from harness.printable import printable
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -151,9 +152,11 @@ def replay(
     command = tuple(json.loads(typed)) if typed else ()
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver, command=command)
     say = sayer()
+    for kafka in sorted({one.kafka for one in scenario.cluster.brokers if "/" in one.kafka}):
+        say(f"the scenario starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
     one = judged(play(scenario, options=options, say=say), say)
     line = line_of(one)
-    click.echo(json.dumps(line) if as_json else "\n".join(result_lines(one.results)))
+    click.echo(json.dumps(line) if as_json else printable("\n".join(result_lines(one.results))))
     return exit_code_for_lines([line])
 
 
@@ -194,7 +197,7 @@ def judge(
         runs, spark=spark, master=master, output=output, offline=offline, say=sayer()
     )
     for line in lines:
-        click.echo(json.dumps(line) if as_json else "\n".join(line_lines(line)))
+        click.echo(json.dumps(line) if as_json else printable("\n".join(line_lines(line))))
     return exit_code_for_lines(lines)
 
 
@@ -360,7 +363,7 @@ def run(arguments: Sequence[str]) -> int:
         if code == INTERRUPTED:
             return _failed("interrupted; everything was healed and stopped", code)
         if code is None:
-            traceback.print_exc()
+            click.echo(printable(traceback.format_exc()), err=True)
             return _failed("this is a defect of kchaos: please report the lines above", INTERNAL)
         refused = machine_error_in(error)
         if refused is not None:
@@ -377,7 +380,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _failed(message: str, code: int) -> int:
-    click.echo(f"kchaos: {message}", err=True)
+    click.echo(f"kchaos: {printable(message)}", err=True)
     return code
 
 
@@ -393,6 +396,6 @@ def _require_working_directory() -> None:
 def _print_table(played: list[Any]) -> None:
     from harness.commands.show import table_text
 
-    click.echo(table_text([one.results for one in played]))
+    click.echo(printable(table_text([one.results for one in played])))
     reports = sorted({str(one.run.path.parent) for one in played})
     click.echo(f"reports: {', '.join(reports)}/*/judgements/*/report.html")

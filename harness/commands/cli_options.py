@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from clusters.drivers import DRIVERS
+from harness.printable import printable
 
 RUNS_DIRECTORY = "kchaos-runs"
 
@@ -40,6 +41,6 @@ def sayer() -> Callable[[str], None]:
     started = time.monotonic()
 
     def say(text: str) -> None:
-        click.echo(f"{time.monotonic() - started:6.1f}  {text}", err=True)
+        click.echo(f"{time.monotonic() - started:6.1f}  {printable(text)}", err=True)
 
     return say

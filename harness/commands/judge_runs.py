@@ -62,7 +62,14 @@ def judge_paths(
     if spark is None and (master is not None or output is not None):
         spark = True
     if with_spark(spark, offline=offline, say=say):
-        return _with_spark(runs, master=master, output=output, offline=offline, say=say)
+        # A name that is no text has no place in Spark's tables.
+        odd = [run for run in runs if not str(run).isprintable()]
+        plain = [run for run in runs if run not in odd]
+        of_odd = [_line_of(run, say) for run in odd]
+        if not plain:
+            return of_odd
+        told = _with_spark(plain, master=master, output=output, offline=offline, say=say)
+        return [*told, *of_odd]
     if len(runs) == 1:
         RunDirectory.open(runs[0])
     return [_line_of(run, say) for run in runs]

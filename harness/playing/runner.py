@@ -32,6 +32,7 @@ from harness.playing.play import Play
 from harness.playing.possible_steps import IfPossible
 from harness.playing.quiet import await_quiet_without_links
 from harness.playing.scenario import Scenario, with_points
+from harness.playing.settings import check_settings, kafkas_of
 from harness.playing.settle import settle
 from harness.playing.steps import Step
 
@@ -71,16 +72,17 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
     Raises:
         UsageError: There can be no run directories where they should go; nothing was started.
         ReleaseError, MachineError: The cluster cannot be had at all; no run was made.
+        ScenarioError: A broker would refuse a setting; no run was made.
         RunDirectoryError: The run directory cannot be written.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
     scenario = replace(scenario, cluster=with_points(scenario.cluster, scenario.steps))
     _make_runs_directory(options.runs_directory)
-    kafkas = dict.fromkeys(broker.kafka for broker in scenario.cluster.brokers)
     found = {
         kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
-        for kafka in kafkas
+        for kafka in kafkas_of(scenario)
     }
+    check_settings(scenario, found)
     started = time.time()
     with (
         interrupts_at_gates(),

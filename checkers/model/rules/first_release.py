@@ -267,6 +267,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         takes_epoch_answer=take_every_answer,
         sends_leader_epoch=False,
         last_fetched_epoch=fetch_without_epoch,
+        remembers_fetched_epoch=False,
         takes_fetch_answer=take_every_answer,
         high_watermark_at_divergence=own_high_watermark,
         fetch_after_append=fetch_on,

@@ -87,8 +87,11 @@ def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
         ("changed-after-the-seal", "is not what was sealed"),
         ("segment-without-an-offset", "copy-of-a-segment.log"),
         ("reason-without-a-kind", "outcome.json: settle: reasons: no finding is named None"),
-        ("setting-of-another-type", "the rules failed: ValueError"),
-        ("act-of-another-type", "actions.jsonl:7: action: min_insync_replicas is no whole"),
+        (
+            "setting-of-another-type",
+            "the rules failed: zookeeper/: topic t has min.insync.replicas",
+        ),
+        ("act-of-another-type", "actions.jsonl:8: action: min_insync_replicas is no whole"),
     ],
 )
 def test_what_cannot_be_judged_is_unknown_and_the_others_go_on(
