@@ -149,11 +149,10 @@ def replay(
     from harness.playing.scenario import read_scenario
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
-    command = tuple(json.loads(typed)) if typed else ()
+    say, command = sayer(), tuple(json.loads(typed)) if typed else ()
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver, command=command)
-    say = sayer()
     for kafka in sorted({one.kafka for one in scenario.cluster.brokers if "/" in one.kafka}):
-        say(f"the scenario starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
+        say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
     one = judged(play(scenario, options=options, say=say), say)
     line = line_of(one)
     click.echo(json.dumps(line) if as_json else printable("\n".join(result_lines(one.results))))

@@ -297,10 +297,7 @@ def _probe(
         play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
         answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
-        is_open = isinstance(answer, NoAnswer) or (
-            isinstance(answer, Produced) and answer.error_code in (*_ASKED_AGAIN, *_DOES_NOT_LEAD)
-        )
-        if not is_open or time.monotonic() > deadline:
+        if not _may_still_come(answer) or time.monotonic() > deadline:
             break
         check_interrupt()
         time.sleep(_RETRY_S)
@@ -333,6 +330,12 @@ def _probe(
         )
         settled.add("replication-stopped", about, leader, detail)
     return -1
+
+
+def _may_still_come(answer: Produced | Exception) -> bool:
+    if isinstance(answer, Produced):
+        return answer.error_code in (*_ASKED_AGAIN, *_DOES_NOT_LEAD)
+    return isinstance(answer, NoAnswer)
 
 
 def _await_probe_replicated(

@@ -396,7 +396,7 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         "reason": "",
         "unknown": None,
         "witness": (),
-        "not_checked": (),
+        "not_checked": NOT_COMPARED,
         "crashes": (),
         "findings": [
             {

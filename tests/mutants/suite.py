@@ -143,7 +143,9 @@ def said(results: Results) -> str:
 
 
 def _crash(results: Results) -> str:
-    return results.crashes[0].strip().splitlines()[-1] if results.crashes else ""
+    last = (one.strip().splitlines()[-1] for one in results.crashes)
+    # The model says so of a timeline that it has no state for; that is an answer.
+    return next((line for line in last if "ModelError" not in line), "")
 
 
 def wrong(judged: Iterable[Judged]) -> list[str]:
