@@ -66,10 +66,17 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "offline-partition",
-        "a partition has no leader after everything is healed",
-        ("replication-stopped",),
+        "a partition has no leader after everything is healed, or had none for want of followers "
+        "that did all they could to stay in sync",
+        (),
     ),
-    (_S, "under-min-isr", "fewer in-sync replicas than min.insync.replicas after healing", ()),
+    (
+        _S,
+        "under-min-isr",
+        "fewer in-sync replicas than min.insync.replicas after healing, or writes refused for want "
+        "of followers that did all they could to stay in sync",
+        (),
+    ),
     (
         _S,
         "generation-not-initialised",

@@ -10,7 +10,8 @@ expected; or it is an object:
      "witness": [{"round": {"follower": 1, "leader": 0, "end_offset": 21}},
                  {"log": {"broker": 1, "pattern": "regular expression"}},
                  {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}},
-                 {"hit": {"point": "controller-broker-change", "fate": "held"}}],
+                 {"hit": {"point": "controller-broker-change", "fate": "held"}},
+                 {"operation": {"operation": "refused", "error_code": 19}}],
      "source": "where it is written or measured"}
 
 A finding may also name "topic" and "partition". A `round` is found if some question for a leader
@@ -18,7 +19,8 @@ epoch has all the named fields of `checkers.model.prediction.EpochRound`; a `log
 broker's server.log (any broker's without "broker") matches; a `link` if a line of links.jsonl has
 all the named fields, where "api" is compared without case and underscores, and "partition" and
 "detail" are objects whose fields must be in one of the message's partitions, or in its detail; a
-`hit` if a line of hits.jsonl has all the named fields.
+`hit` if a line of hits.jsonl has all the named fields; an `operation` if one of a client has all
+the named fields of `checkers.evidence.history.Operation`.
 """
 
 import re
@@ -28,6 +30,7 @@ from typing import Any
 
 from checkers.errors import ScenarioDataError
 from checkers.evidence.epoch_rounds import round_in_words
+from checkers.evidence.history import Operation
 from checkers.evidence.links import LinkMessage
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
@@ -222,10 +225,12 @@ def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
             return _link_witness(wanted, fields, evidence)
         case {"hit": {} as fields, **rest} if not rest:
             return _hit_witness(wanted, fields, evidence)
+        case {"operation": {} as fields, **rest} if not rest:
+            return _operation_witness(wanted, fields, evidence)
         case _:
             raise ScenarioDataError(
-                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link or "
-                "hit"
+                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, "
+                "hit or operation"
             )
 
 
@@ -280,6 +285,20 @@ def _hit_witness(
     return Witness(wanted=wanted, found=False, seen=f"none of {len(evidence.hits)} hits at points")
 
 
+def _operation_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    unknown = fields.keys() - set(Operation.__dataclass_fields__)
+    if unknown:
+        named = ", ".join(sorted(unknown))
+        raise ScenarioDataError(f"scenario.json: an operation has no field {named}")
+    for one in evidence.operations:
+        if all(_plain_value(getattr(one, name)) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=one.read_at)
+    seen = f"none of {len(evidence.operations)} operations"
+    return Witness(wanted=wanted, found=False, seen=seen)
+
+
 def _has(message: LinkMessage, name: str, value: Any) -> bool:
     detail = message.detail or {}
     if name == "api":
@@ -293,6 +312,11 @@ def _has(message: LinkMessage, name: str, value: Any) -> bool:
 
 def _includes(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(entry.get(name) == value for name, value in wanted.items())
+
+
+def _plain_value(value: Any) -> Any:
+    """As JSON has it."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _plain(api: str) -> str:

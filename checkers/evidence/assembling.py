@@ -58,6 +58,7 @@ def run_evidence(
                 predicted=_predicted(prediction, about, snapshot.label),
                 earlier=() if before is None else tuple(_earlier(before)),
                 excuses=tuple(evidence.excuses(about)),
+                dropped=tuple(evidence.dropped(about)),
                 operations=own,
                 settle=_settle(evidence.outcome.settle, about),
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),

@@ -19,13 +19,19 @@ from checkers.evidence.about import (
     read_outcome,
 )
 from checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
+from checkers.evidence.dropped import (
+    OverdueFetch,
+    dropped_followers,
+    fetch_wait_s,
+    overdue_fetches,
+)
 from checkers.evidence.epoch_rounds import epoch_rounds
 from checkers.evidence.files import EvidenceFiles
 from checkers.evidence.history import Operation, operations
 from checkers.evidence.hits import PointHit, read_hits
 from checkers.evidence.links import LinkMessage, read_links
 from checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
-from checkers.evidence.partition import Excuse
+from checkers.evidence.partition import DroppedFollower, Excuse
 from checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
 from checkers.evidence.zookeeper import decisions, topic_configurations, znode_changes
 from checkers.model.events import PartitionState, TopicCreated
@@ -128,6 +134,11 @@ class RunEvidence:
         return None if self.links is None else epoch_rounds(self.links)
 
     @cached_property
+    def overdue_fetches(self) -> tuple[OverdueFetch, ...]:
+        """Followers' fetches that their leaders kept for too long before they read."""
+        return overdue_fetches(self.hits, fetch_wait_s(self.scenario.cluster))
+
+    @cached_property
     def snapshots(self) -> tuple[TakenSnapshot, ...]:
         """Every snapshot.json, oldest first."""
         return read_snapshots(self.files)
@@ -188,6 +199,10 @@ class RunEvidence:
                     first_lost_offset=event.log_end_offset,
                     isr=isr or (),
                 )
+
+    def dropped(self, about: TopicPartition) -> Iterator[DroppedFollower]:
+        """Yields each follower that left its ISR while it waited for its leader."""
+        return dropped_followers(self.events, self.overdue_fetches, about)
 
     def min_insync_replicas(self, about: TopicPartition, leader: int) -> int:
         """The topic's min.insync.replicas, else that of the leader's broker as it last started."""

@@ -25,6 +25,7 @@ from checkers.rules.conformance import (
     rounds_as_predicted,
 )
 from checkers.rules.divergence import divergence
+from checkers.rules.dropped import dropped_while_waiting
 from checkers.rules.hole import hole
 from checkers.rules.loss import loss
 from checkers.rules.missing_tail import missing_tail
@@ -40,6 +41,7 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     missing_tail,
     loss,
     not_settled,
+    dropped_while_waiting,
     high_watermark_regression,
     truncated_below_high_watermark,
     epoch_cache_mismatch,

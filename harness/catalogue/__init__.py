@@ -10,12 +10,30 @@ from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
 from harness.catalogue.kip_279_3 import KIP_279_3
 from harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
+from harness.catalogue.kip_501_below_min_isr_leader import KIP_501_BELOW_MIN_ISR_LEADER
+from harness.catalogue.kip_501_equal_end import KIP_501_EQUAL_END
+from harness.catalogue.kip_501_long_hang import KIP_501_LONG_HANG
+from harness.catalogue.kip_501_min_isr import KIP_501_MIN_ISR
+from harness.catalogue.kip_501_slow_follower import KIP_501_SLOW_FOLLOWER
+from harness.catalogue.kip_501_slow_reads import KIP_501_SLOW_READS
 from harness.errors import UsageError
 from harness.playing.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry
-    for entry in (KAFKA_6361, KIP_101_1, KIP_101_2, KIP_279_3, KIP_380_MISSED_BOUNCE)
+    for entry in (
+        KAFKA_6361,
+        KIP_101_1,
+        KIP_101_2,
+        KIP_279_3,
+        KIP_380_MISSED_BOUNCE,
+        KIP_501_SLOW_READS,
+        KIP_501_LONG_HANG,
+        KIP_501_MIN_ISR,
+        KIP_501_EQUAL_END,
+        KIP_501_BELOW_MIN_ISR_LEADER,
+        KIP_501_SLOW_FOLLOWER,
+    )
 }
 
 
