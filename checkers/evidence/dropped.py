@@ -7,14 +7,14 @@ links do not record fetches that bring nothing new.
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checkers.acts import PauseBroker, ResumeBroker, StartBroker, StopBroker, TopicPartition
 from checkers.evidence.actions import TimedEvent
 from checkers.evidence.hits import PointHit
 from checkers.evidence.partition import DroppedFollower
-from checkers.model.events import BrokerRegistered, BrokerUnregistered, PartitionState
+from checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, PartitionState
 
 _FETCH_WAIT = "replica.fetch.wait.max.ms"
 _FETCH_WAIT_MS = 500
@@ -76,44 +76,57 @@ def dropped_followers(
 ) -> Iterator[DroppedFollower]:
     """Yields each follower that ran, was registered, waited for its leader, and left the ISR.
 
-    Whoever waits for the leader's answer can do nothing to stay in sync. What is yielded ends when the follower is in the ISR again, when
-    the partition has a leader in another leader epoch, or when the follower itself stops, stands
-    still or loses its registration.
+    Whoever waits for the leader's answer can do nothing to stay in sync. What is yielded ends when
+    the follower is in the ISR again, when the partition has a leader in another leader epoch, or
+    when the follower itself stops, stands still or loses its registration.
     """
-    registered: set[int] = set()
-    still: set[int] = set()
+    brokers = _Healthy()
     before: PartitionState | None = None
     out: dict[int, DroppedFollower] = {}
     for timed in events:
         event, time = timed.event, timed.time
-        ended: set[int] = set()
+        ended = brokers.failed(event)
+        if isinstance(event, PartitionState) and (event.topic, event.partition) == about:
+            ended = set(out) if _is_new_term(before, event) else set(out) & set(event.isr)
+            out = {one: _led(drop, event.leader, time) for one, drop in out.items()}
+            dropped = _dropped(before, event, time, overdue)
+            out |= {one.broker: one for one in dropped if one.broker in brokers}
+            before = event
+        for broker in ended & set(out):
+            yield replace(out.pop(broker), ended_at=time)
+    yield from out.values()
+
+
+@dataclass(frozen=True, slots=True)
+class _Healthy:
+    """Brokers that are registered, run and do not stand still."""
+
+    registered: set[int] = field(default_factory=set)
+    still: set[int] = field(default_factory=set)
+
+    def __contains__(self, broker: int) -> bool:
+        return broker in self.registered and broker not in self.still
+
+    def failed(self, event: Event) -> set[int]:
+        """Takes note of the event; returns whom it makes fail."""
         match event:
             case BrokerRegistered(broker=broker):
-                registered.add(broker)
-            case BrokerUnregistered(broker=broker):
-                registered.discard(broker)
-                ended = {broker}
-            case StopBroker(broker=broker) | PauseBroker(broker=broker):
-                still.add(broker)
-                ended = {broker}
+                self.registered.add(broker)
             case StartBroker(broker=broker) | ResumeBroker(broker=broker):
-                still.discard(broker)
-            case PartitionState() if (event.topic, event.partition) == about:
-                term_is_over = (
-                    before is not None
-                    and event.leader >= 0
-                    and event.leader_epoch != before.leader_epoch
-                )
-                ended = set(out) if term_is_over else set(out) & set(event.isr)
-                out = {one: _led(drop, event.leader, time) for one, drop in out.items()}
-                dropped = _dropped(before, event, time, overdue)
-                out |= {one.broker: one for one in dropped if one.broker in registered - still}
-                before = event
+                self.still.discard(broker)
+            case BrokerUnregistered(broker=broker):
+                self.registered.discard(broker)
+                return {broker}
+            case StopBroker(broker=broker) | PauseBroker(broker=broker):
+                self.still.add(broker)
+                return {broker}
             case _:
                 pass
-        for broker in ended & set(out):
-            yield _ended(out.pop(broker), time)
-    yield from out.values()
+        return set()
+
+
+def _is_new_term(before: PartitionState | None, now: PartitionState) -> bool:
+    return before is not None and now.leader >= 0 and now.leader_epoch != before.leader_epoch
 
 
 def _dropped(
@@ -140,10 +153,6 @@ def _led(drop: DroppedFollower, leader: int, time: float) -> DroppedFollower:
     if leader < 0 and drop.leaderless_at is None:
         return replace(drop, leaderless_at=time)
     return drop
-
-
-def _ended(drop: DroppedFollower, time: float) -> DroppedFollower:
-    return replace(drop, ended_at=time)
 
 
 def _end(time: float | None) -> float:

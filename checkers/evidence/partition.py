@@ -148,7 +148,7 @@ class DroppedFollower:
     """A follower that left the ISR while its leader kept a fetch of its unread.
 
     Attributes:
-        kept_from: Since when the leader had that fetch and did not read, in seconds since the epoch.
+        kept_from: Since when the leader had that fetch unread, in seconds since the epoch.
         dropped_at: When the ISR without it was written.
         leaderless_at: When the partition lost its leader with the follower still outside the ISR;
             None if it did not.

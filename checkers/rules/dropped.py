@@ -15,8 +15,8 @@ def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[
 
     A follower is healthy that ran, was registered, and had a fetch at its leader which the leader
     did not begin to read within replica.fetch.wait.max.ms (KIP-501). If such a follower left the
-    ISR and the partition lost its leader while it was out, that is `offline-partition`; if a write with
-    acks=all was refused that the ISR with these followers would have taken, that is
+    ISR and the partition lost its leader while it was out, that is `offline-partition`; if a write
+    with acks=all was refused that the ISR with these followers would have taken, that is
     `under-min-isr`. Both are found also if everything worked again after healing. The ISR is what
     the cluster decided, which the model is given: so the rule says the same of both sides.
 

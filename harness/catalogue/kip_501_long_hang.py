@@ -5,10 +5,10 @@ from faults import SlowFetchReads
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import SLOW_READS
 from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitDecision
+from harness.playing.possible_steps import AwaitInSync
 from harness.playing.steps import (
-    AwaitDecision,
     AwaitHeld,
-    AwaitInSync,
     CreateTopic,
     Heal,
     Inject,

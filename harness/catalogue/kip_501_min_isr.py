@@ -5,9 +5,9 @@ from faults import SlowFetchReads
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import SLOW_READS
 from harness.playing.client_steps import AwaitAnswer, Produce
+from harness.playing.possible_steps import AwaitInSync
 from harness.playing.steps import (
     AwaitHeld,
-    AwaitInSync,
     AwaitState,
     CreateTopic,
     Heal,

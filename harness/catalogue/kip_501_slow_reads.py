@@ -5,8 +5,8 @@ from faults import KillBroker, SlowFetchReads
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import SLOW_READS
 from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitDecision
 from harness.playing.steps import (
-    AwaitDecision,
     AwaitHeld,
     AwaitState,
     CreateTopic,

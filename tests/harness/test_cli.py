@@ -93,6 +93,12 @@ def test_the_catalogue_is_listed_as_json_lines(capsys: pytest.CaptureFixture[str
         "KIP-101-2",
         "KIP-279-3",
         "KIP-380-missed-bounce",
+        "KIP-501-slow-reads",
+        "KIP-501-long-hang",
+        "KIP-501-min-isr",
+        "KIP-501-equal-end",
+        "KIP-501-below-min-isr-leader",
+        "KIP-501-slow-follower",
     ]
 
 
