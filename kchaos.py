@@ -33,6 +33,7 @@ _PUBLIC = {
     "BrokerSpec": "clusters.spec",
     "CATALOGUE": "harness.catalogue",
     "ClusterSpec": "clusters.spec",
+    "ConfigureTopic": "faults",
     "CreateTopic": "harness.playing.steps",
     "CutLink": "faults",
     "CutZooKeeper": "faults",
@@ -41,6 +42,8 @@ _PUBLIC = {
     "DockerCluster": "clusters.docker_driver.cluster",
     "ExpireSession": "faults",
     "FastBounce": "faults",
+    "FormatDowngrade": "faults",
+    "FetchAs": "harness.playing.raw_steps",
     "Heal": "harness.playing.steps",
     "HoldController": "faults",
     "HoldPoint": "faults",
@@ -50,6 +53,7 @@ _PUBLIC = {
     "judge": "checkers.judge",
     "KillBroker": "faults",
     "LocalCluster": "clusters.local",
+    "LoseEpochs": "faults",
     "LoseTail": "faults",
     "MoveController": "faults",
     "PauseBroker": "faults",
@@ -60,14 +64,18 @@ _PUBLIC = {
     "QUICK": "harness.catalogue.settings",
     "Read": "harness.playing.client_steps",
     "ReorderReplicas": "harness.playing.steps",
+    "RollBroker": "faults",
     "RunDirectory": "checkers.run_directory",
     "RunOptions": "harness.playing.runner",
     "Scenario": "harness.playing.scenario",
     "SetLogLevel": "harness.playing.observing_steps",
     "SlowFetchReads": "faults",
+    "StaleRequest": "faults",
     "StopBroker": "faults",
     "TakeSnapshot": "harness.playing.steps",
+    "TearEpochs": "faults",
     "Tell": "harness.playing.steps",
+    "WipeLogDirectory": "faults",
 }
 __all__ = [*_PUBLIC, "main"]
 
@@ -111,9 +119,9 @@ def main() -> None:
     except ImportError as error:
         print(f"kchaos: {error}", file=sys.stderr)
         sys.exit(70)
-    from harness.commands.cli import run
+    from harness.commands.process import main as main_of_the_process
 
-    sys.exit(run(sys.argv[1:]))
+    main_of_the_process(sys.argv[1:])
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -5,7 +5,6 @@ the model acts upon them (`checkers.model.events.Action` has those). This module
 the standard library and imports nothing of kchaos, so that every room may use it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
@@ -18,50 +17,6 @@ Manner = Literal["hold", "delay", "skip"]
 """What becomes of a thread at a point: it waits until it is let on, or so long, or turns back."""
 Readers = Literal["all", "followers", "consumers"]
 
-APIS = (
-    "Produce",
-    "Fetch",
-    "ListOffsets",
-    "Metadata",
-    "LeaderAndIsr",
-    "StopReplica",
-    "UpdateMetadata",
-    "ControlledShutdown",
-    "OffsetCommit",
-    "OffsetFetch",
-    "FindCoordinator",
-    "JoinGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "SyncGroup",
-    "DescribeGroups",
-    "ListGroups",
-    "SaslHandshake",
-    "ApiVersions",
-    "CreateTopics",
-    "DeleteTopics",
-    "DeleteRecords",
-    "InitProducerId",
-    "OffsetForLeaderEpoch",
-    "AddPartitionsToTxn",
-    "AddOffsetsToTxn",
-    "EndTxn",
-    "WriteTxnMarkers",
-    "TxnOffsetCommit",
-    "DescribeConfigs",
-    "AlterConfigs",
-    "CreatePartitions",
-    "ElectLeaders",
-    "IncrementalAlterConfigs",
-    "AlterPartitionReassignments",
-    "ListPartitionReassignments",
-    "AlterPartition",
-    "UpdateFeatures",
-    "Envelope",
-    "DescribeCluster",
-    "AllocateProducerIds",
-)
-"""The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
 
 CONTROLLER_BROKER_CHANGE = "controller-broker-change"
 """The point at which a controller begins to handle that brokers came or went."""
@@ -142,6 +97,22 @@ class LoseTail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoseEpochs:
+    """The `leader-epoch-checkpoint` of one partition of a stopped broker is gone."""
+
+    broker: int
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WipeLogDirectory:
+    """A stopped broker's log directory is empty: replicas, epochs and checkpoints are gone."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CutLink:
     """Nothing passes between two brokers any more: from `source` to `target`, or both ways.
 
@@ -206,7 +177,7 @@ class Hold:
 
     Attributes:
         name: Names the hold for `ReleaseHold`.
-        api: Kafka's name of the API, one of `APIS`: "Fetch", "LeaderAndIsr", ...
+        api: Kafka's name of the API, such as "Fetch"; one of `checkers.formats.api_names.APIS`.
         source: The broker that sends the request, or None for any.
         target: The broker that answers it, or None for any.
         direction: "request" (the target never sees it) or "response" (the target has handled it).
@@ -328,12 +299,60 @@ class MoveController:
     """The controller is deposed, so that the brokers elect one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptTopicConfiguration:
+    """A running broker has taken over a topic's own settings, as (name, value), ascending."""
+
+    broker: int
+    topic: str
+    configuration: tuple[tuple[str, str], ...]
+
+
+LATE_CLIENT_ID = "kchaos-stale"
+"""The client id of a late request that kchaos delivers: by it the links tell it from others."""
+ControlApi = Literal["LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown"]
+"""The control requests, and the request with which a broker asks to be shut down (KIP-380)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleRequest:
+    """A control request arrives that was made for one generation of a broker, perhaps long ago.
+
+    Attributes:
+        broker: Whose generation it is about: the receiver of what a controller sends, the sender of
+            a ControlledShutdown.
+        target: Who gets it: that broker, or the controller.
+        version: Of the API.
+        generation: The czxid of the broker's registration when the request was made.
+        broker_epoch: What the request says of it, -1 for nothing; None where its version cannot.
+        controller: The controller when it was made, and its epoch; -1 for a ControlledShutdown.
+        states: (topic, partition, leader, leader epoch, ISR, controller epoch, version of the state
+            znode, replicas) of each partition that it names.
+        deletes: Of a StopReplica.
+        live: Of an UpdateMetadata, the brokers that live.
+    """
+
+    api: ControlApi
+    broker: int
+    target: int
+    version: int
+    generation: int
+    broker_epoch: int | None = None
+    controller: int = -1
+    controller_epoch: int = -1
+    states: tuple[tuple[str, int, int, int, tuple[int, ...], int, int, tuple[int, ...]], ...] = ()
+    deletes: bool = False
+    live: tuple[int, ...] = ()
+
+
 Act = (
     StartBroker
     | StopBroker
     | PauseBroker
     | ResumeBroker
     | LoseTail
+    | LoseEpochs
+    | WipeLogDirectory
     | CutLink
     | HealLink
     | Hold
@@ -347,6 +366,8 @@ Act = (
     | ExpireSession
     | PreferredElection
     | MoveController
+    | AdoptTopicConfiguration
+    | StaleRequest
 )
 """Any of them. What acts on ZooKeeper alone is seen in ZooKeeper's own log."""
 
@@ -363,24 +384,12 @@ def fields_of(value: Any) -> dict[str, Any]:
     return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
 
 
-def unknown_api(api: str) -> str:
-    """Why a `Hold` cannot name this API, or "". The spelling counts: the model compares it."""
-    if api in APIS:
-        return ""
-    return f"no API is named {api!r}; known: {', '.join(APIS)}"
-
-
 def unknown_style(cut: CutLink | CutZooKeeper) -> str:
     """Why there is no such cut, or ""."""
     styles = get_args(ZooKeeperCutStyle if isinstance(cut, CutZooKeeper) else CutStyle)
     if cut.style in styles:
         return ""
     return f"style is {cut.style!r}; use {' or '.join(map(repr, styles))}"
-
-
-def cuts_left(cuts: Mapping[str, CutLink], heal: HealLink) -> dict[str, CutLink]:
-    """Of cuts by name, those that this act leaves."""
-    return {name: cut for name, cut in cuts.items() if not heal.heals(cut)}
 
 
 def _plain(value: object) -> object:

@@ -6,7 +6,8 @@ CheckError
 ├── CheckpointError      a small text file of a broker's does not have its documented shape
 ├── ModelError           an action that the model's own state makes impossible
 ├── ExplorerError        in `checkers.explorer.errors`: a bound, a rule or a process that fails
-└── SparkError           Spark cannot be started or used here
+└── SparkError           Spark cannot do it
+    └── SparkNotStarted  nor even be started on this machine
 """
 
 
@@ -32,3 +33,7 @@ class ModelError(CheckError):
 
 class SparkError(CheckError):
     """Spark cannot be started or used here; the message says why and what to do."""
+
+
+class SparkNotStarted(SparkError):
+    """This machine does not get Spark started; the message has the end of its log."""

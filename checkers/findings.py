@@ -47,10 +47,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "truncated-below-high-watermark",
-        "a follower cut its log below its own high watermark",
+        "a follower cut its log below its own high watermark, or its leader's",
         (),
     ),
     (_S, "corrupt-batch", "bytes of a segment are not a well-formed batch", ()),
+    (_S, "corrupt-checkpoint", "a broker's checkpoint file is not well-formed", ()),
+    (_S, "not-as-sent", "a batch has what its producer never sent, on whichever replica", ()),
     (
         _S,
         "replication-stopped",
@@ -66,8 +68,8 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "offline-partition",
-        "a partition has no leader after everything is healed, or had none for want of followers "
-        "that did all they could to stay in sync",
+        "after everything is healed a partition has no leader, or one that does not lead it; or it "
+        "had none for want of followers that did all they could to stay in sync",
         (),
     ),
     (
@@ -82,6 +84,18 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         "generation-not-initialised",
         "a registered broker never got its first LeaderAndIsr",
         ("replication-stopped",),
+    ),
+    (
+        _S,
+        "not-down-converted",
+        "an old client is given a format that it cannot read, or nothing and no error",
+        (),
+    ),
+    (
+        _S,
+        "stale-request-accepted",
+        "a control request that was meant for an earlier generation of a broker was obeyed",
+        (),
     ),
     (
         _N,

@@ -6,12 +6,14 @@ default may be missing.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 _T = TypeVar("_T")
+_LIMIT = 1 << 63
 _Read = Callable[[Any], Any]
 _PLAIN: Mapping[Any, tuple[tuple[type, ...], str]] = {
     int: ((int,), "whole number"),
@@ -49,7 +51,7 @@ def _reader(hint: Any, allow_more: bool) -> _Read:
         return lambda value: value
     if hint in _PLAIN:
         types, name = _PLAIN[hint]
-        return _checked(lambda value: type(value) in types, f"no {name}")
+        return _checked(lambda value: type(value) in types and _is_bounded(value), f"no {name}")
     if origin is Literal:
         known = ", ".join(map(repr, arguments))
         return _checked(lambda value: value in arguments, f"none of {known}")
@@ -67,6 +69,12 @@ def _reader(hint: Any, allow_more: bool) -> _Read:
         read = _dataclass(kind, allow_more)
         return lambda value: read(value, {})
     raise TypeError(f"{hint} has no form in JSON")
+
+
+def _is_bounded(value: Any) -> bool:
+    if type(value) is float:
+        return math.isfinite(value)
+    return type(value) is not int or -_LIMIT <= value < _LIMIT
 
 
 def _checked(fits: Callable[[Any], bool], what: str) -> _Read:
@@ -99,7 +107,7 @@ def _row(readers: list[_Read]) -> _Read:
 def _mapping(key: Any, inner: _Read) -> _Read:
     def read(value: Any) -> Any:
         for name in _object(value):
-            if key is int and not name.isdecimal():
+            if key is int and not (name.isascii() and name.isdecimal() and len(name) < 10):
                 raise ShapeError(f"has {name!r}, which is no whole number")
         return {
             int(name) if key is int else name: _inside(name, inner, one)

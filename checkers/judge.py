@@ -7,7 +7,8 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from checkers.acts import StartBroker
-from checkers.errors import RunDirectoryError, ScenarioDataError
+from checkers.agreement import disagreements
+from checkers.errors import CheckError, ModelError
 from checkers.evidence.assembling import run_evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.run import RunEvidence
@@ -17,9 +18,11 @@ from checkers.model.status import status
 from checkers.record import predict_run
 from checkers.results import Results
 from checkers.rules import Judged, apply_rules, joined
+from checkers.rules.as_sent import NOT_COMPARED
+from checkers.rules.decided import impossible_decisions
+from checkers.rules.ghosts import ghosts
 from checkers.run_directory import RunDirectory
 from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
-from checkers.zookeeper_log import ZooKeeperLogError
 
 _T = TypeVar("_T")
 Predict = Callable[[RunEvidence], Prediction]
@@ -58,15 +61,18 @@ def judge(
 def rules_of(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
     """What the rules say of one run: every partition, every snapshot, and the run as a whole."""
     parts = [apply_rules(one) for one in run_evidence(evidence, prediction)]
-    return joined([*parts, Judged(findings=tuple(about_the_run(prediction)))])
+    return joined([*parts, Judged(findings=tuple(about_the_run(evidence, prediction)))])
 
 
-def about_the_run(prediction: Prediction | None) -> Iterable[Finding]:
-    """Yields a finding for what the model forbids and no partition's evidence has.
+def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Iterable[Finding]:
+    """Yields a finding for what is forbidden and no partition's evidence has.
 
-    These are the observation that no possible state explains, decisions about brokers, and high
+    These are decisions that their writers could not make, directories of partitions that nobody
+    made, the observation that no possible state explains, decisions about brokers, and high
     watermarks observed where no replica should be.
     """
+    yield from impossible_decisions(evidence)
+    yield from ghosts(evidence)
     if prediction is not None and prediction.emptied_by is not None:
         yield _emptied(prediction.emptied_by)
     for one in prediction.disallowed if prediction is not None else ():
@@ -115,7 +121,11 @@ class _Judging:
         reasons = self._conformance if only_conformance else self._unknown
         try:
             return attempt()
-        except (RunDirectoryError, ScenarioDataError, ZooKeeperLogError) as error:
+        except ModelError as error:
+            self._crashes.append(traceback.format_exc())
+            reasons.append(f"{what} failed: {error!r}")
+            return None
+        except CheckError as error:
             # The evidence is damaged, as the message says; no checker failed.
             reasons.append(f"{what} failed: {error}")
             return None
@@ -133,11 +143,16 @@ class _Judging:
         witnesses = self.attempt(
             "looking for witnesses", lambda: find_witnesses(expectation, evidence)
         )
+        if read is not None:
+            # What is compared is read here, and hashed for the seal.
+            found = self.attempt("comparing the evidence", lambda: [*disagreements(read)])
+            self._unknown += found or ()
         self._unknown += self.attempt("the seal", lambda: [*_unfinished(evidence)]) or ()
         self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
         if read is not None:
             self._unknown += _unusable(read)
             self._safety += _unsettled(read)
+            self._conformance += _undecided(read)
             self._conformance += _unlinked(read)
             self._conformance += _not_compared(read, judged.findings)
         if read is not None and prediction is not None:
@@ -154,6 +169,8 @@ class _Judging:
             not_checked=tuple(_not_checked(read)),
             crashes=(*self._crashes, *judged.crashes),
             seconds=None if outcome is None else outcome.seconds,
+            started_at=about.started_at,
+            played_by=about.kchaos if isinstance(about.kchaos, str) else None,
             run=evidence.run.name,
             path=evidence.run.path,
             judged_by=version("kchaos"),
@@ -205,6 +222,11 @@ def _unusable(evidence: RunEvidence) -> Iterator[str]:
         for broker, seen in snapshot.brokers.items():
             if not seen.stable:
                 yield f"snapshot {snapshot.label}: broker {broker}'s files never stood still"
+
+
+def _undecided(evidence: RunEvidence) -> Iterator[str]:
+    if not any(evidence.run.path.glob("zookeeper/member-*/log.*")):
+        yield "there is no transaction log of ZooKeeper: what was decided is not known"
 
 
 def _is_acknowledged(operation: Operation) -> bool:
@@ -275,6 +297,7 @@ def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
         yield "questions for leader epochs: the run has no links.jsonl"
     if evidence.outcome.settle is None and not evidence.outcome.finished:
         yield "whether replication goes on: the run has no settle record"
+    yield from NOT_COMPARED
 
 
 def _last_line(trace: str) -> str:

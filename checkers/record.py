@@ -10,6 +10,7 @@ from checkers.evidence.actions import is_internal
 from checkers.evidence.run import RunEvidence
 from checkers.model import follow, predict
 from checkers.model.events import Decision, Snapshot
+from checkers.model.follow import MOST_STATES
 from checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
@@ -29,7 +30,7 @@ from checkers.segments.errors import SegmentError
 _COPYING_S = 0.25
 
 
-def predict_run(evidence: RunEvidence) -> Prediction:
+def predict_run(evidence: RunEvidence, *, most_states: int = MOST_STATES) -> Prediction:
     """Return what the model predicts of a run: by following its links, or without links by events.
 
     Without links, or where they saw no control request, nothing says in which order brokers worked,
@@ -41,7 +42,7 @@ def predict_run(evidence: RunEvidence) -> Prediction:
     record = None if evidence.links is None else record_of(evidence)
     if record is None or not any(isinstance(item.what, ControlSent) for item in record.seen):
         return predict(tuple(timed.event for timed in evidence.events))
-    return follow(record)
+    return follow(record, most_states=most_states)
 
 
 def record_of(evidence: RunEvidence) -> Record:

@@ -13,6 +13,13 @@ from checkers.model.prediction import Prediction
 from checkers.run_directory import JUDGEMENTS, RunDirectory
 from checkers.verdict import Witness
 
+LINE_FIELDS = (
+    *("entry", "case", "release", "driver", "seed", "started_at", "played_by", "judged_by"),
+    *("conforms", "safe", "expected", "reason", "unknown"),
+    *("witness", "not_checked", "crashes", "seconds"),
+)
+"""What the object of `--json` has of results.json as it is."""
+
 _T = TypeVar("_T")
 
 
@@ -33,6 +40,8 @@ class Results:
         not_checked: What the evidence did not allow to check, a sentence each.
         crashes: Tracebacks of checkers that failed.
         seconds: How long the run took, its cluster's start included; None if it never ended.
+        started_at: When it began, in seconds since the epoch; None if run.json does not say.
+        played_by: The version of kchaos that played it, or None.
         run: The run's name.
         path: Where it was when it was judged.
         judged_by: The version of kchaos that judged.
@@ -56,6 +65,8 @@ class Results:
     not_checked: tuple[str, ...] = ()
     crashes: tuple[str, ...] = ()
     seconds: float | None = None
+    started_at: float | None = None
+    played_by: str | None = None
     run: str = ""
     path: Path
     judged_by: str = ""
@@ -124,29 +135,29 @@ def results_to_json(results: Results) -> dict[str, Any]:
     return {name: value for name, value in told.items() if name not in ("prediction", "path")}
 
 
-def results_line(results: Results) -> dict[str, Any]:
-    """The object that `--json` prints for one run."""
-    return {
-        "entry": results.entry,
-        "case": results.case,
-        "release": results.release,
-        "driver": results.driver,
-        "seed": results.seed,
-        "conforms": results.conforms,
-        "safe": results.safe,
-        "expected": results.expected,
-        "findings": [
-            {
-                "kind": finding.kind,
-                "partition": f"{finding.topic}-{finding.partition}" if finding.topic else None,
-                "brokers": list(finding.brokers),
-                "first_offset": finding.first_offset,
-                "last_offset": finding.last_offset,
-            }
-            for finding in results.findings
-        ],
-        "seconds": results.seconds,
+def results_line(results: Results, *, report: Path | None = None) -> dict[str, Any]:
+    """The object that `--json` prints for one run.
+
+    Args:
+        report: Where its report is, or None.
+    """
+    whole = results_to_json(results)
+    return {name: whole[name] for name in LINE_FIELDS} | {
+        "findings": [_short(finding) for finding in results.findings],
         "run": str(results.path),
+        "report": None if report is None else str(report),
+    }
+
+
+def _short(finding: Finding) -> dict[str, Any]:
+    """A finding without its evidence."""
+    return {
+        "kind": finding.kind,
+        "message": finding.message,
+        "partition": f"{finding.topic}-{finding.partition}" if finding.topic else None,
+        "brokers": list(finding.brokers),
+        "first_offset": finding.first_offset,
+        "last_offset": finding.last_offset,
     }
 
 

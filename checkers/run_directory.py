@@ -1,8 +1,9 @@
 """The run directory: what is in it, how it is written, sealed, read and judged.
 
     RUN/
-      run.json            what was run: entry, case, releases, seed, versions, replay command; with
-                          containers engine and images, and why there were no links if so
+      run.json            what was run: entry, case, releases, the SHA-256 of every jar, seed,
+                          versions, replay command; with containers engine and images, and why
+                          there were no links if so
       scenario.json       the scenario as data: cluster, topics, steps, expectation
       actions.jsonl       the model's actions, each with step, when it began and was done (wall
                           time), and the last zxid before it
@@ -32,13 +33,14 @@ import hashlib
 import io
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checkers.errors import RunDirectoryError
+from checkers.folders import WORKING, held, remove_abandoned_in
+from checkers.opening import bounded_json, read_bounded, refuse_what_is_no_file
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -58,7 +60,7 @@ class RunDirectory:
         """A new run directory with `run.json` and `scenario.json` in it.
 
         Raises:
-            RunDirectoryError: Something exists at `path` already.
+            RunDirectoryError: Something exists at `path` already, or nothing can be made there.
         """
         try:
             path.mkdir(parents=True)
@@ -66,6 +68,10 @@ class RunDirectory:
             raise RunDirectoryError(
                 f"{path} exists; a run is never written over: choose another --runs-dir"
             ) from None
+        except OSError as error:
+            raise RunDirectoryError(
+                f"no run can be written to {path}: {error.strerror}; choose another --runs-dir"
+            ) from error
         directory = cls(path)
         directory.write("run.json", {"format": FORMAT, **run})
         directory.write("scenario.json", scenario)
@@ -76,10 +82,12 @@ class RunDirectory:
         """The run directory at `path`, sealed or not.
 
         Raises:
-            RunDirectoryError: No run is there, or a newer kchaos wrote it.
+            RunDirectoryError: No run is there, a newer kchaos wrote it, or it holds what is no
+                file: see `checkers.opening`.
         """
         directory = cls(path)
         run = directory.read("run.json")
+        refuse_what_is_no_file(path)
         written = run.get("format")
         if type(written) is not int or not 1 <= written <= FORMAT:
             raise RunDirectoryError(
@@ -133,7 +141,7 @@ class RunDirectory:
         """
         target = self.path / name
         try:
-            return target.read_bytes()
+            return read_bounded(target)
         except FileNotFoundError:
             raise RunDirectoryError(
                 f"{target} is missing: is {self.path} a run directory of kchaos?"
@@ -148,7 +156,7 @@ class RunDirectory:
             RunDirectoryError: The file is missing or is no JSON object.
         """
         try:
-            value = json.loads(self.content(name) if content is None else content)
+            value = bounded_json(self.content(name) if content is None else content)
         except ValueError as error:
             raise RunDirectoryError(f"{self.path / name} cannot be read as JSON: {error}") from None
         if not isinstance(value, dict):
@@ -175,7 +183,7 @@ class RunDirectory:
                     raise RunDirectoryError(f"{target}:{number} is cut off: it has no newline")
                 return
             try:
-                value = json.loads(line)
+                value = bounded_json(line)
             except ValueError as error:
                 raise RunDirectoryError(f"{target}:{number} is not JSON: {error}") from error
             if not isinstance(value, dict):
@@ -257,21 +265,18 @@ class RunDirectory:
                 nothing may be written there.
         """
         root = self.path / JUDGEMENTS
-        working = root / f".working-{os.getpid()}-{os.urandom(4).hex()}"
-        try:
-            root.mkdir(exist_ok=True)
-            working.mkdir()
-        except OSError as error:
-            raise RunDirectoryError(
-                f"no judgement can be written to {root}: {error}; it must be a folder to which "
-                "you may write, or be absent"
-            ) from error
-        try:
+        with contextlib.ExitStack() as ending:
+            try:
+                root.mkdir(exist_ok=True)
+                remove_abandoned_in(root, WORKING)
+                working = ending.enter_context(held(root, WORKING))
+            except OSError as error:
+                raise RunDirectoryError(
+                    f"no judgement can be written to {root}: {error}; it must be a folder to which "
+                    "you may write, or be absent"
+                ) from error
             yield working
             _rename_to_next_number(working, root)
-        finally:
-            if working.exists():
-                shutil.rmtree(working)
 
     def _evidence(self) -> Iterator[Path]:
         for file in sorted(self.path.rglob("*")):

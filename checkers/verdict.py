@@ -10,6 +10,11 @@ expected; or it is an object:
      "witness": [{"round": {"follower": 1, "leader": 0, "end_offset": 21}},
                  {"log": {"broker": 1, "pattern": "regular expression"}},
                  {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}},
+                 {"epochs": {"snapshot": "final", "broker": 2, "partition": "t-0",
+                             "starts": [0, 5]}},
+                 {"magics": {"snapshot": "final", "broker": 2, "partition": "t-0",
+                             "runs": [2, 1, 2]}},
+                 {"observed": {"kind": "high-watermark-forgotten", "broker": 1}},
                  {"hit": {"point": "controller-broker-change", "fate": "held"}},
                  {"operation": {"operation": "refused", "error_code": 19}}],
      "source": "where it is written or measured"}
@@ -19,23 +24,31 @@ epoch has all the named fields of `checkers.model.prediction.EpochRound`; a `log
 broker's server.log (any broker's without "broker") matches; a `link` if a line of links.jsonl has
 all the named fields, where "api" is compared without case and underscores, and "partition" and
 "detail" are objects whose fields must be in one of the message's partitions, or in its detail; a
-`hit` if a line of hits.jsonl has all the named fields; an `operation` if one of a client has all
-the named fields of `checkers.evidence.history.Operation`.
+`hit` if a line of hits.jsonl has all the named fields, an `observed` if one of observations.jsonl
+has; `epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs at these offsets
+(none for an empty file, or for no file): the epochs themselves may differ from run to run; `magics`
+if the replica's batches, in their order, are in these message formats, each run of one format once;
+an `operation` if one of a client has all the named fields of
+`checkers.evidence.history.Operation`.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
+from checkers.acts import TopicPartition
 from checkers.errors import ScenarioDataError
 from checkers.evidence.epoch_rounds import round_in_words
 from checkers.evidence.history import Operation
 from checkers.evidence.links import LinkMessage
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
+from checkers.json_form import ShapeError, from_json
 from checkers.model.prediction import EpochRound
 from checkers.rules.offsets import in_words
+from checkers.searching import first_match
+from checkers.segments.directory import topic_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +102,15 @@ class Verdict:
     expectation_from: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expectation:
+    """The shape of a scenario's expectation."""
+
+    safe: bool | None = None
+    findings: tuple[Mapping[str, Any], ...] = ()
+    witness: tuple[Mapping[str, Any], ...] = ()
+
+
 FindingKey = tuple[str, str, int, tuple[int, ...], int, int]
 
 
@@ -107,6 +129,13 @@ def verdict(
     witness was found. Safe without its witness is unknown: the mechanism may not have run at all.
     **Does not verify**: findings that answer neither question, `permitted-loss` for one.
     """
+    if expectation is not None:
+        try:
+            is_said = from_json(_Expectation, expectation, allow_more=True).safe is not None
+        except ShapeError as error:
+            raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
+        if not is_said:
+            raise ScenarioDataError("scenario.json: expectation: it does not say safe or not")
     findings = list(findings)
     conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
     safe = _answer(findings, Question.SAFETY, (*unknown.run, *unknown.safety))
@@ -138,7 +167,13 @@ def find_witnesses(
     Raises:
         ScenarioDataError: A witness is not of a documented form.
     """
-    return tuple(_witness(one, evidence) for one in (expectation or {}).get("witness", ()))
+    if expectation is None:
+        return ()
+    try:
+        wanted = from_json(_Expectation, expectation, allow_more=True).witness
+        return tuple(_witness(one, evidence) for one in wanted)
+    except (AttributeError, ShapeError, TypeError) as error:
+        raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
 
 
 def finding_key(finding: Finding) -> FindingKey:
@@ -227,10 +262,22 @@ def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
             return _hit_witness(wanted, fields, evidence)
         case {"operation": {} as fields, **rest} if not rest:
             return _operation_witness(wanted, fields, evidence)
+        case {"observed": {} as fields, **rest} if not rest:
+            return _observed_witness(wanted, fields, evidence)
+        case {
+            "epochs": {"snapshot": str(label), "broker": int(broker), "partition": str(name)},
+            **rest,
+        } if not rest:
+            return _epochs_witness(wanted, evidence, label, broker, _about(name))
+        case {
+            "magics": {"snapshot": str(label), "broker": int(broker), "partition": str(name)},
+            **rest,
+        } if not rest:
+            return _magics_witness(wanted, evidence, label, broker, _about(name))
         case _:
             raise ScenarioDataError(
                 f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, "
-                "hit or operation"
+                "hit, operation, observed, or epochs or magics with snapshot, broker and partition"
             )
 
 
@@ -254,15 +301,10 @@ def _round_witness(
 def _log_witness(
     wanted: Mapping[str, Any], pattern: str, broker: int | None, evidence: RunEvidence
 ) -> Witness:
-    try:
-        expression = re.compile(pattern)
-    except re.error as error:
-        raise ScenarioDataError(f"scenario.json: witness pattern {pattern!r}: {error}") from error
     logs = [log for owner, log in evidence.server_logs.items() if broker in (None, owner)]
-    for log in logs:
-        for line in log:
-            if expression.search(line):
-                return Witness(wanted=wanted, found=True, seen=line)
+    found = first_match(pattern, logs)
+    if found is not None:
+        return Witness(wanted=wanted, found=True, seen=found)
     return Witness(wanted=wanted, found=False, seen=f"no such line in {len(logs)} server logs")
 
 
@@ -274,6 +316,35 @@ def _link_witness(
         if all(_has(message, name, value) for name, value in fields.items()):
             return Witness(wanted=wanted, found=True, seen=message.read_at)
     return Witness(wanted=wanted, found=False, seen=f"none of {len(messages)} messages")
+
+
+def _about(name: str) -> TopicPartition:
+    found = topic_partition(name)
+    if found is None:
+        raise ScenarioDataError(f"scenario.json: a witness names {name!r}, which is no partition")
+    return TopicPartition(*found)
+
+
+def _epochs_witness(
+    wanted: Mapping[str, Any], evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+) -> Witness:
+    if evidence.copied.contents(label, broker, about) is None:
+        return Witness(wanted=wanted, found=False, seen="the run has no such replica")
+    entries = evidence.copied.epoch_entries(label, broker, about)
+    starts = [start for _, start in entries or ()]
+    seen = "no leader-epoch-checkpoint" if entries is None else f"epochs begin at {starts}"
+    return Witness(wanted=wanted, found=starts == wanted["epochs"].get("starts"), seen=seen)
+
+
+def _magics_witness(
+    wanted: Mapping[str, Any], evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+) -> Witness:
+    contents = evidence.copied.contents(label, broker, about)
+    if contents is None:
+        return Witness(wanted=wanted, found=False, seen="the run has no such replica")
+    runs = [magic for magic, _ in groupby(batch.magic for batch in contents.batches)]
+    found = runs == wanted["magics"].get("runs")
+    return Witness(wanted=wanted, found=found, seen=f"its batches are in magic {runs}")
 
 
 def _hit_witness(
@@ -297,6 +368,17 @@ def _operation_witness(
             return Witness(wanted=wanted, found=True, seen=one.read_at)
     seen = f"none of {len(evidence.operations)} operations"
     return Witness(wanted=wanted, found=False, seen=seen)
+
+
+def _observed_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    for line in evidence.observed:
+        if _includes({"kind": line.kind, **line.detail}, fields):
+            return Witness(wanted=wanted, found=True, seen=line.read_at)
+    return Witness(
+        wanted=wanted, found=False, seen=f"none of {len(evidence.observed)} observations"
+    )
 
 
 def _has(message: LinkMessage, name: str, value: Any) -> bool:

@@ -118,6 +118,16 @@ def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[Znode
     return tuple(_all_changes(read[last_zxids.index(max(last_zxids))])) if read else ()
 
 
+def zxids(files: Iterable[tuple[str, bytes]]) -> Iterator[int]:
+    """Yields the zxid of each transaction in one member's files, failed ones included.
+
+    Raises:
+        ZooKeeperLogError: As `read_zookeeper_log`, of checksums.
+    """
+    for _, _, transaction in _all_transactions(files):
+        yield transaction.zxid
+
+
 def _all_transactions(files: Iterable[tuple[str, bytes]]) -> Iterator[_Located]:
     for name, content in files:
         for position, transaction in _transactions(name, content):
@@ -150,7 +160,9 @@ def _transactions(name: str, content: bytes) -> Iterator[tuple[int, _Transaction
         checksum, length = _RECORD_HEADER.unpack_from(content, position)
         start = position + _RECORD_HEADER.size
         end = start + length
-        if length >= 0 and (length == 0 or end >= len(content)):
+        if length == 0 and not checksum and not content[start:].strip(b"\0"):
+            return
+        if length > 0 and end >= len(content):
             return
         if length < 0 or content[end] != _END_OF_RECORD:
             # A record that was cut short has nothing but preallocated zeros behind it.

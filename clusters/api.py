@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from kazoo.client import KazooClient
 
@@ -68,12 +68,17 @@ class Disconnectable(Wire, Protocol):
 class Restartable(Protocol):
     """A broker that can be started again, also with another release or configuration."""
 
-    def start(self, kafka: str | None = None, properties: Mapping[str, str] | None = None) -> None:
-        """Start the process and return at once.
+    def configure(
+        self, kafka: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Change what it is started with from now on.
 
-        ``kafka`` replaces the broker's Kafka from now on; ``properties`` are added to its own
-        from now on. Raises ClusterError when it runs already.
+        ``kafka`` replaces the broker's Kafka; ``properties`` are added to its own. Raises
+        ClusterError while it runs.
         """
+
+    def start(self) -> None:
+        """Start the process and return at once; raise ClusterError when it runs already."""
 
     def await_ready(self, timeout_s: float = 60) -> None:
         """Return once the broker that ``start`` started is registered and answers.
@@ -172,11 +177,16 @@ class Broker(Protocol):
     def capabilities(self) -> frozenset[type]:
         """The protocols of this module that it fulfils."""
 
+    def configure(
+        self, kafka: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """See Restartable."""
+
     @property
     def points(self) -> frozenset[str]:
         """See Injectable; empty for a broker without an agent."""
 
-    def start(self, kafka: str | None = None, properties: Mapping[str, str] | None = None) -> None:
+    def start(self) -> None:
         """See Restartable."""
 
     def await_ready(self, timeout_s: float = 60) -> None:
@@ -224,8 +234,12 @@ class Cluster(Protocol):
         """Where threads report that come to points, None where no broker has any."""
 
     @property
-    def about(self) -> Mapping[str, str]:
-        """What runs its JVMs, in versions, such as engine and image; empty for processes."""
+    def about(self) -> Mapping[str, Any]:
+        """What is worth keeping with a run, as JSON values.
+
+        ``jars`` has the SHA-256 of each jar of each Kafka; with containers there are engine and
+        images besides.
+        """
 
     @property
     def environment(self) -> Mapping[str, str]:

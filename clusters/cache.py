@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from checkers.folders import NoPlainPath, held, plain
 from clusters.errors import MachineError
 
-STAGING = ".staging-"
+STAGING = ".unfinished-"
 
 
 def cache_directory() -> Path:
     """Return the cache: KCHAOS_CACHE, else XDG_CACHE_HOME/kchaos, else ~/.cache/kchaos.
 
-    The directory is made if it is not there. Raises MachineError when that fails.
+    The directory is made if it is not there. A path with characters that Java misreads is given
+    as a link to it (see ``checkers.folders.plain``). Raises MachineError when that fails.
     """
     named = os.environ.get("KCHAOS_CACHE")
     if named:
@@ -31,18 +32,20 @@ def cache_directory() -> Path:
         raise MachineError(
             f"cannot make the cache {path}: {error}; set KCHAOS_CACHE to a writable folder"
         ) from error
-    return path.resolve()
+    try:
+        return plain(path)
+    except NoPlainPath as error:
+        raise MachineError(f"{error}; set KCHAOS_CACHE") from error
 
 
 @contextmanager
 def staging(above: Path) -> Iterator[Path]:
     """Yield a folder inside ``above`` for what is not complete yet; it is removed afterwards.
 
-    Its name carries this process's pid, so that what a killed process left is recognised.
+    It is locked meanwhile, so that what a killed process left is recognised.
     """
-    above.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=above, prefix=f"{STAGING}{os.getpid()}-") as folder:
-        yield Path(folder)
+    with held(above, STAGING) as folder:
+        yield folder
 
 
 @contextmanager

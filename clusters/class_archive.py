@@ -8,6 +8,7 @@ archive unusable (another Java, another jar) ignores it.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from clusters.cache import cache_directory
 from clusters.distribution import Distribution
+from clusters.errors import ClusterError
 from clusters.processes import spawn
 
 # An archive holds for JVMs with the same verification; the collector must be one that can map it.
@@ -33,8 +35,10 @@ class ClassSharing:
 
     def flags(self, distribution: Distribution, java_home: Path, directory: Path) -> list[str]:
         """Return the JVM flags for one process that runs in ``directory``."""
-        key = _key(distribution, java_home)
         archives = _archives()
+        if archives is None:
+            return []
+        key = _key(distribution, java_home)
         if (archives / f"{key}.jsa").is_file():
             return [f"-XX:SharedArchiveFile={archives / key}.jsa"]
         if (archives / f"{key}.lst").is_file():
@@ -52,7 +56,18 @@ class ClassSharing:
         self._missing.clear()
 
     def collect(self) -> None:
-        """Keep the lists of classes; call it when the processes have ended."""
+        """Keep the lists of classes; call it when the processes have ended.
+
+        A cache that takes no files costs the next cluster some time, and this one nothing.
+        """
+        with contextlib.suppress(OSError):
+            self._collect()
+        self._training.clear()
+
+    def _collect(self) -> None:
+        archives = _archives()
+        if archives is None:
+            return
         for key, files in self._training.items():
             names: dict[str, None] = {}
             for file in files:
@@ -61,16 +76,18 @@ class ClassSharing:
                     names.update(dict.fromkeys(file.read_text().split("\n")[:-1]))
                     file.unlink()
             if len(names) > 1000:
-                unfinished = _archives() / f".{key}-{os.getpid()}.lst"
+                unfinished = archives / f".{key}-{os.getpid()}.lst"
                 unfinished.write_text("\n".join(names) + "\n")
-                unfinished.replace(_archives() / f"{key}.lst")
-        self._training.clear()
+                unfinished.replace(archives / f"{key}.lst")
 
 
-def _archives() -> Path:
+def _archives() -> Path | None:
+    """Return the archives' folder, or None where there cannot be one."""
     archives = cache_directory() / "archives"
-    archives.mkdir(exist_ok=True)
-    return archives
+    with contextlib.suppress(OSError):
+        archives.mkdir(exist_ok=True)
+        return archives
+    return None
 
 
 def _key(distribution: Distribution, java_home: Path) -> str:
@@ -101,8 +118,17 @@ def await_archives(timeout_s: float = 300) -> None:
 
 
 def _write(key: str, distribution: Distribution, java_home: Path) -> None:
-    """Write one archive at the lowest priority; at most one process writes the same one."""
+    """Write one archive at the lowest priority; at most one process writes the same one.
+
+    An archive that cannot be written is one that the next cluster does without.
+    """
     archives = _archives()
+    if archives is not None:
+        with contextlib.suppress(OSError, ClusterError):
+            _write_to(archives, key, distribution, java_home)
+
+
+def _write_to(archives: Path, key: str, distribution: Distribution, java_home: Path) -> None:
     with (archives / f"{key}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -49,6 +50,9 @@ BROKER_DEFAULTS_SINCE_0_11: Mapping[str, str] = {
     "transaction.state.log.replication.factor": "1",
 }
 
+# What a properties file reads as something else than the character.
+_IN_KEYS, _IN_VALUES = "\\=:#! ", "\\"
+
 _LOG4J = """\
 log4j.rootLogger=INFO, file
 log4j.appender.file=org.apache.log4j.FileAppender
@@ -85,9 +89,25 @@ def mixed_protocol(releases: Sequence[Release]) -> dict[str, str]:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """Return a Java properties file: backslashes doubled, one property a line."""
-    lines = [f"{key}={value}".replace("\\", "\\\\") for key, value in sorted(properties.items())]
+    """Return a Java properties file in ASCII that gives every key and value as it is."""
+    lines = [
+        f"{_escaped(key, special=_IN_KEYS)}={_escaped(value, special=_IN_VALUES)}"
+        for key, value in sorted(properties.items())
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str, *, special: str) -> str:
+    """Return the text as `java.util.Properties` reads it: one line, UTF-16 units beyond ASCII."""
+    shown: list[str] = []
+    for unit in struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be")):
+        character = chr(unit)
+        is_leading_space = character == " " and not shown
+        if not " " <= character <= "~" or is_leading_space:
+            shown.append(f"\\u{unit:04x}")
+        else:
+            shown.append(f"\\{character}" if character in special else character)
+    return "".join(shown)
 
 
 def log4j_text(log: Path) -> str:

@@ -7,13 +7,17 @@ import os
 import re
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from checkers.folders import plain
+from clusters.archives import extract
 from clusters.cache import cache_directory, locked, staging
 from clusters.errors import MachineError, ReleaseError
 from clusters.java import java_home
-from clusters.maven import fetch, jars_of
+from clusters.maven import LOCK_FILE, BrokenLock, fetch, jars_of
 from clusters.releases import Release, release_of
 
 # What a Kafka is called that comes with a container image.
@@ -35,6 +39,11 @@ class Distribution:
     source: str
 
     @property
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of each jar by its name."""
+        return {jar.name: sha256_of(jar) for jar in self.class_path}
+
+    @property
     def image(self) -> str:
         """The container image that brings it along, its Java too; empty for jars of our own."""
         return self.source.removeprefix(IN_IMAGE) if self.source.startswith(IN_IMAGE) else ""
@@ -48,10 +57,13 @@ class Distribution:
 def resolve(kafka: str, *, offline: bool = False) -> Distribution:
     """Return the Kafka called ``kafka``: a release, a distribution folder, or a .tgz.
 
-    A release is fetched on first use and found in the cache afterwards; with ``offline``
-    nothing is fetched. A .tgz is unpacked into the cache once. Raises ReleaseError for an
-    unknown release or a broken distribution, MachineError when it cannot be fetched.
+    A release is fetched on first use and found in the cache afterwards, where each jar must be
+    the one that was fetched; with ``offline`` nothing is fetched. A .tgz is unpacked into the
+    cache once. Raises ReleaseError for an unknown release or a broken distribution, MachineError
+    when it cannot be fetched or a jar in the cache is another one.
     """
+    if not kafka.strip():
+        raise ReleaseError("no Kafka is named: give a release, a distribution folder or a .tgz")
     if kafka.startswith(IN_IMAGE):
         raise ReleaseError(f"{kafka} is a container image: only --driver docker can start it")
     path = Path(kafka).expanduser()
@@ -63,38 +75,70 @@ def resolve(kafka: str, *, offline: bool = False) -> Distribution:
         raise ReleaseError(f"{kafka} is neither a distribution folder nor a .tgz: nothing is there")
     if path.is_file():
         return _from_archive(path)
+    if kafka.endswith((".tgz", ".tar.gz")):
+        raise ReleaseError(f"{path.absolute()} is not there")
     return _from_maven(release_of(kafka), offline=offline)
 
 
 def _from_maven(release: Release, *, offline: bool) -> Distribution:
-    cache = cache_directory()
-    lock_file = cache / "kafka" / release.text / "jgo.lock.toml"
-    jars = _present(lock_file, cache)
+    folder = cache_directory()
+    lock_file = folder / "kafka" / release.text / LOCK_FILE
+    jars = present(lock_file, folder)
     if jars is None:
         with locked("maven"):
-            jars = _present(lock_file, cache)
+            jars = present(lock_file, folder)
             if jars is None:
                 if offline:
                     raise MachineError(
-                        f"Kafka {release.text} is not in the cache {cache} and --offline forbids "
-                        "fetching it; run once without --offline"
+                        f"Kafka {release.text} is not in the cache {folder}, or not whole, and "
+                        "--offline forbids fetching it; run once without --offline"
                     )
                 fetch(
                     release.coordinates,
                     name=f"Kafka {release.text}",
-                    cache=cache,
+                    cache=folder,
                     lock_file=lock_file,
                 )
-                jars = jars_of(lock_file, cache)
-    return Distribution(release=release.text, class_path=jars, source="maven")
+                jars = jars_of(lock_file, folder)
+    changed = changed_jars(jars)
+    if changed:
+        raise MachineError(
+            f"{changed[0]} in the cache is not what was fetched: its SHA-256 is another than in "
+            f"{lock_file}; kchaos repair fetches it anew"
+        )
+    return Distribution(release=release.text, class_path=tuple(jars), source="maven")
 
 
-def _present(lock_file: Path, cache: Path) -> tuple[Path, ...] | None:
-    """Return the jars of a lock file if it and all of them are there."""
+def present(lock_file: Path, folder: Path) -> dict[Path, str] | None:
+    """Return the jars of a lock file with their SHA-256, if it is whole and all of them exist.
+
+    ``folder`` is the cache.
+    """
     if not lock_file.is_file():
         return None
-    jars = jars_of(lock_file, cache)
+    try:
+        jars = jars_of(lock_file, folder)
+    except BrokenLock:
+        # What it says can be had again where it came from.
+        return None
     return jars if all(jar.is_file() for jar in jars) else None
+
+
+def changed_jars(jars: Mapping[Path, str]) -> list[Path]:
+    """Return the jars that have another SHA-256 than they should."""
+    return [jar for jar, digest in jars.items() if sha256_of(jar) != digest]
+
+
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of a file, read once as long as it does not change."""
+    stat = file.stat()
+    return _digest(file, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@cache
+def _digest(file: Path, *_identity: int) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _from_folder(folder: Path, *, source: str) -> Distribution:
@@ -111,7 +155,7 @@ def _from_folder(folder: Path, *, source: str) -> Distribution:
             raise ReleaseError(f"{source} is broken: libs/ has no {needed}VERSION.jar")
     return Distribution(
         release=_release_inside(jars, server[0], source),
-        class_path=tuple(jar.resolve() for jar in jars),
+        class_path=tuple(plain(jar.resolve().parent) / jar.resolve().name for jar in jars),
         source=source,
     )
 
@@ -152,7 +196,7 @@ def _unpack(archive: Path, place: Path) -> None:
             inside = folder / "tar"
             inside.mkdir()
             with tarfile.open(archive) as tar:
-                tar.extractall(inside, filter="data")
+                extract(tar, inside)
             inside.rename(place)
     except (tarfile.TarError, EOFError) as error:
         raise ReleaseError(f"{archive} is no readable .tgz: {error}") from error

@@ -13,8 +13,10 @@ from clusters.cache import cache_directory
 from clusters.errors import ClusterError, MachineError
 from clusters.java import java_home, spark_java_home
 from clusters.leftovers import find_leftovers
+from clusters.maven import LOCK_FILE
 from clusters.memory import available_mib
 from clusters.ports import reserve_port
+from clusters.repair import problems_of_cache
 
 _ENOUGH_MEMORY_MIB = 1700
 _ENOUGH_SPACE_MIB = 2000
@@ -62,10 +64,15 @@ def _python() -> Examined:
 
 def _cache() -> Examined:
     cache = cache_directory()
-    kafkas = sorted(path.parent.name for path in cache.glob("kafka/*/jgo.lock.toml"))
-    ok = os.access(cache, os.W_OK)
+    kafkas = sorted(path.parent.name for path in cache.glob(f"kafka/*/{LOCK_FILE}"))
     detail = f"{cache}, Kafka {', '.join(kafkas) if kafkas else 'none yet'}"
-    return Examined("cache", ok, detail, "set KCHAOS_CACHE to a writable folder")
+    if not os.access(cache, os.W_OK):
+        return Examined("cache", False, detail, "set KCHAOS_CACHE to a writable folder")
+    problems = problems_of_cache()
+    more = f", and {len(problems) - 1} more" if problems[1:] else ""
+    if problems:
+        return Examined("cache", False, f"{problems[0]}{more}", "kchaos repair heals it")
+    return Examined("cache", True, detail, "")
 
 
 def _space() -> Examined:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -53,6 +54,10 @@ class Ground(Protocol):
         """The address of this machine that the cluster's JVMs reach: links listen there."""
 
     @property
+    def guests(self) -> IPv4Network | None:
+        """The only addresses that links answer; None where nobody else reaches them."""
+
+    @property
     def why_unlinked(self) -> str:
         """Why links cannot listen there, and what to do; empty where they can."""
 
@@ -99,6 +104,7 @@ class LocalGround:
 
     capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
     links_host = "127.0.0.1"
+    guests: IPv4Network | None = None
     why_unlinked = ""
     why_unreached = "nothing came in at the links on 127.0.0.1"
     about: Mapping[str, str] = MappingProxyType({})

@@ -16,14 +16,17 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What asks a process to heal, stop and end: Ctrl-C, kill, and a terminal that is closed."""
+
 _remembered = threading.Event()
+_raised = threading.Event()
 _LOOK_S = 0.05
 
 
 @contextlib.contextmanager
 def interrupts_at_gates() -> Iterator[None]:
-    """Remembers SIGINT and SIGTERM in the block; `check_interrupt` raises what was remembered.
+    """Remembers `ENDING_SIGNALS` in the block; `check_interrupt` raises what was remembered.
 
     One that came too late for any gate is raised at the end of the block. Outside the main thread,
     where Python handles no signals, nothing changes.
@@ -31,7 +34,9 @@ def interrupts_at_gates() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _remember) for number in _SIGNALS}
+    # What nohup has asked for stays.
+    heard = [one for one in ENDING_SIGNALS if one != signal.SIGHUP or not _is_ignored(one)]
+    before = {number: signal.signal(number, _remember) for number in heard}
     try:
         yield
     finally:
@@ -44,10 +49,11 @@ def check_interrupt() -> None:
     """Raises KeyboardInterrupt once for each interrupt that was remembered since the last call.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM came.
+        KeyboardInterrupt: One of `ENDING_SIGNALS` came.
     """
     if _remembered.is_set() and threading.current_thread() is threading.main_thread():
         _remembered.clear()
+        _raised.set()
         raise KeyboardInterrupt
 
 
@@ -55,8 +61,8 @@ def interruptible(call: Callable[[], T]) -> T:
     """Returns what a call returns that may take long, or raises what it raises.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM came. The call goes on in a thread of its own until
-            its own deadline, and nobody hears of it any more.
+        KeyboardInterrupt: One of `ENDING_SIGNALS` came. The call goes on in a thread of its own
+            until its own deadline, and nobody hears of it any more.
     """
     answer: Future[T] = Future()
 
@@ -70,6 +76,21 @@ def interruptible(call: Callable[[], T]) -> T:
     while not wait([answer], timeout=_LOOK_S).done:
         check_interrupt()
     return answer.result()
+
+
+def interrupt_once(_signal: int, _frame: FrameType | None) -> None:
+    """A handler for a command: the first signal interrupts it, later ones find it ending already.
+
+    Raises:
+        KeyboardInterrupt: Nothing was interrupted in this process before.
+    """
+    if not _raised.is_set():
+        _raised.set()
+        raise KeyboardInterrupt
+
+
+def _is_ignored(number: int) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
 
 
 def _remember(_signal: int, _frame: FrameType | None) -> None:

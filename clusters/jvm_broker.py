@@ -145,18 +145,27 @@ class JvmBroker:
         """The points at which its threads can be held; see ``clusters.api.Injectable``."""
         return frozenset() if self.place.agent is None else frozenset(self.place.agent.points)
 
-    def start(self, kafka: str | None = None, properties: Mapping[str, str] | None = None) -> None:
-        """Start the process and return at once; see ``clusters.api.Restartable``."""
-        if self.is_running:
-            raise ClusterError(f"broker {self.id} runs already (pid {self.pid}); stop it first")
+    def configure(
+        self, kafka: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Change what it is started with; see ``clusters.api.Restartable``."""
+        self._check_stopped()
         if kafka is not None and kafka != self.kafka:
             self._distribution = self.place.distribution_of(kafka)
             self.kafka = kafka
         if properties:
             self.own_properties = {**self.own_properties, **properties}
+
+    def start(self) -> None:
+        """Start the process and return at once; see ``clusters.api.Restartable``."""
+        self._check_stopped()
         self._check_ports()
         self._czxid_before = -1 if self._process is None else self._registered_czxid()
         self._spawn()
+
+    def _check_stopped(self) -> None:
+        if self.is_running:
+            raise ClusterError(f"broker {self.id} runs already (pid {self.pid}); stop it first")
 
     def _check_ports(self) -> None:
         for port in self.place.ports:

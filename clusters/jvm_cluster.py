@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kazoo.client import KazooClient
 
 from checkers.acts import CutZooKeeper
+from checkers.folders import plain
 from clusters.agent.byteman import Agent, byteman_jar
 from clusters.agent.gate import Gate
 from clusters.agent.points import unknown_points
@@ -24,7 +25,6 @@ from clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseErr
 from clusters.ground import Ground, Site
 from clusters.jvm_broker import BrokerPlace, JvmBroker
 from clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
-from clusters.leftovers import claim
 from clusters.links import Cut, Links
 from clusters.log_tail import last_lines
 from clusters.memory import check_memory
@@ -61,7 +61,7 @@ class JvmCluster:
         share_classes: bool = True,
     ) -> None:
         self.spec = spec
-        self.work_directory = work_directory.resolve()
+        self.work_directory = plain(work_directory)
         self.links: Links | None = None
         self.gate: Gate | None = None
         self._say = say or (lambda _text: None)
@@ -97,9 +97,13 @@ class JvmCluster:
         return tuple(self._zookeepers)
 
     @property
-    def about(self) -> Mapping[str, str]:
-        """What runs the JVMs; see ``clusters.api.Cluster``."""
-        return self._ground.about
+    def about(self) -> Mapping[str, Any]:
+        """What runs the JVMs, and what they run; see ``clusters.api.Cluster``."""
+        jars = {
+            kafka: self._distribution_of(kafka).digests
+            for kafka in sorted(self.spec.kafkas | {one.kafka for one in self._brokers.values()})
+        }
+        return {**self._ground.about, "jars": jars}
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -156,7 +160,6 @@ class JvmCluster:
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
         self.work_directory.mkdir(parents=True, exist_ok=True)
-        claim(self.work_directory)
         self._ground.open(self.spec)
         self._start_zookeeper(distributions)
         self._open_links()
@@ -235,7 +238,7 @@ class JvmCluster:
         if self._ground.why_unlinked:
             self._say(f"no links between the brokers: {self._ground.why_unlinked}")
             return
-        self.links = Links(host=self._ground.links_host)
+        self.links = Links(host=self._ground.links_host, guests=self._ground.guests)
 
     def _check_points(self, distributions: Mapping[int, Distribution]) -> None:
         """Refuse points that a broker's release does not have, before anything is started."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import shutil
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from checkers.folders import held, is_abandoned, remove_abandoned
 from clusters.cache import STAGING, cache_directory
-from clusters.processes import Child, kill_by_identity, process_start_time
+from clusters.errors import ClusterError, MachineError
+from clusters.processes import Child, kill_by_identity, process_start_time, process_table
 
-_OWNER = "owner.json"
+RUNNING = "running"
 _PROCESSES = "processes.jsonl"
+_NAME_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,80 +24,105 @@ class Leftover:
     """One work directory whose owner is dead, and the processes of it that still run."""
 
     directory: Path
-    owner_pid: int
     processes: tuple[tuple[int, int], ...]
 
 
-def new_work_directory(name: str) -> Path:
-    """Return a new folder for one cluster below the cache, owned by this process."""
-    directory = cache_directory() / "work" / f"{name}-{os.getpid()}-{secrets.token_hex(3)}"
-    directory.mkdir(parents=True)
-    claim(directory)
-    return directory
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What `gc` did: the work directories that are gone, and in words what could not be removed."""
+
+    removed: tuple[Leftover, ...]
+    problems: tuple[str, ...]
 
 
-def claim(directory: Path) -> None:
-    """Write down that this process owns the folder, by pid and start time."""
-    pid = os.getpid()
-    owner = {"pid": pid, "start_time": process_start_time(pid)}
-    (directory / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
+@contextmanager
+def work_directory(name: str) -> Iterator[Path]:
+    """Yield a new folder below the cache for one cluster; it is removed afterwards.
+
+    It is locked as long as this process lives, by which ``gc`` sees that it is in use, also from
+    another container or host that shares the cache. Raises MachineError when it cannot be made.
+    """
+    readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:_NAME_LENGTH]
+    folder = held(running_directory(), f"{readable}-")
+    try:
+        directory = folder.__enter__()
+    except OSError as error:
+        raise MachineError(
+            f"cannot write to the cache {cache_directory()}: {error}; set KCHAOS_CACHE to a "
+            "writable folder"
+        ) from error
+    try:
+        yield directory
+    finally:
+        folder.__exit__(None, None, None)
 
 
 def record_process(directory: Path, child: Child) -> None:
     """Write down that the process belongs to the folder's cluster."""
-    line = json.dumps({"pid": child.pid, "start_time": child.start_time, "name": child.name})
+    line = {"pid": child.pid, "start_time": child.start_time, "table": process_table()}
     with (directory / _PROCESSES).open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+        file.write(json.dumps(line | {"name": child.name}) + "\n")
 
 
 def find_leftovers() -> list[Leftover]:
-    """Return the work directories below the cache whose owners are dead.
-
-    A folder without a readable owner is another program's or is being made: it is left alone.
-    """
+    """Return the work directories below the cache whose owners are dead."""
     found = []
-    for directory in sorted((cache_directory() / "work").glob("*")):
-        try:
-            owner = json.loads((directory / _OWNER).read_text(encoding="utf-8"))
-            pid, start_time = int(owner["pid"]), owner["start_time"]
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-        if process_start_time(pid) != start_time:
+    for directory in sorted(running_directory().glob("*")):
+        if is_abandoned(directory):
             alive = tuple(p for p in _processes(directory) if process_start_time(p[0]) == p[1])
-            found.append(Leftover(directory=directory, owner_pid=pid, processes=alive))
+            found.append(Leftover(directory=directory, processes=alive))
     return found
 
 
+def is_left(name: str) -> bool:
+    """Return whether the owner of the work directory of that name is dead, or it is gone."""
+    directory = running_directory() / name
+    return not directory.exists() or is_abandoned(directory)
+
+
+def gc() -> Collected:
+    """Remove what dead owners left, half-finished downloads too; nothing of the living.
+
+    What cannot be removed is named, and the rest is removed all the same.
+    """
+    removed, problems = [], []
+    for leftover in find_leftovers():
+        try:
+            for pid, start_time in leftover.processes:
+                kill_by_identity(pid, start_time)
+            if remove_abandoned(leftover.directory):
+                removed.append(leftover)
+        except (OSError, ClusterError) as error:
+            problems.append(f"{leftover.directory} cannot be removed: {error}")
+    for folder in _staging_folders():
+        try:
+            remove_abandoned(folder)
+        except OSError as error:
+            problems.append(f"{folder} cannot be removed: {error}")
+    return Collected(removed=tuple(removed), problems=tuple(problems))
+
+
+def running_directory() -> Path:
+    """Return the folder below the cache in which each running cluster has one."""
+    return cache_directory() / RUNNING
+
+
 def _processes(directory: Path) -> list[tuple[int, int]]:
-    file = directory / _PROCESSES
-    if not file.is_file():
+    """Return what was written down of processes that this one can see, by pid and start time."""
+    try:
+        lines = (directory / _PROCESSES).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
         return []
     entries = []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in lines:
         try:
             entry = json.loads(line)
-        except ValueError:
-            # The owner was killed while it wrote its last line.
+            if entry["table"] == process_table():
+                entries.append((int(entry["pid"]), int(entry["start_time"])))
+        except (ValueError, KeyError, TypeError):
+            # The owner was killed while it wrote its last line, or somebody else wrote it.
             continue
-        entries.append((int(entry["pid"]), int(entry["start_time"])))
     return entries
-
-
-def gc() -> list[Leftover]:
-    """Remove what dead owners left and return the work directories that were removed.
-
-    Living owners' things are not touched. Half-finished downloads of dead processes go too.
-    """
-    leftovers = find_leftovers()
-    for leftover in leftovers:
-        for pid, start_time in leftover.processes:
-            kill_by_identity(pid, start_time)
-        shutil.rmtree(leftover.directory)
-    for folder in _staging_folders():
-        owner = folder.name.removeprefix(STAGING).partition("-")[0]
-        if owner.isdigit() and process_start_time(int(owner)) is None:
-            shutil.rmtree(folder, ignore_errors=True)
-    return leftovers
 
 
 def _staging_folders() -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from checkers.folders import plain
 from clusters.configuration import FAST_JVM_FLAGS
 from clusters.ground import LocalGround
 from clusters.jvm_cluster import JvmCluster
@@ -27,7 +28,7 @@ class LocalCluster(JvmCluster):
     ) -> None:
         super().__init__(
             spec,
-            ground=LocalGround(work_directory.resolve()),
+            ground=LocalGround(plain(work_directory)),
             work_directory=work_directory,
             offline=offline,
             say=say,

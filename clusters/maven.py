@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import xml.etree.ElementTree as ElementTree
 import zipfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from clusters.cache import staging
 from clusters.errors import MachineError, ReleaseError
 
+LOCK_FILE = "jgo.lock.toml"
 _DOWNLOADS_AT_ONCE = 6
+_SEAL = "# the SHA-256 of all lines above: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +151,8 @@ def _fetch(coordinates: tuple[str, ...], name: str, cache: Path, lock_file: Path
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = lock_file.with_suffix(".unfinished")
     lock.save(unfinished)
+    text = unfinished.read_text(encoding="utf-8")
+    unfinished.write_text(text + _seal_of(text), encoding="utf-8")
     unfinished.replace(lock_file)
 
 
@@ -173,16 +179,37 @@ def _move_all(folder: Path, repository: Path) -> None:
         file.replace(place)
 
 
-def jars_of(lock_file: Path, cache: Path) -> tuple[Path, ...]:
-    """Return the jars that a lock file names, in class-path order, under ``cache/maven``."""
+class BrokenLock(Exception):
+    """A lock file is not the one that was written; the message says how that shows."""
+
+
+def jars_of(lock_file: Path, cache: Path) -> dict[Path, str]:
+    """Return the jars that a lock file names, in class-path order, with the SHA-256 of each.
+
+    They are under ``cache/maven``; whether they are there is not looked at. Raises BrokenLock.
+    """
     import tomllib
 
-    locked = tomllib.loads(lock_file.read_text(encoding="utf-8"))
-    jars = []
-    for entry in locked["dependencies"]:
-        group = Path(*entry["groupId"].split("."))
-        artifact, version = entry["artifactId"], entry["version"]
-        classifier = f"-{entry['classifier']}" if entry.get("classifier") else ""
-        file = f"{artifact}-{version}{classifier}.{entry['packaging']}"
-        jars.append(cache / "maven" / group / artifact / version / file)
-    return tuple(jars)
+    try:
+        text = lock_file.read_text(encoding="utf-8")
+        before, mark, _ = text.rpartition(_SEAL)
+        if not mark or text != before + _seal_of(before):
+            raise BrokenLock(f"{lock_file} was not written to its end, or was changed")
+        return {
+            cache / "maven" / _place_of(entry): str(entry["sha256"])
+            for entry in tomllib.loads(before)["dependencies"]
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BrokenLock(f"{lock_file} cannot be read: {error!r}") from error
+
+
+def _place_of(entry: Mapping[str, str]) -> Path:
+    group = Path(*entry["groupId"].split("."))
+    artifact, version = entry["artifactId"], entry["version"]
+    classifier = f"-{entry['classifier']}" if entry.get("classifier") else ""
+    return group / artifact / version / f"{artifact}-{version}{classifier}.{entry['packaging']}"
+
+
+def _seal_of(text: str) -> str:
+    """Return the last line of a lock file, by which it is seen to be whole."""
+    return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n"

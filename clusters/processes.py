@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import queue
 import signal
@@ -15,13 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from checkers.children import dying_with_parent
 from clusters.errors import AwaitTimeout
 from clusters.waiting import await_until
-
-_PR_SET_PDEATHSIG = 1
-# Looked up here and not in the child: between fork and exec a child of a process with threads
-# must not take the loader's lock.
-_prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class Process(Protocol):
@@ -150,6 +145,12 @@ def process_start_time(pid: int) -> int | None:
     return None if after_name[0] in ("Z", "X") else int(after_name[19])
 
 
+def process_table() -> str:
+    """Name the table that pids are from: this boot's, and this pid namespace's."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+
+
 def _state_of(task: Path) -> str:
     """The kernel's letter for what a thread does, such as "T" for stopped."""
     return (task / "stat").read_text().rpartition(")")[2].split()[0]
@@ -192,14 +193,6 @@ def spawn(
 def _start(
     argv: list[str], log_file: Path, env: Mapping[str, str] | None, cwd: Path | None, name: str
 ) -> Child:
-    parent = os.getpid()
-
-    def die_with_parent() -> None:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # The parent may have ended before prctl; then no signal will ever come.
-        if os.getppid() != parent:
-            os._exit(127)
-
     with log_file.open("ab") as log:
         popen = subprocess.Popen(
             argv,
@@ -209,7 +202,7 @@ def _start(
             env=None if env is None else dict(env),
             cwd=cwd,
             start_new_session=True,
-            preexec_fn=die_with_parent,
+            preexec_fn=dying_with_parent(),
         )
     started = process_start_time(popen.pid) or 0
     return Child(pid=popen.pid, start_time=started, name=name, log_file=log_file, popen=popen)

@@ -9,6 +9,22 @@ from typing import Any
 
 from clusters.errors import ReleaseError
 
+# By these links, faults and gates know a broker; and nothing but loopback may be listened at.
+_OWN_PROPERTIES = frozenset(
+    {
+        *(
+            "broker.id",
+            "log.dir",
+            "log.dirs",
+            "zookeeper.connect",
+            "listeners",
+            "host.name",
+            "port",
+        ),
+        *("advertised.listeners", "advertised.host.name", "advertised.port"),
+        *("listener.security.protocol.map", "inter.broker.listener.name"),
+    }
+)
 # Below that, engines refuse a limit or take it for none.
 _LEAST = {"broker_memory_mib": 6, "broker_cpus": 0.01}
 
@@ -77,6 +93,14 @@ class ClusterSpec:
             raise ReleaseError(f"ZooKeeper needs an odd number of members, not {self.zookeepers}")
         if self.first_broker is not None and self.first_broker not in ids:
             raise ReleaseError(f"first_broker {self.first_broker} is none of the brokers {ids}")
+        every = [self.properties, *(broker.properties for broker in self.brokers)]
+        for properties in every:
+            if not isinstance(properties, Mapping) or not all(
+                isinstance(part, str) for pair in properties.items() for part in pair
+            ):
+                raise ReleaseError(f"properties are names and texts, not {properties!r}")
+        for name in sorted(set().union(*every) & _OWN_PROPERTIES):
+            raise ReleaseError(f"{name} is kchaos's to set: take it out of the broker properties")
         for name, limit in self.limits.items():
             if not _LEAST[name] <= limit < math.inf:
                 raise ReleaseError(f"{name} must be {_LEAST[name]} or more, not {limit}")

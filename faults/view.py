@@ -24,6 +24,7 @@ class BrokerView:
         is_connected: Whether it is on its network.
         is_registered: Whether `/brokers/ids/N` is there.
         was_stopped_cleanly: Whether its log directory is marked so; no running broker's is.
+        properties: The whole configuration that it is started with.
         points: The points of its code at which threads can be held.
     """
 
@@ -35,6 +36,7 @@ class BrokerView:
     is_connected: bool = True
     is_registered: bool = True
     was_stopped_cleanly: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
     points: frozenset[str] = frozenset()
 
 
@@ -82,6 +84,7 @@ def _broker_view(cluster: Cluster, broker: Broker) -> BrokerView:
         is_connected=not isinstance(broker, Disconnectable) or broker.is_connected,
         is_registered=observe_broker(cluster, broker.id).czxid is not None,
         was_stopped_cleanly=collectable and (broker.log_directory / CLEAN_SHUTDOWN).exists(),
+        properties=broker.properties,
         points=broker.points,
     )
 

@@ -63,6 +63,10 @@ class ScenarioAbout:
             and refuses what may not.
     """
 
+    entry: str = ""
+    case: str = ""
+    release: str = ""
+    seed: int = 0
     title: str = ""
     cluster: Any = None
     steps: tuple[Mapping[str, Any], ...] = ()

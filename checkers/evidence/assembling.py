@@ -1,11 +1,13 @@
 """What the rules are given, put together from a run's evidence and its prediction."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
 from checkers.acts import TopicPartition
+from checkers.errors import CheckpointError
 from checkers.evidence.about import Settled
+from checkers.evidence.generations import ControlRequest, never_told
 from checkers.evidence.partition import (
     BATCH_COLUMNS,
     OBSERVED,
@@ -22,6 +24,7 @@ from checkers.model.prediction import EpochRound, PredictedBatch, Prediction
 from checkers.segments.batch import Batch
 from checkers.segments.directory import PartitionContents, segment_files
 
+_OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints")
 _NO_STATE = StateSeen(leader=-1, leader_epoch=-1, isr=())
 _REPLICA_FIELDS = [field.name for field in fields(ReplicaEvidence)]
 
@@ -61,7 +64,11 @@ def run_evidence(
                 dropped=tuple(evidence.dropped(about)),
                 operations=own,
                 settle=_settle(evidence.outcome.settle, about),
+                may_delete=evidence.may_delete(about.topic),
+                has_other_codec=evidence.has_other_codec(about.topic),
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),
+                late_requests=tuple(_late(evidence, about)) if snapshot.is_final else (),
+                never_told=_never_told(evidence, about, snapshot, state),
                 **_predicted_of_partition(prediction, about, {one.operation for one in own}),
             )
             yield before
@@ -91,22 +98,46 @@ def _observed(
         broker for broker in snapshot.brokers if copied.directory(label, broker, about).is_dir()
     }
     for broker in sorted(with_files | set(evidence.assignment(about))):
+        if broker not in snapshot.brokers:
+            # What lies in a folder that the snapshot does not name is nobody's.
+            yield ReplicaEvidence(broker=broker, is_running=False)
+            continue
         contents = copied.contents(label, broker, about) if with_segments else None
         findings = reader_findings(contents) if contents else ()
         directory = copied.directory(label, broker, about)
         segments = segment_files(directory) if directory.is_dir() else ()
-        high_watermark = copied.high_watermarks(label, broker).get(about)
+        broken: list[str] = []
+        high_watermark = _offset(broken, copied.high_watermarks, label, broker, about)
+        log_start = _offset(broken, copied.log_starts, label, broker, about)
+        _offset(broken, copied.recovery_points, label, broker, about)
+        of_segment = int(segments[0].stem) if segments else 0
         seen = snapshot.brokers.get(broker)
         yield ReplicaEvidence(
             broker=broker,
             batches=tuple(map(batch_evidence, contents.batches)) if contents else (),
             epoch_entries=copied.epoch_entries(label, broker, about),
-            log_start_offset=int(segments[0].stem) if segments else 0,
+            log_start_offset=max(of_segment, log_start or 0),
             high_watermarks=() if high_watermark is None else (high_watermark,),
             is_running=bool(seen is not None and seen.is_running),
             is_high_watermark_pinned=snapshot.is_final and (about, broker) in evidence.pinned,
+            broken_checkpoints=tuple(broken),
             findings=tuple(replace(one, brokers=(broker,), snapshot=label) for one in findings),
         )
+
+
+def _offset(
+    broken: list[str],
+    offsets: Callable[[str, int], Mapping[tuple[str, int], int]],
+    label: str,
+    broker: int,
+    about: TopicPartition,
+) -> int | None:
+    """The partition's offset in a checkpoint; of one that cannot be read, None, and why."""
+    try:
+        return offsets(label, broker).get(about)
+    except CheckpointError as error:
+        broken.append(str(error))
+        return None
 
 
 def _predicted(
@@ -114,7 +145,7 @@ def _predicted(
 ) -> tuple[ReplicaEvidence, ...] | None:
     if prediction is None or label not in prediction.snapshots:
         return None
-    names = [name for name in _REPLICA_FIELDS if name not in ("batches", "findings")]
+    names = [name for name in _REPLICA_FIELDS if name not in _OBSERVED_ALONE]
     return tuple(
         ReplicaEvidence(
             batches=tuple(_predicted_batch(batch) for batch in one.batches),
@@ -165,6 +196,24 @@ def _predicted_of_partition(
             if one.allowed and (one.topic, one.partition) == about
         ),
     }
+
+
+def _late(evidence: RunEvidence, about: TopicPartition) -> Iterator[ControlRequest]:
+    """Late requests that name the partition, or name none and are about a broker that has it."""
+    assigned = evidence.assignment(about)
+    for one in evidence.control or ():
+        named = {(topic, partition) for topic, partition, _ in one.partitions}
+        is_about = about in named or (not named and one.broker in assigned)
+        if (one.is_late or one.is_made) and is_about:
+            yield one
+
+
+def _never_told(
+    evidence: RunEvidence, about: TopicPartition, snapshot: TakenSnapshot, state: StateSeen
+) -> tuple[int, ...]:
+    if not snapshot.is_final or state.leader_epoch < 0:
+        return ()
+    return never_told(evidence.control, evidence.events, about, evidence.assignment(about))
 
 
 def _about(rounds: Sequence[EpochRound], about: TopicPartition) -> tuple[EpochRound, ...]:

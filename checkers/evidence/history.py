@@ -4,7 +4,9 @@ The file has a line when an operation is invoked and one when it ends: "ok", "fa
 effect) or "info" (nobody knows). A read's "ok" line has "records", the values that it got, and
 "base_offset", the offset of the first; "promised" there means that they lay below the leader's high
 watermark, as every record that a consumer gets does. "probe" is true in the lines of a write with
-which settling tries whether the partition works.
+which settling tries whether the partition works. A fetch has "fetch_version", and its "ok" line the
+"magics" of the batches that came, how many offsets were "readable", and "answer", the bytes as they
+came (base64).
 """
 
 from collections.abc import Iterable
@@ -16,6 +18,7 @@ from checkers.evidence.files import EvidenceFiles
 from checkers.segments.batch import Record, payload_digest
 
 HISTORY = "history.jsonl"
+_CLOCK_STEPS_BACK_S = 1.0
 _PROBE_PREFIX = "settle-"
 """How settling names its writes; older histories mark them by nothing else."""
 
@@ -25,7 +28,7 @@ class Operation:
     """One operation of one client on one partition.
 
     Attributes:
-        function: "produce" or "read".
+        function: "produce", "read", or "fetch", a Fetch of a stated version.
         acks: 0, 1 or -1 (all); 1 for a read, where it means nothing.
         outcome: "ok", "fail", "info", or "pending" if nothing came before the run ended.
         promised: Whether Kafka promised to keep its records.
@@ -36,8 +39,12 @@ class Operation:
         invoked_at: Seconds since the epoch.
         ended_at: Likewise, or None.
         isr_when_ended: The ISR in ZooKeeper when it ended.
+        codec: What its batch was compressed with when it was sent, as the action has it.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
             not ask for it.
+        fetch_version: Of a "fetch"; else None.
+        magics: Of each batch that a "fetch" was answered with.
+        readable: How many offsets a "fetch" had to read below the high watermark.
         read_at: File and line of its invocation.
     """
 
@@ -56,7 +63,11 @@ class Operation:
     invoked_at: float = 0.0
     ended_at: float | None = None
     isr_when_ended: tuple[int, ...] = ()
+    codec: str = "none"
     is_probe: bool = False
+    fetch_version: int | None = None
+    magics: tuple[int, ...] = ()
+    readable: int = 0
     read_at: str = ""
 
     @property
@@ -71,7 +82,7 @@ class _Line:
     read_at: str
     operation: str
     type: Literal["invoke", "ok", "fail", "info"]
-    function: Literal["produce", "read"] | None = None
+    function: Literal["produce", "read", "fetch"] | None = None
     broker: int | None = None
     topic: str | None = None
     partition: int | None = None
@@ -82,20 +93,27 @@ class _Line:
     error: str | None = None
     error_code: int | None = None
     probe: bool | None = None
+    fetch_version: int | None = None
+    magics: tuple[int, ...] = ()
+    readable: int = 0
 
 
 def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
     """The operations of history.jsonl, in the order in which they were invoked.
 
     Raises:
-        ScenarioDataError: A line lacks a field, or ends what was never invoked.
+        ScenarioDataError: A line lacks a field, ends what was never invoked or had ended, or
+            contradicts the one that invoked it or itself.
     """
     found: dict[str, Operation] = {}
     for line in files.lines(_Line, HISTORY):
         name, place = line.operation, files.place(line.read_at)
         if line.type == "invoke":
+            if name in found:
+                raise ScenarioDataError(f"{place} invokes {name!r} once more")
             found[name] = _invoked(line, place)
         elif name in found:
+            _refuse_contradictions(found[name], line, place)
             found[name] = _ended(found[name], line)
         else:
             raise ScenarioDataError(f"{place} ends {name!r}, which was not invoked before")
@@ -134,6 +152,30 @@ def _invoked(line: _Line, place: str) -> Operation:
     )
 
 
+def _refuse_contradictions(operation: Operation, line: _Line, place: str) -> None:
+    """Refuse an end that cannot be this operation's, or that says two things."""
+    name = operation.operation
+    if operation.outcome != "pending":
+        raise ScenarioDataError(f"{place} ends {name!r} once more")
+    for field in ("function", "broker", "topic", "partition", "acks"):
+        said = getattr(line, field)
+        if said is not None and said != getattr(operation, field):
+            raise ScenarioDataError(f"{place} ends {name!r} with {field} {said!r}")
+    if line.time < operation.invoked_at - _CLOCK_STEPS_BACK_S:
+        raise ScenarioDataError(f"{place} ends {name!r} before it was invoked")
+    is_promise = operation.function == "read" or operation.acks == -1
+    if line.type == "ok":
+        agrees = bool(line.promised) == is_promise and not line.error and not line.error_code
+        agrees = agrees and line.base_offset is not None and line.base_offset >= 0
+    else:
+        agrees = not line.promised and line.base_offset in (None, -1)
+    if not agrees:
+        raise ScenarioDataError(
+            f"{place} ends {name!r} as {line.type!r}, and its base offset, promise or error say "
+            "something else"
+        )
+
+
 def _ended(operation: Operation, line: _Line) -> Operation:
     return replace(
         operation,
@@ -143,5 +185,8 @@ def _ended(operation: Operation, line: _Line) -> Operation:
         base_offset=-1 if line.base_offset is None else line.base_offset,
         error=line.error or "",
         error_code=line.error_code or 0,
+        fetch_version=line.fetch_version,
+        magics=line.magics,
+        readable=line.readable,
         ended_at=line.time,
     )

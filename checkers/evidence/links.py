@@ -30,7 +30,8 @@ from checkers.model.observations import (
 )
 
 LINKS = "links.jsonl"
-_ARRIVED = ("passed", "released", "delayed")
+ARRIVED = ("passed", "released", "delayed")
+"""What became of a message that went on."""
 _Detail = Mapping[str, Any]
 _FETCHERS = {"FETCH": "Fetch", "OFFSET_FOR_LEADER_EPOCH": "OffsetForLeaderEpoch"}
 _CONTROL = {
@@ -104,7 +105,7 @@ def _said(message: LinkMessage) -> Observation | None:
     if api in _FETCHERS:
         read = _question if is_request else _reply
         return read(message, detail, source, target)
-    if message.fate not in _ARRIVED:
+    if message.fate not in ARRIVED:
         return None
     if api in _CONTROL:
         told = _control_sent if is_request else _control_answered
@@ -119,7 +120,7 @@ def _number(message: LinkMessage) -> tuple[int, int]:
 
 
 def _fate(message: LinkMessage) -> Fate:
-    if message.fate in _ARRIVED:
+    if message.fate in ARRIVED:
         return Fate.ARRIVES
     return Fate.ABANDONED if message.fate == "abandoned" else Fate.WAITS
 
@@ -155,6 +156,7 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
         partitions=asked,
         is_full=is_full,
         forgotten=frozenset(about for about, _ in _entries(detail, "forgotten")),
+        version=message.api_version,
     )
 
 

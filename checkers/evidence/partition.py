@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from checkers.evidence.generations import ControlRequest
 from checkers.evidence.history import Operation
 from checkers.findings import Finding
 from checkers.json_form import from_json
@@ -46,6 +47,9 @@ class BatchEvidence:
         payload: `checkers.segments.batch.payload_digest` of its records, None if undecoded.
         codec: None where it is predicted, like crc, file, position and size.
         position: Byte position in `file`.
+        first_timestamp: Milliseconds since the epoch, -1 for magic 0; None where it is predicted,
+            like all that follow.
+        marks: See `checkers.segments.batch.Batch`.
     """
 
     base_offset: int
@@ -59,6 +63,9 @@ class BatchEvidence:
     position: int | None = None
     size_bytes: int | None = None
     record_count: int = 0
+    first_timestamp: int | None = None
+    max_timestamp: int | None = None
+    marks: str | None = None
 
     def header(self) -> dict[str, Any]:
         """What a finding shows of it."""
@@ -80,14 +87,18 @@ class ReplicaEvidence:
     Attributes:
         batches: In the order in which they lie in the log.
         epoch_entries: (leader epoch, start offset) of the checkpoint; None without a readable one.
-        log_start_offset: Nothing is expected below.
+        log_start_offset: Nothing is expected below; observed, what its first segment's name or
+            log-start-offset-checkpoint says, whichever is higher.
         log_end_offset: Exclusive, predicted; None where it is observed, since no file tells it.
         high_watermarks: Observed, what the checkpoint says, or nothing; predicted, each that it
             may be.
+        is_hosted: Predicted, whether the process has got a LeaderAndIsr about it; True where it is
+            observed.
         is_running: Whether the broker's process ran when the snapshot was taken.
         fetcher: Predicted state of its fetcher, None where it is observed.
         is_high_watermark_pinned: Predicted, whether a gate saw the checkpoint hold what memory
             held, and it has not moved since; observed, whether settling saw the last one.
+        broken_checkpoints: What is wrong with the broker's checkpoint files, a sentence each.
         findings: What the segment reader found in its files.
     """
 
@@ -97,9 +108,11 @@ class ReplicaEvidence:
     log_start_offset: int = 0
     log_end_offset: int | None = None
     high_watermarks: tuple[int, ...] = ()
+    is_hosted: bool = True
     is_running: bool = True
     fetcher: str | None = None
     is_high_watermark_pinned: bool = False
+    broken_checkpoints: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
@@ -183,6 +196,12 @@ class PartitionEvidence:
         settle: What `outcome.json` says of the partition; None if the run never settled.
         impossible: Observed high watermarks of the partition that the model does not allow.
         dropped: Followers that left its ISR while their leader kept fetches of theirs unread.
+        late_requests: Control requests about the partition that kchaos made, or that arrived when
+            the generation of the broker for which they were meant was over (KIP-380).
+        never_told: Registered brokers of the assignment whose process got no LeaderAndIsr about the
+            partition, as far as the links saw.
+        may_delete: Whether a setting lets brokers delete records of the topic during the run.
+        has_other_codec: Whether a setting makes brokers compress anew what producers send.
     """
 
     run: str
@@ -207,6 +226,14 @@ class PartitionEvidence:
     settle: Mapping[str, Any] | None = None
     impossible: tuple[ImpossibleHighWatermark, ...] = ()
     dropped: tuple[DroppedFollower, ...] = ()
+    late_requests: tuple[ControlRequest, ...] = ()
+    never_told: tuple[int, ...] = ()
+    may_delete: bool = False
+    has_other_codec: bool = False
+
+    def log_start(self, replica: ReplicaEvidence) -> int:
+        """The offset below which this replica may lack records."""
+        return replica.log_start_offset if self.may_delete else 0
 
     def side(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side, by broker."""

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from checkers.acts import LoseTail, StartBroker, TopicPartition
+from checkers.acts import LoseTail, StartBroker, TopicPartition, WipeLogDirectory
+from checkers.errors import ScenarioDataError
 from checkers.evidence.about import (
     RUN,
     SCENARIO,
@@ -27,17 +28,34 @@ from checkers.evidence.dropped import (
 )
 from checkers.evidence.epoch_rounds import epoch_rounds
 from checkers.evidence.files import EvidenceFiles
+from checkers.evidence.generations import ControlRequest, control_requests
 from checkers.evidence.history import Operation, operations
 from checkers.evidence.hits import PointHit, read_hits
 from checkers.evidence.links import LinkMessage, read_links
 from checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
 from checkers.evidence.partition import DroppedFollower, Excuse
 from checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
-from checkers.evidence.zookeeper import decisions, topic_configurations, znode_changes
-from checkers.model.events import PartitionState, TopicCreated
+from checkers.evidence.zookeeper import (
+    cluster_id,
+    decisions,
+    member_logs,
+    topic_configurations,
+    topic_ids,
+)
+from checkers.model.events import PartitionState, Produce, TopicCreated
 from checkers.model.prediction import EpochRound
 from checkers.run_directory import RunDirectory
-from checkers.zookeeper_log import ZnodeChange
+from checkers.zookeeper_log import ZnodeChange, read_ensemble
+
+_DELETING = (
+    "retention.ms",
+    "retention.minutes",
+    "retention.hours",
+    "retention.bytes",
+    "cleanup.policy",
+    "remote.storage.enable",
+    "remote.log.storage.system.enable",
+)
 
 
 class RunEvidence:
@@ -55,7 +73,7 @@ class RunEvidence:
             CheckError: A file does not have the documented shape; the message names it.
         """
         _ = self.events, self.configurations, self.operations, self.rounds, self.snapshots
-        _ = self.outcome, self.pinned, self.is_linked
+        _ = self.outcome, self.pinned, self.is_linked, self.control
         return self
 
     @cached_property
@@ -81,12 +99,27 @@ class RunEvidence:
     @cached_property
     def znode_changes(self) -> tuple[ZnodeChange, ...]:
         """Every change of a znode, in zxid order."""
-        return znode_changes(self.files)
+        return read_ensemble(self.zookeeper_logs)
+
+    @cached_property
+    def zookeeper_logs(self) -> Sequence[Sequence[tuple[str, bytes]]]:
+        """Name and content of each member's transaction logs."""
+        return member_logs(self.files)
 
     @cached_property
     def decisions(self) -> tuple[TimedEvent, ...]:
         """What the cluster decided, in zxid order, internal topics included."""
         return tuple(decisions(self.znode_changes))
+
+    @cached_property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The id of each topic that has one, as ZooKeeper has it."""
+        return topic_ids(self.znode_changes)
+
+    @cached_property
+    def cluster_id(self) -> str:
+        """The cluster's id, as ZooKeeper has it, or ""."""
+        return cluster_id(self.znode_changes)
 
     @cached_property
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
@@ -96,12 +129,25 @@ class RunEvidence:
     @cached_property
     def events(self) -> tuple[TimedEvent, ...]:
         """The timeline: actions and decisions in their order, without internal topics."""
-        return in_one_order(self.decisions, read_actions(self.files))
+        return in_one_order(self.decisions, self.actions)
+
+    @cached_property
+    def actions(self) -> tuple[TimedEvent, ...]:
+        """actions.jsonl, in the order of the file, internal topics included."""
+        return tuple(read_actions(self.files))
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """What clients did, in the order of invocation, each with the ISR when it ended."""
-        return tuple(_with_isr(one, self.events) for one in self.client_operations)
+        codecs = {
+            one.event.operation: one.event.codec
+            for one in self.events
+            if isinstance(one.event, Produce)
+        }
+        return tuple(
+            replace(_with_isr(one, self.events), codec=codecs.get(one.operation, "none"))
+            for one in self.client_operations
+        )
 
     @cached_property
     def client_operations(self) -> tuple[Operation, ...]:
@@ -137,6 +183,11 @@ class RunEvidence:
     def overdue_fetches(self) -> tuple[OverdueFetch, ...]:
         """Followers' fetches that their leaders kept for too long before they read."""
         return overdue_fetches(self.hits, fetch_wait_s(self.scenario.cluster))
+
+    @cached_property
+    def control(self) -> tuple[ControlRequest, ...] | None:
+        """Control requests that were answered; None without links.jsonl."""
+        return None if self.links is None else control_requests(self.links, self.events)
 
     @cached_property
     def snapshots(self) -> tuple[TakenSnapshot, ...]:
@@ -199,6 +250,35 @@ class RunEvidence:
                     first_lost_offset=event.log_end_offset,
                     isr=isr or (),
                 )
+            elif isinstance(event, WipeLogDirectory) and event.broker in self.assignment(about):
+                yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=isr or ())
+
+    def may_delete(self, topic: str) -> bool:
+        """Whether a setting lets brokers delete records of the topic before their default time.
+
+        By default they keep them for a week, and nothing else deletes any: no step of a scenario
+        sends DeleteRecords.
+        """
+        of_topic = [name in _DELETING for name in self.configurations.get(topic, {})]
+        return any(of_topic) or any(
+            name.removeprefix("log.") in _DELETING for name in self.broker_properties
+        )
+
+    def has_other_codec(self, topic: str) -> bool:
+        """Whether brokers were told to compress anew what producers send."""
+        named = [self.configurations.get(topic, {}), self.broker_properties]
+        return any(one.get("compression.type", "producer") != "producer" for one in named)
+
+    @cached_property
+    def broker_properties(self) -> Mapping[str, str]:
+        """What scenario.json sets for all brokers or for any one of them."""
+        cluster = self.scenario.cluster or {}
+        listed = cluster.get("brokers")
+        own = [one.get("properties") for one in (listed if isinstance(listed, list) else ())]
+        found: dict[str, str] = {}
+        for properties in (cluster.get("properties"), *own):
+            found.update(properties if isinstance(properties, dict) else {})
+        return found
 
     def dropped(self, about: TopicPartition) -> Iterator[DroppedFollower]:
         """Yields each follower that left its ISR while it waited for its leader."""
@@ -208,6 +288,10 @@ class RunEvidence:
         """The topic's min.insync.replicas, else that of the leader's broker as it last started."""
         of_topic = self.configurations.get(about.topic, {}).get("min.insync.replicas")
         if of_topic is not None:
+            if not (of_topic.isascii() and of_topic.isdigit() and len(of_topic) < 10):
+                raise ScenarioDataError(
+                    f"zookeeper/: topic {about.topic} has min.insync.replicas {of_topic!r}"
+                )
             return int(of_topic)
         found = 1
         for timed in self.events:

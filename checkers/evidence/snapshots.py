@@ -7,7 +7,13 @@ from pathlib import Path
 from checkers.acts import TopicPartition
 from checkers.errors import CheckpointError, RunDirectoryError
 from checkers.evidence.files import EvidenceFiles
-from checkers.formats.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, parse_offset_checkpoint
+from checkers.formats.checkpoints import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    parse_offset_checkpoint,
+)
 from checkers.segments.directory import (
     PartitionContents,
     checkpoint_entries,
@@ -29,12 +35,14 @@ class BrokerCopied:
         stable: Whether two readings of its files agreed.
         read_from: When the last reading began, in seconds since the epoch; None in older runs.
         read_until: When it ended, likewise.
+        files: How many files were copied; None in older runs.
     """
 
     is_running: bool | None = None
     stable: bool = True
     read_from: float | None = None
     read_until: float | None = None
+    files: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +52,7 @@ class StateSeen:
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    controller_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,7 @@ class TakenSnapshot:
         is_final: Whether it was taken after everything had been healed.
         brokers: Those whose files were copied, by id.
         states: By the partition's name, such as "t-0"; None where there was no state znode.
+        zxid: The last one before the states were looked at; None in older runs.
     """
 
     label: str
@@ -62,6 +72,7 @@ class TakenSnapshot:
     is_final: bool
     brokers: Mapping[int, BrokerCopied]
     states: Mapping[str, StateSeen | None]
+    zxid: int | None = None
 
     def partitions(self) -> frozenset[TopicPartition]:
         """The partitions whose states were looked at."""
@@ -106,7 +117,7 @@ class CopiedFiles:
     def replicas(self, label: str, brokers: Iterable[int]) -> Iterator[tuple[int, TopicPartition]]:
         """Yields each broker with each partition of which a snapshot has a directory."""
         for broker in sorted(brokers):
-            folder = self._folder(label, broker)
+            folder = self.folder(label, broker)
             for directory in partition_directories(folder) if folder.is_dir() else ():
                 name = topic_partition(directory.name)
                 if name is not None:
@@ -114,7 +125,7 @@ class CopiedFiles:
 
     def directory(self, label: str, broker: int, about: TopicPartition) -> Path:
         """Where a replica's files are; the directory exists only if it had some."""
-        return self._folder(label, broker) / f"{about.topic}-{about.partition}"
+        return self.folder(label, broker) / f"{about.topic}-{about.partition}"
 
     def contents(self, label: str, broker: int, about: TopicPartition) -> PartitionContents | None:
         """What a replica's segments and its checkpoint hold; None without a directory.
@@ -144,7 +155,17 @@ class CopiedFiles:
         Raises:
             CheckpointError: The file is damaged.
         """
-        name = f"snapshots/{label}/broker-{broker}/{HIGH_WATERMARKS}"
+        return self._offsets(f"snapshots/{label}/broker-{broker}/{HIGH_WATERMARKS}")
+
+    def log_starts(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
+        """As `high_watermarks`, of log-start-offset-checkpoint (0.11 and later)."""
+        return self._offsets(f"snapshots/{label}/broker-{broker}/{LOG_STARTS}")
+
+    def recovery_points(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
+        """As `high_watermarks`, of recovery-point-offset-checkpoint."""
+        return self._offsets(f"snapshots/{label}/broker-{broker}/{RECOVERY_POINTS}")
+
+    def _offsets(self, name: str) -> Mapping[tuple[str, int], int]:
         if name not in self._high_watermarks:
             self._high_watermarks[name] = self._parsed(name) if self.files.has(name) else {}
         return self._high_watermarks[name]
@@ -157,5 +178,6 @@ class CopiedFiles:
             raise CheckpointError(f"{place} is no text: {error}") from error
         return parse_offset_checkpoint(text, file=place)
 
-    def _folder(self, label: str, broker: int) -> Path:
+    def folder(self, label: str, broker: int) -> Path:
+        """A broker's log directory as a snapshot copied it."""
         return self.files.run.path / "snapshots" / label / f"broker-{broker}"

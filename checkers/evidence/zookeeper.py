@@ -3,7 +3,6 @@
 So no decision is missed between two looks at a znode.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,19 +17,38 @@ from checkers.model.events import (
     ControllerElected,
     Decision,
     PartitionState,
+    TopicConfigured,
     TopicCreated,
 )
-from checkers.zookeeper_log import ZnodeChange, read_ensemble
+from checkers.opening import bounded_json
+from checkers.segments.directory import topic_partition
+from checkers.zookeeper_log import ZnodeChange
 
 
-def znode_changes(files: EvidenceFiles) -> tuple[ZnodeChange, ...]:
-    """Every change in the logs of the ensemble's member that saw the most; none without logs.
-
-    Raises:
-        ZooKeeperLogError: A transaction log is damaged.
-    """
+def member_logs(files: EvidenceFiles) -> list[list[tuple[str, bytes]]]:
+    """Name and content of each member's logs, by ascending zxid of the name."""
     members = sorted((files.run.path / "zookeeper").glob("member-*"))
-    return read_ensemble([_log_files(files, member) for member in members])
+    return [_log_files(files, member) for member in members]
+
+
+def topic_ids(changes: Sequence[ZnodeChange]) -> dict[str, str]:
+    """The id of each topic that has one (2.8 and later), as its znode had it last."""
+    found: dict[str, str] = {}
+    for change in changes:
+        match change.path.split("/")[1:]:
+            case ["brokers", "topics", topic] if change.data:
+                topic_id = _json(change).get("topic_id")
+                if isinstance(topic_id, str):
+                    found[topic] = topic_id
+            case _:
+                pass
+    return found
+
+
+def cluster_id(changes: Sequence[ZnodeChange]) -> str:
+    """The cluster's id as the first broker wrote it, or ""."""
+    written = [one for one in changes if one.path == "/cluster/id" and one.data]
+    return str(_json(written[-1]).get("id", "")) if written else ""
 
 
 def decisions(changes: Sequence[ZnodeChange]) -> Iterator[TimedEvent]:
@@ -58,8 +76,11 @@ def topic_configurations(changes: Sequence[ZnodeChange]) -> dict[str, dict[str, 
     for change in changes:
         parts = change.path.split("/")
         if parts[1:3] == ["config", "topics"] and len(parts) == 4 and change.data:
-            found[parts[3]] = dict(_json(change).get("config") or {})
+            found[parts[3]] = dict(_configuration(change))
     return found
+
+
+_LIMIT = 1 << 31
 
 
 @dataclass(slots=True)
@@ -77,8 +98,12 @@ class _DecisionReader:
                 return self._topic(topic, change)
             case ["brokers", "topics", topic, "partitions", partition, "state"] if change.data:
                 return self._state(topic, int(partition), change)
+            case ["config", "topics", topic] if change.data:
+                return TopicConfigured(
+                    topic=topic, configuration=_configuration(change), zxid=change.zxid
+                )
             case ["controller"] if change.operation == "create":
-                return ControllerElected(broker=_controller_of(change), zxid=change.zxid)
+                return ControllerElected(broker=controller_of(change), zxid=change.zxid)
             case _:
                 return None
 
@@ -87,7 +112,15 @@ class _DecisionReader:
             self.assignments.pop(topic, None)
             return None
         partitions = _field(change, _json(change), "partitions")
-        assignment = tuple(tuple(partitions[number]) for number in sorted(partitions, key=int))
+        if topic_partition(f"{topic}-0") is None or not isinstance(partitions, dict):
+            raise _bad_znode(change, "no topic's name, or no object of partitions")
+        if not partitions or sorted(partitions, key=int) != [
+            str(number) for number in range(len(partitions))
+        ]:
+            raise _bad_znode(change, "partitions that are not numbered from 0 on")
+        assignment = tuple(
+            _brokers(change, partitions[number]) for number in sorted(partitions, key=int)
+        )
         # The controller writes the same assignment again, with a topic id or without
         # the replicas that it has added: only another assignment is news.
         if self.assignments.get(topic) == assignment:
@@ -100,10 +133,10 @@ class _DecisionReader:
         return PartitionState(
             topic=topic,
             partition=partition,
-            leader=_field(change, state, "leader"),
-            leader_epoch=_field(change, state, "leader_epoch"),
-            isr=tuple(_field(change, state, "isr")),
-            controller_epoch=_field(change, state, "controller_epoch"),
+            leader=_number(change, _field(change, state, "leader")),
+            leader_epoch=_number(change, _field(change, state, "leader_epoch")),
+            isr=_brokers(change, _field(change, state, "isr")),
+            controller_epoch=_number(change, _field(change, state, "controller_epoch")),
             version=change.version,
             written_by=self.brokers.get(change.session),
             zxid=change.zxid,
@@ -123,19 +156,39 @@ def _brokers_by_session(changes: Sequence[ZnodeChange]) -> dict[int, int]:
             case ["brokers", "ids", broker]:
                 brokers[change.session] = int(broker)
             case ["controller"]:
-                brokers[change.session] = _controller_of(change)
+                brokers[change.session] = controller_of(change)
             case _:
                 pass
     return brokers
 
 
-def _controller_of(change: ZnodeChange) -> int:
-    return int(_field(change, _json(change), "brokerid"))
+def controller_of(change: ZnodeChange) -> int:
+    """The broker that a write of `/controller` names."""
+    return _number(change, _field(change, _json(change), "brokerid"))
+
+
+def _brokers(change: ZnodeChange, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise _bad_znode(change, f"no list of brokers, but {value!r}")
+    return tuple(_number(change, broker) for broker in value)
+
+
+def _number(change: ZnodeChange, value: Any) -> int:
+    if type(value) is not int or not -_LIMIT <= value < _LIMIT:
+        raise _bad_znode(change, f"no number of 32 bits, but {value!r}")
+    return value
+
+
+def _configuration(change: ZnodeChange) -> tuple[tuple[str, str], ...]:
+    settings = _json(change).get("config") or {}
+    if not isinstance(settings, dict):
+        raise _bad_znode(change, "no object of settings")
+    return tuple(sorted((name, str(value)) for name, value in settings.items()))
 
 
 def _json(change: ZnodeChange) -> dict[str, Any]:
     try:
-        value = json.loads(change.data or b"")
+        value = bounded_json(change.data or b"")
     except ValueError as error:
         raise _bad_znode(change, f"no JSON ({error})") from error
     if not isinstance(value, dict):
@@ -160,3 +213,17 @@ def _log_files(files: EvidenceFiles, member: Path) -> list[tuple[str, bytes]]:
     logs = sorted(member.glob("log.*"), key=lambda file: int(file.suffix[1:], 16))
     names = [f"zookeeper/{member.name}/{file.name}" for file in logs]
     return [(name, files.content(name)) for name in names]
+
+
+def controller_epochs(changes: Sequence[ZnodeChange]) -> dict[int, tuple[int, int]]:
+    """Each controller epoch with the broker that took it and the zxid at which it did."""
+    brokers = _brokers_by_session(changes)
+    return {
+        int(one.data): (brokers[one.session], one.zxid)
+        for one in changes
+        if one.path == "/controller_epoch"
+        and one.session in brokers
+        and one.data
+        and one.data.isdigit()
+        and int(one.data) > 0
+    }

@@ -18,7 +18,7 @@ from checkers.model.generation import Generation
 from checkers.model.moves import Move as Act
 from checkers.model.relevance import relevant_replica
 from checkers.model.requests import Controller
-from checkers.model.state import EMPTY, Checkpoint, Component, State
+from checkers.model.state import EMPTY, Broker, Checkpoint, Component, State
 from checkers.model.world import World
 
 _RECORDS = ("records",)
@@ -258,6 +258,9 @@ def _canonical(generations: Mapping[int, Generation], component: Component, valu
             return value if generation is None else relevant_replica(generation, value)
         case "registered", _:
             return tuple((broker, _CZXID) for broker, _ in value)
+        case _, Broker():
+            # After each act everybody has heard of every registration.
+            return replace(value, epoch=min(value.epoch, _CZXID))
         case _, Controller():
             return replace(value, seen=tuple((broker, _CZXID) for broker, _ in value.seen))
         case _, PartitionState():

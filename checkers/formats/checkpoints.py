@@ -7,6 +7,12 @@ from checkers.errors import CheckpointError
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 """Name of the offset checkpoint that holds high watermarks."""
+_MOST_DIGITS = 18
+"""More would not always fit 64 bits."""
+LOG_STARTS = "log-start-offset-checkpoint"
+"""Name of the offset checkpoint that holds log start offsets, where they are not a segment's."""
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+"""Name of the offset checkpoint that says up to where logs were flushed."""
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 """Name of a partition's leader epoch checkpoint."""
 
@@ -134,6 +140,6 @@ def _number(text: str, *, file: str, line: int, what: str) -> int:
     stripped = text.strip()
     digits = stripped[1:] if stripped.startswith("-") else stripped
     # Only these: int() would also take underscores and digits of other scripts.
-    if not (digits.isascii() and digits.isdigit()):
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _MOST_DIGITS:
         raise CheckpointError(f"{file}, line {line}: the {what} {text!r} is not a number")
     return int(stripped)

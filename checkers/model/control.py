@@ -19,7 +19,6 @@ from checkers.model.events import (
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
-    TopicConfigured,
     TopicCreated,
 )
 from checkers.model.generation import Generation
@@ -43,11 +42,6 @@ def topic_created(world: World, event: TopicCreated) -> None:
         known.add(partition)
         world.put(("assignment", partition), replicas)
     world.put(("topics",), tuple(sorted(known)))
-
-
-def topic_configured(world: World, event: TopicConfigured) -> None:
-    """Note the topic's own configuration; brokers follow it at once."""
-    world.put(("topic configuration", event.topic), event.configuration)
 
 
 def partition_state(world: World, event: PartitionState) -> None:
@@ -74,9 +68,28 @@ def broker_registered(world: World, event: BrokerRegistered) -> None:
     """Note the broker; a controller whose session had ended hears now that it is none any more."""
     registered = {**world.registered(), event.broker: event.czxid}
     world.put(("registered",), tuple(sorted(registered.items())))
+    broker = world.running(event.broker)
+    if broker is not None and broker.epoch < 0:
+        # A process that starts handles nothing before it knows (KafkaServer.startup, 2.2.0).
+        world.put_broker(event.broker, replace(broker, epoch=event.czxid))
+    elif broker is not None:
+        world.put(("new epoch", event.broker), event.czxid)
     for epoch in world.controller_epochs()[:-1]:
         if world.controller(epoch).broker == event.broker:
             resign(world, epoch)
+
+
+def learn_epoch(world: World, broker_id: int) -> bool:
+    """Let a broker hear that it has registered again; returns whether there was anything to hear.
+
+    The answer of ZooKeeper may come after the first request that names the new epoch (KAFKA-9839).
+    """
+    czxid, broker = world.get(("new epoch", broker_id)), world.broker(broker_id)
+    if czxid is None or broker is None or not broker.is_working:
+        return False
+    world.put(("new epoch", broker_id), None)
+    world.put_broker(broker_id, replace(broker, epoch=czxid))
+    return True
 
 
 def broker_unregistered(world: World, event: BrokerUnregistered) -> None:
@@ -191,7 +204,11 @@ def deliver(world: World, epoch: int, broker_id: int) -> None:
         ("outbox", epoch, broker_id),
         Outbox(requests=outbox.requests[1:], is_unanswered=True, held_by=kept),
     )
-    handle(world, broker_id, epoch, request)
+    acting = world.broker(source)
+    told = -1
+    if acting is not None and acting.generation.tells_broker_epoch:
+        told = dict(world.controller(epoch).seen).get(broker_id, -1)
+    handle(world, broker_id, epoch, request, broker_epoch=told)
 
 
 def answered(world: World, epoch: int, broker_id: int) -> None:
@@ -229,9 +246,9 @@ def handle(
     """
     broker = world.broker(broker_id)
     assert broker is not None
-    own_epoch = world.registered().get(broker_id, -1)
-    if broker.generation.refuses_broker_epoch(broker_epoch, own_epoch):
-        return ((None, "STALE_BROKER_EPOCH"),)
+    error = broker.generation.error_of_broker_epoch(broker_epoch, broker.epoch)
+    if error:
+        return ((None, error),)
     if controller_epoch < broker.controller_epoch:
         return ((None, "STALE_CONTROLLER_EPOCH"),)
     if controller_epoch > broker.controller_epoch:
@@ -252,6 +269,10 @@ def handle(
     if is_last:
         # Only now: a dead thread that got another partition meanwhile stays.
         follower.end_idle_threads(world, broker_id)
+        now = world.broker(broker_id)
+        assert now is not None
+        if not now.checkpoints:
+            world.put_broker(broker_id, replace(now, checkpoints=True))
     return ((None, ""), *errors)
 
 
@@ -266,6 +287,8 @@ def _become(world: World, broker_id: int, state: PartitionState) -> str:
     replica = world.replica(broker_id, partition)
     if replica is None:
         replica = Replica()
+    if not replica.is_hosted:
+        replica = replace(replica, is_hosted=True)
         world.put_replica(broker_id, partition, replica)
     if state.leader_epoch == replica.leader_epoch:
         return "KNOWN_LEADER_EPOCH"

@@ -15,17 +15,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.acts import (
+    AdoptTopicConfiguration,
     CutLink,
     HealLink,
     Hold,
     HoldPoint,
+    LoseEpochs,
     LoseTail,
     PauseBroker,
     ReleaseHold,
     ReleasePoint,
     ResumeBroker,
+    StaleRequest,
     StartBroker,
     StopBroker,
+    WipeLogDirectory,
     fields_of,
 )
 from checkers.json_form import from_json
@@ -91,6 +95,8 @@ class TopicCreated:
 class TopicConfigured:
     """`/config/topics/T` was written.
 
+    Brokers that run go on with what they had until they adopt it.
+
     Attributes:
         configuration: (name, value) of every setting of the topic's own.
     """
@@ -153,10 +159,14 @@ Action = (
     | PauseBroker
     | ResumeBroker
     | LoseTail
+    | LoseEpochs
+    | WipeLogDirectory
     | CutLink
     | HealLink
     | Hold
     | ReleaseHold
+    | AdoptTopicConfiguration
+    | StaleRequest
     | HoldPoint
     | ReleasePoint
     | Produce

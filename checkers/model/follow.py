@@ -194,7 +194,7 @@ class _Search:
         if at_once is not None:
             yield self._step(step, at_once, node.seen, node.decided)
             return
-        for world in silent_steps(node.state, self.lookahead, node.seen):
+        for world in silent_steps(node.state, self.lookahead, node.seen, node.decided):
             yield self._step(step, world, node.seen, node.decided)
         for decided in self._order(node):
             world = World(node.state)
@@ -216,7 +216,7 @@ class _Search:
         if world.changes:
             changes = needed(world.changes, self.lookahead)
             state = state.changed(changes)
-            is_late = is_out_of_reach(state, changes, self.lookahead)
+            is_late = world.is_unlikely or is_out_of_reach(state, changes, self.lookahead)
         return _Step(_Node(seen, decided, state), tuple(world.notes), before, is_late)
 
     def _order(self, node: _Node) -> tuple[bool, ...]:

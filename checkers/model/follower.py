@@ -11,7 +11,9 @@ from checkers.model import leader as leading
 from checkers.model import process
 from checkers.model.epoch_cache import (
     UNDEFINED,
+    Entries,
     EpochEnd,
+    latest_epoch,
     truncate_from_start,
 )
 from checkers.model.events import PartitionState
@@ -136,6 +138,7 @@ def truncate_by_answer(
     stands = replace(
         fetch,
         fetch_offset=truncation.offset,
+        unnoted_epoch=-1,
         state=FetcherState.FETCHING if truncation.completed else FetcherState.TRUNCATING,
     )
     world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
@@ -223,7 +226,9 @@ def _append(
     except UnexpectedAppendOffset:
         _fail(world, broker_id, leader, partition)
         return True
-    after = leading.assign_epochs_of(broker, replace(replica, log=log), answer.batches)
+    after = leading.assign_epochs_of(
+        world.generation(broker, partition), replace(replica, log=log), answer.batches
+    )
     high_watermark = min(log.log_end_offset, answer.high_watermark)
     after = replace(after, high_watermark=high_watermark)
     if answer.log_start_offset > log.log_start_offset:
@@ -235,11 +240,23 @@ def _append(
     if after != replica:
         world.put_replica(broker_id, partition, after)
     stands = broker.generation.fetch_after_append(fetch, len(answer.batches))
-    stands = replace(stands, fetch_offset=log.log_end_offset)
+    unnoted = -1
+    if broker.generation.remembers_fetched_epoch:
+        unnoted = _unnoted_epoch(fetch, replica.entries, after.entries, answer)
+    stands = replace(stands, fetch_offset=log.log_end_offset, unnoted_epoch=unnoted)
     if stands != fetch:
         thread = _thread(world, broker_id, leader)
         world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
     return (fetch, replica) != (stands, after)
+
+
+def _unnoted_epoch(fetch: FetchState, before: Entries, after: Entries, answer: FetchAnswer) -> int:
+    """Return the epoch of the last batch that has one, -1 where the cache says the same."""
+    known = fetch.unnoted_epoch if fetch.unnoted_epoch >= 0 else latest_epoch(before)
+    for batch in answer.batches:
+        if batch.magic >= 2:
+            known = batch.leader_epoch
+    return -1 if known == latest_epoch(after) else known
 
 
 def note_epochs(
@@ -257,7 +274,8 @@ def note_epochs(
         return False
     if fetch.fetch_offset != replica.log.log_end_offset:
         return False
-    noted = leading.assign_epochs_of(broker, replica, answer.batches)
+    generation = world.generation(broker, partition)
+    noted = leading.assign_epochs_of(generation, replica, answer.batches)
     world.put_replica(broker_id, partition, noted)
     return noted != replica
 
@@ -311,7 +329,12 @@ def _reset_offset(
         log = replica.log.truncate_fully_and_start_at(leader_log.log_start_offset)
         world.put_replica(broker_id, partition, replace(replica, log=log, entries=()))
     thread = _thread(world, broker_id, leader)
-    stands = replace(fetch, fetch_offset=fetch_offset, last_fetched_epoch=LastFetchedEpoch.KNOWN)
+    stands = replace(
+        fetch,
+        fetch_offset=fetch_offset,
+        last_fetched_epoch=LastFetchedEpoch.KNOWN,
+        unnoted_epoch=-1,
+    )
     world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
     return fetch_offset != fetch.fetch_offset or leader_log.log_end_offset < own_end
 

@@ -153,6 +153,8 @@ class Generation:
     Attributes:
         sends_leader_epoch: Whether Fetch has the current leader epoch (version 9 and later).
         last_fetched_epoch: (fetch state, entries) to what a Fetch says, -1 for none.
+        remembers_fetched_epoch: Whether a fetcher knows the epoch of what it fetched last although
+            the epoch cache does not.
         takes_fetch_answer: (leader epoch under which it was asked, now) to whether the answer to a
             Fetch counts.
         high_watermark_at_divergence: (replica, answer) to the high watermark with which the
@@ -171,7 +173,12 @@ class Generation:
     Attributes:
         sees_bounce: (czxid of a registration that was seen, now) to whether a controller takes the
             broker for one that came back.
-        refuses_broker_epoch: (broker epoch of a control request, own) to whether a broker refuses.
+        tells_broker_epoch: Whether a controller's requests name the generation of the broker that
+            they are for, and a broker's ControlledShutdown its own.
+        error_of_broker_epoch: (broker epoch of a control request, -1 for none; own) to Kafka's
+            error, or "".
+        refuses_shutdown: (broker epoch of a ControlledShutdown, -1 for none; the one that the
+            controller has seen) to whether the controller refuses.
     """
 
     name: str
@@ -216,6 +223,7 @@ class Generation:
 
     sends_leader_epoch: bool
     last_fetched_epoch: Callable[[FetchState, Entries], int]
+    remembers_fetched_epoch: bool
     takes_fetch_answer: Callable[[int, int], bool]
     high_watermark_at_divergence: Callable[[Replica, FetchAnswer], int]
     fetch_after_append: Callable[[FetchState, int], FetchState]
@@ -224,7 +232,9 @@ class Generation:
     exits_on_shorter_leader: Callable[[bool], bool]
 
     sees_bounce: Callable[[int, int], bool]
-    refuses_broker_epoch: Callable[[int, int], bool]
+    tells_broker_epoch: bool
+    error_of_broker_epoch: Callable[[int, int], str]
+    refuses_shutdown: Callable[[int, int], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,21 +4,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from checkers.acts import (
+    AdoptTopicConfiguration,
     CutLink,
     HealLink,
     Hold,
     HoldPoint,
+    LoseEpochs,
     LoseTail,
     PauseBroker,
     ReleaseHold,
     ReleasePoint,
     ResumeBroker,
+    StaleRequest,
     StartBroker,
     StopBroker,
     TopicPartition,
+    WipeLogDirectory,
 )
 from checkers.errors import ModelError
-from checkers.model import control, exchange, leader, process
+from checkers.model import control, exchange, late, leader, process, topic_settings
 from checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -33,6 +37,7 @@ from checkers.model.events import (
 from checkers.model.generation import Generation
 from checkers.model.generations import generation_for
 from checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
+from checkers.model.replica import Replica
 from checkers.model.state import Broker, Checkpoint
 from checkers.model.world import World
 
@@ -59,6 +64,10 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             _resume(world, event)
         case LoseTail():
             _lose_tail(world, event)
+        case LoseEpochs():
+            _lose_epochs(world, event)
+        case WipeLogDirectory():
+            _wipe(world, event)
         case CutLink():
             world.put(("cuts",), (*world.cuts(), event))
         case HealLink():
@@ -67,6 +76,8 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             world.put(("holds",), (*world.holds(), event))
         case ReleaseHold():
             _release(world, event.name)
+        case StaleRequest():
+            late.late_request(world, event)
         case HoldPoint():
             world.put(("point holds",), (*world.point_holds(), event))
         case ReleasePoint():
@@ -79,7 +90,9 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
         case TopicCreated():
             control.topic_created(world, event)
         case TopicConfigured():
-            control.topic_configured(world, event)
+            topic_settings.configured(world, event)
+        case AdoptTopicConfiguration():
+            topic_settings.adopt(world, event)
         case PartitionState():
             control.partition_state(world, event)
         case BrokerRegistered():
@@ -149,6 +162,25 @@ def _lose_tail(world: World, event: LoseTail) -> None:
         raise ModelError(f"offset {event.log_end_offset} is inside a batch, not at an edge")
     shorter = replica.log.lose_tail(event.log_end_offset)
     world.put(("replica", event.broker, partition), replace(replica, log=shorter))
+
+
+def _lose_epochs(world: World, event: LoseEpochs) -> None:
+    if world.broker(event.broker) is None or world.running(event.broker) is not None:
+        raise ModelError(f"broker {event.broker} must be stopped to lose its epochs")
+    partition = TopicPartition(event.topic, event.partition)
+    replica = world.replica(event.broker, partition)
+    if replica is None:
+        raise ModelError(f"broker {event.broker} has no replica of {event.topic}")
+    world.put(("replica", event.broker, partition), replace(replica, entries=()))
+
+
+def _wipe(world: World, event: WipeLogDirectory) -> None:
+    """Empty every replica: the next start finds no log, and makes one when it is told to."""
+    if world.broker(event.broker) is None or world.running(event.broker) is not None:
+        raise ModelError(f"broker {event.broker} must be stopped to lose its logs")
+    for partition in world.partitions(event.broker):
+        world.put(("replica", event.broker, partition), Replica())
+        world.put(("checkpoint", event.broker, partition), Checkpoint())
 
 
 def _produce(world: World, event: Produce) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from checkers.acts import TopicPartition
 from checkers.model.epoch_cache import UNDEFINED_EPOCH, EpochEnd
 from checkers.model.events import PartitionState, Produce
+from checkers.model.generation import Generation
 from checkers.model.log import OffsetOutOfRange, batches_of
 from checkers.model.prediction import PredictedBatch, PredictedProduce, Promise
 from checkers.model.replica import FollowerView, PendingProduce, Replica, Role
@@ -32,7 +33,7 @@ def become_leader(
     is_new_leader = replica.role is not Role.LEADER
     replica = replace(
         replica,
-        entries=broker.generation.entries_of_new_leader(
+        entries=world.generation(broker, partition).entries_of_new_leader(
             replica.entries, state.leader_epoch, log_end_offset
         ),
         leader_epoch=state.leader_epoch,
@@ -74,10 +75,10 @@ def become_leader(
 
 
 def assign_epochs_of(
-    broker: Broker, replica: Replica, batches: tuple[PredictedBatch, ...]
+    generation: Generation, replica: Replica, batches: tuple[PredictedBatch, ...]
 ) -> Replica:
     """Note the epochs of batches that are appended (kafka.log.Log.append)."""
-    generation, entries = broker.generation, replica.entries
+    entries = replica.entries
     for batch in batches:
         if batch.magic >= 2:
             entries = generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
@@ -111,14 +112,15 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         world.answer(outcome)
         return
     base_offset = replica.log.log_end_offset
+    generation = world.generation(broker, partition)
     batches = batches_of(
         request.records,
         base_offset=base_offset,
         leader_epoch=replica.leader_epoch,
-        magic=broker.generation.versions.magic,
+        magic=generation.versions.magic,
         codec=request.codec,
     )
-    replica = assign_epochs_of(broker, replica, batches)
+    replica = assign_epochs_of(generation, replica, batches)
     replica = replace(replica, log=replica.log.append(batches))
     waits = request.acks == -1
     if waits:

@@ -4,12 +4,14 @@ from bisect import bisect_left
 from collections import defaultdict
 
 from checkers.acts import StopBroker, TopicPartition
-from checkers.model.events import PartitionState
+from checkers.model.events import BrokerRegistered, BrokerUnregistered, PartitionState
 from checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
+    Decided,
     Fate,
+    FetchAnswered,
     IsrAnswered,
     Number,
     Question,
@@ -28,14 +30,19 @@ class Lookahead:
         self.client_answers: dict[str, ClientAnswered] = {}
         self.shows_isr_answers = False
         self._answered: dict[Number, int] = {}
+        self._read: dict[tuple[int, TopicPartition, int], list[tuple[int, int]]] = defaultdict(list)
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
         self._killed: dict[int, list[int]] = defaultdict(list)
+        self._closed: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
         self._of_pair: dict[tuple[int, int], list[tuple[int, Question | Reply]]] = defaultdict(list)
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
             defaultdict(list)
         )
         for index, item in enumerate(record.seen):
             self._add(index, item.what)
+            if isinstance(item.what, StopBroker):
+                closed = _closed_by(record.decided, item.what, item.time)
+                self._closed[item.what.broker].append((index, closed))
         for index, decision in enumerate(record.decided):
             state = decision.what
             if isinstance(state, PartitionState):
@@ -54,6 +61,7 @@ class Lookahead:
                 else:
                     self.replies[what.number] = what
                 self._of_pair[what.follower, what.leader].append((index, what))
+                self._note_epochs(index, what)
             case ControlAnswered():
                 self.control_answers.setdefault(what.number, what)
                 self._answered.setdefault(what.number, index)
@@ -65,6 +73,14 @@ class Lookahead:
                 self.shows_isr_answers = True
             case StopBroker() if not what.clean:
                 self._killed[what.broker].append(index)
+
+    def _note_epochs(self, index: int, reply: Reply) -> None:
+        for about, said in reply.partitions.items():
+            if not isinstance(said, FetchAnswered) or said.base_offset is None:
+                continue
+            if said.first_leader_epoch is not None and said.first_leader_epoch >= 0:
+                key = (reply.leader, about, said.base_offset)
+                self._read[key].append((index, said.first_leader_epoch))
 
     def next_of(self, follower: int, leader: int, index: int) -> Question | Reply | None:
         """Return the next message between a fetcher and its leader, from an index on."""
@@ -82,6 +98,60 @@ class Lookahead:
         later = (item for item in items[at:] if isinstance(item[1], Question))
         asks = next(later, None)
         return asks is None or asks[0] > killed
+
+    def has_closed(self, broker: int, index: int, decided: int) -> bool:
+        """Tell whether a broker that is shut down next, from an index on, has lost its session.
+
+        In a shutdown fetchers end before the session is closed (kafka.server.KafkaServer.shutdown,
+        0.10.2.2, 1.1.1, 2.8.2 and 3.6.2). A session that has expired says nothing about them.
+
+        Args:
+            broker: Its id.
+            index: How many observations were taken.
+            decided: How many decisions were taken.
+        """
+        closed = next((at for stop, at in self._closed.get(broker, ()) if stop >= index), None)
+        return closed is not None and closed < decided
+
+    def would_be_seen(
+        self,
+        number: Number,
+        follower: int,
+        leader: int,
+        about: TopicPartition,
+        high_watermark: int,
+        index: int,
+    ) -> bool:
+        """Tell whether the links would have recorded an answer for its high watermark.
+
+        They do if the answer before on that connection had another one of that partition.
+
+        Args:
+            number: Of the request.
+            follower: Who asked.
+            leader: Who answers.
+            about: The partition.
+            high_watermark: In the answer.
+            index: How many observations were taken.
+        """
+        items = self._of_pair.get((follower, leader), [])
+        for _, what in reversed(items[: bisect_left(items, index, key=lambda item: item[0])]):
+            if isinstance(what, Reply) and what.number[0] == number[0]:
+                said = what.partitions.get(about)
+                if isinstance(said, FetchAnswered):
+                    return said.high_watermark != high_watermark
+        return False
+
+    def epoch_at(
+        self, leader: int, about: TopicPartition, base_offset: int, index: int
+    ) -> int | None:
+        """Return the leader epoch of the batch there that a leader next sends, from an index on.
+
+        None if it sends none, or one of a format without leader epochs.
+        """
+        items = self._read.get((leader, about, base_offset), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        return items[at][1] if at < len(items) else None
 
     def is_told_by_others(self, broker: int, number: Number, index: int) -> bool:
         """Tell whether another controller's request reaches a broker before its answer to this."""
@@ -108,3 +178,19 @@ class Lookahead:
         about = TopicPartition(state.topic, state.partition)
         written = self._written.get((about, state.leader, state.leader_epoch), [])
         return any(index < decided and isr == frozenset(state.isr) for index, isr in written)
+
+
+def _closed_by(decided: tuple[Decided, ...], stop: StopBroker, time: float) -> int | None:
+    """Return the index of the decision since which a clean stop's broker has no registration."""
+    if not stop.clean:
+        return None
+    registrations = [
+        (index, one.what)
+        for index, one in enumerate(decided)
+        if isinstance(one.what, BrokerRegistered | BrokerUnregistered)
+        and one.what.broker == stop.broker
+        and one.time <= time
+    ]
+    if not registrations or isinstance(registrations[-1][1], BrokerRegistered):
+        return None
+    return registrations[-1][0]

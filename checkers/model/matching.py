@@ -25,7 +25,9 @@ _CODES: Mapping[str, frozenset[int]] = {
     "OFFSET_OUT_OF_RANGE": frozenset({1}),
     # A broker without the replica says one or the other, by release and by what it has heard.
     # While it handles the LeaderAndIsr that names it, it has no epoch, and any is unknown (75).
-    "UNKNOWN_TOPIC_OR_PARTITION": frozenset({3, 6, 9, 75, 100, 103}),
+    # 2.1 answers a Fetch below version 10 about a log that it does not have with 76: no log is
+    # taken for one that is compressed with zstd (KafkaApis.maybeConvertFetchedData).
+    "UNKNOWN_TOPIC_OR_PARTITION": frozenset({3, 6, 9, 75, 76, 100, 103}),
     "NOT_LEADER_FOR_PARTITION": frozenset({3, 6, 9, 100, 103}),
     "STALE_CONTROLLER_EPOCH": frozenset({11}),
     "STALE_BROKER_EPOCH": frozenset({77}),

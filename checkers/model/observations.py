@@ -78,6 +78,7 @@ class Question:
         forgotten: Partitions that leave the fetch session.
         is_idle: Whether the links did not record it: it repeated the one before. It is known by
             its answer; `partitions` is empty.
+        version: Of the request, None where that was not seen.
     """
 
     number: Number
@@ -88,6 +89,7 @@ class Question:
     partitions: Mapping[TopicPartition, FetchAsked | EpochAsked]
     is_full: bool = True
     forgotten: frozenset[TopicPartition] = frozenset()
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ class PredictedReplica:
             was last known, which the checkpoint file of a live broker may still hold.
         fetcher: "none", "truncating", "fetching", "failed" (KIP-461) or "dead-thread".
         is_running: Whether the process ran.
+        is_hosted: Whether the process had got a LeaderAndIsr that names it.
         is_high_watermark_pinned: Whether the checkpoint file of the running broker was seen to hold
             the value that memory holds, so that it holds no other.
     """
@@ -55,6 +56,7 @@ class PredictedReplica:
     leader_epoch: int = -1
     fetcher: str = "none"
     is_running: bool = True
+    is_hosted: bool = True
     is_high_watermark_pinned: bool = False
 
 

@@ -17,6 +17,8 @@ from checkers.model.replica import Replica, Role
 from checkers.model.state import Broker, Checkpoint
 from checkers.model.world import World
 
+_NOTHING_KNOWN = Checkpoint(known=0, possible=(0,))
+
 
 def start(world: World, configuration: StartBroker, generation: Generation) -> None:
     """Start the process: load logs, epoch caches and high watermarks from disk.
@@ -32,14 +34,19 @@ def start(world: World, configuration: StartBroker, generation: Generation) -> N
         generation=generation,
         configuration=configuration,
         was_stopped_cleanly=before is None or before.was_stopped_cleanly,
+        # A run may write down that a broker was started once it is ready.
+        epoch=world.registered().get(broker_id, -1),
     )
     world.put_broker(broker_id, broker)
+    for topic in {partition.topic for partition in world.partitions(broker_id)}:
+        world.put(("adopted", broker_id, topic), None)
     for partition in world.partitions(broker_id):
         replica = world.known_replica(broker_id, partition)
         log = replica.log.reload()
-        entries = generation.loaded_entries(replica.entries)
+        own = world.generation(broker, partition)
+        entries = own.loaded_entries(replica.entries)
         if not broker.was_stopped_cleanly:
-            entries = _recovered(generation, entries, replica.log)
+            entries = _recovered(own, entries, replica.log)
         entries = truncate_from_end(entries, log.log_end_offset)
         entries = truncate_from_start(entries, log.log_start_offset)
         # Until the first checkpoint the file still holds what was read from it.
@@ -78,8 +85,10 @@ def stop(
         replica = world.known_replica(broker_id, partition)
         checkpoint = world.checkpoint(broker_id, partition)
         known, is_known = checkpoint.known, is_clean and broker.is_running
-        if is_known:
+        if is_known and replica.is_hosted:
             known = replica.high_watermark
+        elif is_known and broker.checkpoints:
+            known = 0
         if checkpointed is not None:
             allowed = {known} if is_known else set(checkpoint.possible)
             known, is_known = checkpointed.get(partition, 0), True
@@ -102,8 +111,11 @@ def stop(
             failed=frozenset(),
             live=frozenset(),
             controller_epoch=0,
+            epoch=-1,
+            checkpoints=False,
         ),
     )
+    world.put(("new epoch", broker_id), None)
     world.put(("delayed", broker_id), None)
     world.put(("control", broker_id), None)
     _end_connections(world, broker_id)
@@ -119,6 +131,7 @@ def _forget(world: World, broker_id: int, partition: TopicPartition, replica: Re
             role=Role.NONE,
             leader=None,
             leader_epoch=-1,
+            is_hosted=False,
             isr=(),
             maximal_isr=(),
             views=(),
@@ -148,6 +161,26 @@ def _recovered(generation: Generation, entries: Entries, log: Log) -> Entries:
         if is_newer and generation.recovers_epoch(batch.leader_epoch):
             entries = generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
     return entries
+
+
+def write_checkpoint(world: World, broker_id: int) -> bool:
+    """Write the high watermarks of hosted replicas alone; returns whether another's was dropped.
+
+    What no LeaderAndIsr has named since the process began is not in the new file, and begins at 0
+    when it is named (KAFKA-7235; ReplicaManager.checkpointHighWatermarks and
+    Partition.getOrCreateReplica, 2.1.1; the same in all releases).
+    """
+    broker = world.broker(broker_id)
+    assert broker is not None
+    dropped = False
+    for partition in world.partitions(broker_id) if broker.checkpoints else ():
+        replica = world.known_replica(broker_id, partition)
+        if replica.is_hosted or world.checkpoint(broker_id, partition) == _NOTHING_KNOWN:
+            continue
+        dropped = True
+        world.put_replica(broker_id, partition, replace(replica, high_watermark=0))
+        world.put(("checkpoint", broker_id, partition), _NOTHING_KNOWN)
+    return dropped
 
 
 def _end_connections(world: World, gone: int) -> None:

@@ -94,6 +94,8 @@ _CONTROL = {
     "shutting down without being told": ReleaseRange(Since("1.1.0"), until=Since("2.1.0")),
     "KIP-380": _since("2.2.0"),
     "broker epochs": _since("2.2.0"),
+    "broker epochs told": _since("2.2.0"),
+    "KAFKA-9839": _since("2.5.1", "2.6.0"),
     "KIP-570": _since("2.6.0"),
     "KAFKA-13972": _since("3.4.1", "3.5.0"),
     "KIP-227": _since("1.1.0"),

@@ -71,6 +71,8 @@ class Replica:
         high_watermark: In memory; -1 where the release does not know it (`UNKNOWN` there).
         leader: Whom it follows, itself when it leads, None before the first LeaderAndIsr.
         leader_epoch: Of the last LeaderAndIsr, -1 before the first.
+        is_hosted: Whether a LeaderAndIsr has named it since the process began: only such replicas
+            are in the checkpoint of high watermarks when it is written anew.
         isr: What a leader believes the ISR to be.
         maximal_isr: From KIP-497 on, that and who is asked into it; else the same as `isr`.
         epoch_start_offset: Log end offset at which a leader's epoch began.
@@ -83,6 +85,7 @@ class Replica:
     role: Role = Role.NONE
     leader: int | None = None
     leader_epoch: int = -1
+    is_hosted: bool = False
     isr: tuple[int, ...] = ()
     maximal_isr: tuple[int, ...] = ()
     epoch_start_offset: int = 0
@@ -106,12 +109,15 @@ class FetchState:
         fetch_offset: The next offset to fetch; before truncation the initial offset.
         leader_epoch: The epoch under which the partition was added.
         last_fetched_epoch: Known in all releases but 3.5.1 to 3.6.2 (`rules.kafka_15510`).
+        unnoted_epoch: Of the last fetched batch that has one, where the epoch cache has none or an
+            older one, as in an old message format; else -1.
     """
 
     fetch_offset: int
     state: FetcherState
     leader_epoch: int
     last_fetched_epoch: LastFetchedEpoch = LastFetchedEpoch.KNOWN
+    unnoted_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

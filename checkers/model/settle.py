@@ -54,6 +54,8 @@ def settle(world: World, perform: Perform = _at_once) -> None:
 
 def _control(world: World, perform: Perform) -> bool:
     changed = False
+    for broker_id in world.broker_ids():
+        changed = perform(world, control.learn_epoch, broker_id) or changed
     for epoch in world.controller_epochs():
         changed = perform(world, _observe, epoch) or changed
         for broker_id in world.broker_ids():

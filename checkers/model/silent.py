@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from checkers.acts import TopicPartition
-from checkers.model import control, exchange, leader
-from checkers.model import follower as following
+from checkers.model import control, exchange, leader, process
 from checkers.model.events import Produce
 from checkers.model.exchange import FETCH
 from checkers.model.lookahead import Lookahead
@@ -15,24 +14,30 @@ from checkers.model.matching import (
     files_differ,
     question_differs,
 )
-from checkers.model.observations import ClientAnswered, CopyBegun, Question, Reply
+from checkers.model.observations import ClientAnswered, CopyBegun, Question
 from checkers.model.prediction import Copied, PredictedProduce
 from checkers.model.requests import (
     ControlRequest,
     Exchange,
-    FetchAnswer,
     LeaderAndIsr,
     Received,
-    Stage,
 )
+from checkers.model.silent_followers import at_follower
 from checkers.model.silent_leaders import at_leader
 from checkers.model.state import State
 from checkers.model.views import replicas_of
 from checkers.model.world import World
 
 
-def silent_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
-    """Yield every step that may come before the observation of that index, likeliest first."""
+def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -> Iterator[World]:
+    """Yield every step that may come before the next observation, likeliest first.
+
+    Args:
+        state: Before the step.
+        lookahead: Of the record.
+        index: How many observations were taken.
+        decided: How many decisions were taken.
+    """
     world = World(state)
     working = [
         broker_id
@@ -40,16 +45,17 @@ def silent_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wor
         if (broker := world.broker(broker_id)) is not None and broker.is_working
     ]
     for broker_id in working:
+        yield from _of_process(state, broker_id)
         yield from _control(state, broker_id, lookahead)
         yield from _learn(state, broker_id, lookahead)
     for leader_id in working:
         for broker_id in world.broker_ids():
             for one in world.exchanges(broker_id, leader_id):
-                yield from at_leader(state, broker_id, leader_id, one, lookahead)
+                yield from at_leader(state, broker_id, leader_id, one, lookahead, index)
     for broker_id in working:
         for leader_id in world.leaders(broker_id):
-            yield from _at_follower(state, broker_id, leader_id, lookahead, index)
-    yield from _produces(state, lookahead)
+            yield from at_follower(state, broker_id, leader_id, lookahead, index, decided)
+    yield from _produces(state, lookahead, index)
     yield from _copies(state)
 
 
@@ -109,6 +115,16 @@ def _with_session(
 
 def _is_known(world: World, seen: Question) -> bool:
     return any(one.number == seen.number for one in world.exchanges(seen.follower, seen.leader))
+
+
+def _of_process(state: State, broker_id: int) -> Iterator[World]:
+    """A broker hears of its own registration, or writes its checkpoint of high watermarks."""
+    world = World(state)
+    if control.learn_epoch(world, broker_id):
+        yield world
+    world = World(state)
+    if process.write_checkpoint(world, broker_id):
+        yield world
 
 
 def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
@@ -202,86 +218,6 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World
         yield world
 
 
-def _at_follower(
-    state: State, broker_id: int, leader_id: int, lookahead: Lookahead, index: int
-) -> Iterator[World]:
-    """A fetcher thread handles an answer, truncates without a question, or asks as before."""
-    world = World(state)
-    thread = world.thread(broker_id, leader_id)
-    if thread is None or thread.is_dead:
-        return
-    waiting = exchange.awaited(world, broker_id, leader_id)
-    if waiting is not None:
-        if waiting.stage is Stage.DELIVERED:
-            exchange.handle(world, broker_id, leader_id, waiting)
-            yield world
-            is_killed = lookahead.is_killed_before_asking(broker_id, leader_id, index)
-            if is_killed or _is_copied(state, broker_id):
-                yield from _half_handled(state, broker_id, leader_id, waiting)
-        return
-    if exchange.truncate_without_asking(world, broker_id, leader_id):
-        yield world
-        return
-    question = exchange.question(World(state), broker_id, leader_id, FETCH)
-    if question is None:
-        return
-    item = lookahead.next_of(broker_id, leader_id, index)
-    if isinstance(item, Reply) and item.number not in lookahead.questions:
-        # The request repeated the one before, so the links did not record it.
-        asked = World(state)
-        sent = replace(question, number=item.number, stage=Stage.ARRIVED)
-        exchange.send(asked, broker_id, leader_id, sent)
-        yield asked
-        return
-    yield from _idle_round(state, broker_id, leader_id, question)
-
-
-def _half_handled(
-    state: State, broker_id: int, leader_id: int, waiting: Exchange
-) -> Iterator[World]:
-    """A follower has noted the epochs of some fetched batches, and has not written them yet."""
-    for partition, answer in waiting.answers:
-        if not isinstance(answer, FetchAnswer):
-            continue
-        for count in range(1, len(answer.batches) + 1):
-            world = World(state)
-            part = replace(answer, batches=answer.batches[:count])
-            if following.note_epochs(world, broker_id, leader_id, partition, part):
-                yield world
-
-
-def _is_copied(state: State, broker_id: int) -> bool:
-    labels = state(("copying",)) or ()
-    return any(state(("copying", label, broker_id)) is not None for label in labels)
-
-
-def _idle_round(
-    state: State, broker_id: int, leader_id: int, question: Exchange
-) -> Iterator[World]:
-    """A Fetch and its answer that say nothing new, which the links do not record."""
-    world = World(state)
-    if not (world.passes(broker_id, leader_id) and world.passes(leader_id, broker_id)):
-        return
-    changed = False
-    for partition, asked in question.asked:
-        if exchange.not_told(world, leader_id, question):
-            return
-        answer = leader.read(world, leader_id, partition, asked)
-        replica = world.known_replica(broker_id, partition)
-        if answer.error or answer.batches or answer.diverging is not None:
-            return
-        if min(replica.log.log_end_offset, answer.high_watermark) != replica.high_watermark:
-            return
-        offset = asked.fetch_offset
-        changed = leader.update_view(world, leader_id, partition, broker_id, offset) or changed
-        changed = (
-            following.handle_fetch_answer(world, broker_id, leader_id, partition, asked, answer)
-            or changed
-        )
-    if changed:
-        yield world
-
-
 def copy_differs(world: World, seen: CopyBegun) -> str:
     """Return how the files of a broker differ from those that were copied, or ""."""
     broker = world.broker(seen.broker)
@@ -306,7 +242,7 @@ def _copies(state: State) -> Iterator[World]:
                 yield world
 
 
-def _produces(state: State, lookahead: Lookahead) -> Iterator[World]:
+def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
     """A leader handles a client's produce, with the outcome that the client was told."""
     for request in state(("sent",)) or ():
         world = World(state)
@@ -318,6 +254,13 @@ def _produces(state: State, lookahead: Lookahead) -> Iterator[World]:
         leader.produce(world, request, settles=False)
         outcome: PredictedProduce = world.get(("answer", request.operation))
         if _is_told(request, outcome, lookahead.client_answers.get(request.operation)):
+            about = TopicPartition(request.topic, request.partition)
+            epoch = lookahead.epoch_at(request.broker, about, outcome.base_offset, index)
+            replica = world.replica(request.broker, about)
+            # A log may lose the batch before it is read, and get another one there.
+            world.is_unlikely = (
+                epoch is not None and replica is not None and epoch != replica.leader_epoch
+            )
             yield world
 
 

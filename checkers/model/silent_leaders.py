@@ -21,7 +21,7 @@ from checkers.model.world import World
 
 
 def at_leader(
-    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead
+    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
     """A leader looks at its log for a request, or ends the wait of a Fetch."""
     if not one.is_at_leader or one.number is None:
@@ -44,11 +44,13 @@ def at_leader(
         after, _ = exchange.count(world, follower, leader_id, one)
     else:
         after = exchange.answer_waiting(world, follower, leader_id, one)
+    if one.stage is Stage.WAITING and _would_be_seen(follower, leader_id, after, lookahead, index):
+        return
     if not _may_be_answered(world, follower, leader_id, one, after, seen):
         return
     yield world
-    if after.stage is Stage.WAITING and seen is not None:
-        yield from _at_once(state, follower, leader_id, one, seen)
+    if after.stage is Stage.WAITING:
+        yield from _at_once(state, follower, leader_id, one, lookahead, index)
     if one.stage is Stage.ARRIVED and one.api == FETCH:
         # What others do may come between its look at the log and counting the follower's offset.
         looked = World(state)
@@ -70,9 +72,12 @@ def _refused_first(
 
 
 def _at_once(
-    state: State, follower: int, leader_id: int, one: Exchange, seen: Reply
+    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
-    """A Fetch that finds nothing is answered with the high watermark of that moment."""
+    """A Fetch that finds nothing is answered with the high watermark of that moment.
+
+    It may have been told before, then the links do not record the answer.
+    """
     world = World(state)
     broker = world.broker(leader_id)
     if broker is None or not broker.generation.answers_nothing_at_once:
@@ -82,6 +87,14 @@ def _at_once(
         looked = exchange.look(world, follower, leader_id, one)
     waiting, _ = exchange.count(world, follower, leader_id, looked)
     answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
+    seen = None if one.number is None else lookahead.replies.get(one.number)
+    if seen is None:
+        is_told = not _would_be_seen(follower, leader_id, answered, lookahead, index)
+        if is_told and one.is_awaited:
+            exchange.change(world, follower, leader_id, waiting, answered)
+            exchange.handle(world, follower, leader_id, answered)
+            yield world
+        return
     answers, differs = answers_as_seen(answered, seen)
     if not differs:
         told = replace(answered, answers=answers)
@@ -113,6 +126,20 @@ def _may_be_answered(
         exchange.handle(world, follower, leader_id, after)
         return True
     return False
+
+
+def _would_be_seen(
+    follower: int, leader_id: int, answered: Exchange, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether an answer that nobody saw would be news to the links by its high watermark."""
+    number = answered.number
+    if number is None or number in lookahead.replies or _is_new(answered):
+        return False
+    return any(
+        lookahead.would_be_seen(number, follower, leader_id, about, said.high_watermark, index)
+        for about, said in answered.answers
+        if isinstance(said, FetchAnswer)
+    )
 
 
 def _failed(seen: Reply) -> bool:

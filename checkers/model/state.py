@@ -14,6 +14,7 @@ A component's name is a tuple whose first item says what it is:
 | ("exchanges", N, L) | requests of that thread in flight, and those it gave up, oldest first |
 | ("assignment", tp) | replica ids, preferred one first |
 | ("topic configuration", T) | (name, value) of what `/config/topics` holds |
+| ("adopted", N, T) | the same as broker N still has it, where ZooKeeper's is newer |
 | ("state", tp) | `PartitionState` as ZooKeeper has it |
 | ("topics",) | every partition that has an assignment |
 | ("control", N) | `Received`: control requests that broker N has, where a run is followed |
@@ -25,6 +26,7 @@ A component's name is a tuple whose first item says what it is:
 | ("sent",) | produces that are on their way to their broker |
 | ("elected",) | the broker that is the controller, where a run is followed |
 | ("registered",) | (broker, czxid) of each registration |
+| ("new epoch", N) | the czxid of a registration that broker N's process has not heard of yet |
 | ("controllers",) | epochs of the controllers that have not resigned, the newest last |
 | ("controller", E) | `Controller`: what the controller of that epoch last saw |
 | ("outbox", E, N) | `Outbox`: control requests of that controller to broker N |
@@ -74,6 +76,9 @@ class Broker:
             taken for granted.
         controller_epoch: The highest that it has heard of; an older controller is refused.
         failed: Partitions that fetch no more (KIP-461).
+        epoch: The czxid of its registration, as the process knows it; -1 before the first.
+        checkpoints: Whether it writes its high watermarks from time to time, which begins after
+            the first LeaderAndIsr.
     """
 
     generation: Generation
@@ -86,6 +91,8 @@ class Broker:
     told: frozenset[TopicPartition] | None = None
     controller_epoch: int = 0
     failed: frozenset[TopicPartition] = frozenset()
+    epoch: int = -1
+    checkpoints: bool = False
 
     @property
     def is_working(self) -> bool:

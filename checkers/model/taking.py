@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.acts import Hold, HoldPoint, ReleaseHold, ReleasePoint, StartBroker
+from checkers.acts import Hold, HoldPoint, ReleaseHold, ReleasePoint, StaleRequest, StartBroker
 from checkers.errors import ModelError
 from checkers.model import decisions, exchange
 from checkers.model.events import (
@@ -32,6 +32,7 @@ from checkers.model.observations import (
     Reply,
 )
 from checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
+from checkers.model.request_versions import can_read
 from checkers.model.requests import (
     ControlRequest,
     Exchange,
@@ -42,6 +43,7 @@ from checkers.model.requests import (
     UpdateMetadata,
 )
 from checkers.model.silent import ask, copy_differs
+from checkers.model.state import Broker
 from checkers.model.world import World
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"
@@ -132,8 +134,8 @@ def take(
                 raise Excluded(copy_differs(world, copying))
         case Snapshot():
             pass
-        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint():
-            # What a hold keeps is seen at the links, and so is what comes late for one at a point.
+        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
+            # What a hold keeps is seen at the links, and so is what comes late.
             pass
         case Produce():
             _produce(world, what)
@@ -188,13 +190,18 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         assert found is not None
     if seen.fate is Fate.ARRIVES:
         target = world.broker(seen.leader)
-        if target is not None and target.is_running:
+        if target is not None and target.is_running and _is_readable(target, seen):
             arrived = replace(found, stage=Stage.ARRIVED)
             exchange.change(world, seen.follower, seen.leader, found, arrived)
         else:
             exchange.end(world, seen.follower, seen.leader, found)
     elif seen.fate is Fate.ABANDONED:
         exchange.end(world, seen.follower, seen.leader, found)
+
+
+def _is_readable(leader: Broker, seen: Question) -> bool:
+    release = leader.generation.versions.release
+    return seen.version is None or can_read(release, seen.api, seen.version)
 
 
 def _give_up_others(world: World, seen: Question) -> None:
@@ -212,6 +219,8 @@ def _give_up_others(world: World, seen: Question) -> None:
     thread = world.thread(seen.follower, seen.leader)
     if thread is not None:
         world.put_thread(seen.follower, seen.leader, replace(thread, session=None))
+    # Before it asks anew it does what it can do without an answer.
+    exchange.truncate_without_asking(world, seen.follower, seen.leader)
 
 
 def _reply(world: World, seen: Reply) -> None:

@@ -38,6 +38,7 @@ def _predicted(
         leader_epoch=replica.leader_epoch,
         fetcher=_fetcher(world, broker_id, broker, partition, replica),
         is_running=broker.is_running,
+        is_hosted=replica.is_hosted,
         is_high_watermark_pinned=broker.is_running and checkpoint.is_observed and not older,
     )
 

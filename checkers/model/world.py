@@ -10,6 +10,8 @@ from typing import Any
 
 from checkers.acts import CutLink, Hold, HoldPoint, TopicPartition
 from checkers.model.events import PartitionState
+from checkers.model.generation import Generation
+from checkers.model.generations import generation_for
 from checkers.model.prediction import PredictedProduce
 from checkers.model.replica import FetcherThread, Replica
 from checkers.model.requests import Controller, Exchange, Outbox
@@ -22,6 +24,8 @@ from checkers.model.state import (
     State,
 )
 
+_FORMAT = "message.format.version"
+
 
 class World:
     """One transition over a state.
@@ -29,14 +33,16 @@ class World:
     Attributes:
         changes: The components that it changed so far.
         notes: What has happened so far, for the journal (`checkers.model.prediction`).
+        is_unlikely: Whether a search goes on with what it leads to last.
     """
 
-    __slots__ = ("_read", "changes", "notes")
+    __slots__ = ("_read", "changes", "is_unlikely", "notes")
 
     def __init__(self, read: Read = EMPTY) -> None:
         self._read = read
         self.changes: dict[Component, Any] = {}
         self.notes: list[Any] = []
+        self.is_unlikely = False
 
     def get(self, component: Component) -> Any:
         """Return a component as it is now in this transition."""
@@ -163,9 +169,28 @@ class World:
 
     def min_insync_replicas(self, broker: Broker, partition: TopicPartition) -> int:
         """Return `min.insync.replicas` of the topic, or of the broker where it has none."""
-        of_topic = dict(self.get(("topic configuration", partition.topic)) or ())
+        of_topic = self.topic_configuration(broker.configuration.broker, partition.topic)
         found = of_topic.get("min.insync.replicas")
         return int(found) if found is not None else broker.configuration.min_insync_replicas
+
+    def topic_configuration(self, broker: int, topic: str) -> dict[str, str]:
+        """Return the topic's own configuration as the broker has it."""
+        adopted = self.get(("adopted", broker, topic))
+        if adopted is None:
+            adopted = self.get(("topic configuration", topic)) or ()
+        return dict(adopted)
+
+    def generation(self, broker: Broker, partition: TopicPartition) -> Generation:
+        """Return what the broker does with this partition, whose topic may have its own format."""
+        own = broker.configuration
+        topic_format = self.topic_configuration(own.broker, partition.topic).get(_FORMAT)
+        if topic_format is None:
+            return broker.generation
+        return generation_for(
+            own.release,
+            inter_broker_protocol=own.inter_broker_protocol,
+            message_format=topic_format,
+        )
 
     def registered(self) -> dict[int, int]:
         """Return the czxid of each broker's registration."""

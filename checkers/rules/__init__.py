@@ -16,6 +16,7 @@ from functools import partial
 
 from checkers.evidence.partition import OBSERVED, PREDICTED, PartitionEvidence, Side
 from checkers.findings import Finding
+from checkers.rules.as_sent import as_sent
 from checkers.rules.backwards import high_watermark_regression, truncated_below_high_watermark
 from checkers.rules.conformance import (
     decisions_allowed,
@@ -25,11 +26,17 @@ from checkers.rules.conformance import (
     rounds_as_predicted,
 )
 from checkers.rules.divergence import divergence
+from checkers.rules.down_conversion import not_down_converted
 from checkers.rules.dropped import dropped_while_waiting
+from checkers.rules.generations import (
+    generation_not_initialised,
+    late_requests_as_predicted,
+    stale_request_accepted,
+)
 from checkers.rules.hole import hole
 from checkers.rules.loss import loss
 from checkers.rules.missing_tail import missing_tail
-from checkers.rules.on_disk import as_read, epoch_cache_mismatch
+from checkers.rules.on_disk import as_read, checkpoints_readable, epoch_cache_mismatch
 from checkers.rules.settled import not_settled
 
 SafetyRule = Callable[[PartitionEvidence, Side], Iterable[Finding]]
@@ -46,6 +53,11 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     truncated_below_high_watermark,
     epoch_cache_mismatch,
     as_read,
+    not_down_converted,
+    checkpoints_readable,
+    as_sent,
+    stale_request_accepted,
+    generation_not_initialised,
 )
 CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     replicas_as_predicted,
@@ -53,6 +65,7 @@ CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     produces_as_predicted,
     rounds_as_predicted,
     decisions_allowed,
+    late_requests_as_predicted,
 )
 
 

@@ -40,34 +40,37 @@ def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterat
 
 
 def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each range below a replica's high watermark that it cut from its log.
+    """Yields a finding for each range below a high watermark that a replica cut from its log.
 
-    **Verifies**: that each batch which a replica had below its checkpointed high watermark is there
-    one snapshot later, unless its log start passed it. After an unclean election anything may be
+    **Verifies**: that each batch which a replica had below its own checkpointed high watermark is
+    there one snapshot later, unless its log start passed it; and so each that its present leader
+    has, below what that one's high watermark was then. After an unclean election anything may be
     cut, and after a disk lost its tail, whatever lay in that tail: on other replicas too, since
     they follow the one that lost it.
     **Does not verify**: what was cut and fetched again between two snapshots, byte for byte.
     """
+    committed, of_leader = _committed_by_leader(evidence, side)
     for before, now in _pairs(evidence, side):
         if not before.high_watermarks:
             continue
-        high_watermark = min(before.high_watermarks)
+        own = min(before.high_watermarks)
         excused_from = _excused_from(evidence)
         still = {_identity(batch) for batch in now.batches}
         cut = [
             batch
             for batch in before.batches
-            if batch.last_offset < high_watermark
-            and now.log_start_offset <= batch.base_offset < excused_from
+            if (batch.last_offset < own or _identity(batch) in committed)
+            and evidence.log_start(now) <= batch.base_offset < excused_from
             and _identity(batch) not in still
         ]
+        high_watermark = max(own, of_leader)
         for first, last in merged((batch.base_offset, batch.last_offset) for batch in cut):
             yield evidence.finding(
                 "truncated-below-high-watermark",
                 brokers=(now.broker,),
                 first_offset=first,
                 last_offset=last,
-                message=f"broker {now.broker} had {in_words(first, last)} below its high "
+                message=f"broker {now.broker} had {in_words(first, last)} below the high "
                 f"watermark {high_watermark}, and no longer has them",
                 evidence={
                     "before": before.snapshot,
@@ -75,6 +78,22 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
                     "batches": [batch.header() for batch in cut[:20]],
                 },
             )
+
+
+def _committed_by_leader(
+    evidence: PartitionEvidence, side: Side
+) -> tuple[set[tuple[object, ...]], int]:
+    """What the present leader has below the high watermark that it had one snapshot before.
+
+    Returns:
+        The batches' identities, and that high watermark, -1 where it is not known.
+    """
+    for before, now in _pairs(evidence, side):
+        if now.broker == evidence.leader and before.high_watermarks:
+            high_watermark = min(before.high_watermarks)
+            kept = [batch for batch in now.batches if batch.last_offset < high_watermark]
+            return {_identity(batch) for batch in kept}, high_watermark
+    return set(), -1
 
 
 def _pairs(

@@ -19,7 +19,8 @@ def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     """Yields what differs of each replica: batches, epoch cache, high watermark, process.
 
     **Verifies**, at every snapshot: each batch's offsets, leader epoch, magic and payload; the
-    entries of leader-epoch-checkpoint; the checkpointed high watermark. That one must be the one
+    entries of leader-epoch-checkpoint; the log start, where no setting lets brokers delete; the
+    checkpointed high watermark. That one must be the one
     that memory holds where a gate or settling saw it in that broker's checkpoint and nothing has
     moved it since; where the process has ended, one that the file could hold. Elsewhere the
     checkpoint lags behind memory, and must only not be ahead of the prediction.
@@ -184,6 +185,7 @@ def _replica(
             predicted=list(expected.high_watermarks),
             observed=list(real.high_watermarks),
         )
+    yield from _log_start(evidence, real, expected)
     if real.is_running != expected.is_running:
         yield _not_as_predicted(
             evidence,
@@ -192,6 +194,21 @@ def _replica(
             what="process",
             predicted=expected.is_running,
             observed=real.is_running,
+        )
+
+
+def _log_start(
+    evidence: PartitionEvidence, real: ReplicaEvidence, expected: ReplicaEvidence
+) -> Iterator[Finding]:
+    if real.log_start_offset != expected.log_start_offset and not evidence.may_delete:
+        yield _not_as_predicted(
+            evidence,
+            real.broker,
+            f"its log starts at {real.log_start_offset}; predicted was "
+            f"{expected.log_start_offset}, since nothing was to be deleted",
+            what="log-start",
+            predicted=expected.log_start_offset,
+            observed=real.log_start_offset,
         )
 
 
@@ -239,7 +256,7 @@ def _identity(batch: BatchEvidence | None) -> tuple[object, ...] | None:
 def _is_outcome(operation: Operation, expected: PredictedProduce) -> bool:
     if operation.outcome == "ok":
         return expected.acknowledged is True and expected.base_offset == operation.base_offset
-    if operation.error_code == _REQUEST_TIMED_OUT:
+    if operation.error_code == _REQUEST_TIMED_OUT and operation.acks == -1:
         return True
     if operation.outcome in ("info", "pending") and not operation.error_code:
         return True

@@ -22,7 +22,7 @@ def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     for replica in replicas:
         if not replica.batches:
             continue
-        span = (replica.log_start_offset, replica.batches[-1].last_offset)
+        span = (evidence.log_start(replica), replica.batches[-1].last_offset)
         missing = without([span], covered(replica.batches))
         held = [one for other in replicas if other is not replica for one in other.batches]
         for first, last in common(missing, covered(held)):

@@ -82,7 +82,7 @@ def _acknowledged(evidence: PartitionEvidence, side: Side) -> Iterator[Operation
 def _lost(evidence: PartitionEvidence, side: Side, operation: Operation) -> Iterator[_Loss]:
     all_of_it = (operation.base_offset, operation.last_offset)
     # Retention may have deleted what lies below the log start of every in-sync replica.
-    start = min((one.log_start_offset for one in evidence.in_sync(side)), default=0)
+    start = min((evidence.log_start(one) for one in evidence.in_sync(side)), default=0)
     held = [(0, start - 1)] if start else []
     for replica in evidence.in_sync(side):
         held += _held(replica, operation)

@@ -30,7 +30,9 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     if high_watermark is None:
         return
     for replica in replicas:
-        last = replica.batches[-1].last_offset if replica.batches else replica.log_start_offset - 1
+        last = (
+            replica.batches[-1].last_offset if replica.batches else evidence.log_start(replica) - 1
+        )
         if last + 1 < high_watermark:
             yield evidence.finding(
                 "missing-tail",

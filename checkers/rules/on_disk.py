@@ -18,6 +18,23 @@ def as_read(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
         yield from replica.findings
 
 
+def checkpoints_readable(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields a finding for each checkpoint file of a broker that cannot be read.
+
+    **Verifies**: the form of the checkpoints of high watermarks, log starts and recovery points.
+    **Does not verify**: the recovery points themselves, which say what was flushed and nothing of
+    what is there.
+    """
+    for replica in evidence.side(side):
+        for problem in replica.broken_checkpoints:
+            yield evidence.finding(
+                "corrupt-checkpoint",
+                brokers=(replica.broker,),
+                message=f"broker {replica.broker}: {problem}",
+                evidence={"problem": problem},
+            )
+
+
 def epoch_cache_mismatch(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """Yields where a leader epoch cache contradicts the batches beside it, at every snapshot.
 

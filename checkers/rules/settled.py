@@ -34,7 +34,8 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
         return
     found: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
     reasons = _observed(evidence) if side == OBSERVED else _predicted(evidence)
-    for kind, broker, detail in (*reasons, *_of_state(evidence, side)):
+    outside = _left_outside(evidence) if side == OBSERVED else ()
+    for kind, broker, detail in (*reasons, *_of_state(evidence, side), *outside):
         found.setdefault((kind, (broker,) if broker >= 0 else ()), []).append(detail)
     for (kind, brokers), details in found.items():
         yield evidence.finding(
@@ -78,6 +79,21 @@ def _of_state(evidence: PartitionEvidence, side: Side) -> Iterator[tuple[str, in
             f"{len(evidence.isr)} in sync, {evidence.min_insync_replicas} required, "
             f"{len(running)} replicas running",
         )
+
+
+def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
+    """What settling calls at rest although it cannot be: a running replica outside the ISR."""
+    settle = evidence.settle or {}
+    if settle.get("state") != "converged" or evidence.leader < 0:
+        return
+    for replica in evidence.replicas:
+        if replica.is_running and replica.broker not in evidence.isr:
+            detail = f"not in the ISR {list(evidence.isr)}, though settling found all at rest"
+            yield "replication-stopped", replica.broker, detail
+    probes = [one for one in evidence.operations if one.is_probe and one.acks == -1]
+    if not any(one.outcome == "ok" for one in probes):
+        detail = "no write with acks=all was acknowledged after everything was healed"
+        yield "replication-stopped", evidence.leader, detail
 
 
 def _settle(evidence: PartitionEvidence, side: Side) -> Any:

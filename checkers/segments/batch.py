@@ -32,6 +32,7 @@ class Record:
         key: The key, or None for a null key.
         value: The value, or None for a null value (a tombstone).
         headers: Name and value of each header, in order; empty before magic 2.
+        attributes: The record's own, of which no bit has a meaning; 0 before magic 2.
         control_type: "ABORT", "COMMIT", … in a control batch, else None.
     """
 
@@ -41,6 +42,7 @@ class Record:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     control_type: str | None = None
+    attributes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,10 @@ class Batch:
         control_type: "ABORT", "COMMIT", … for a control batch, else None.
         coordinator_epoch: The transaction coordinator's epoch in an ABORT or COMMIT, else -1.
         file: Name of the segment file, as it was given to the reader.
+        first_timestamp: Milliseconds since the epoch; -1 for magic 0.
+        marks: What it has that a plain produce never has, in words: a producer id, a flag,
+            headers, attributes; "" if nothing, or if only its records would tell and were not
+            decoded.
     """
 
     base_offset: int
@@ -93,6 +99,8 @@ class Batch:
     control_type: str | None = None
     coordinator_epoch: int = -1
     file: str = ""
+    first_timestamp: int = -1
+    marks: str = ""
 
 
 def payload_digest(records: Iterable[Record]) -> str:

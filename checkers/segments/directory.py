@@ -1,18 +1,24 @@
 """One replica of one partition, from its directory: every segment, and its leader epochs."""
 
 import mmap
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkers.errors import CheckpointError
 from checkers.findings import Finding
+from checkers.formats.batches import LARGEST_OFFSET
 from checkers.formats.checkpoints import LEADER_EPOCHS, EpochEntry, parse_leader_epoch_checkpoint
 from checkers.segments.batch import Batch
 from checkers.segments.epochs import epoch_findings
 from checkers.segments.errors import SegmentError
 from checkers.segments.reader import SegmentContents, read_segment
 
+# Kafka's Topic.validate: nothing else can be a topic, so none is a path.
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
+_LARGEST_PARTITION = (1 << 31) - 1
 _TAIL_KINDS = ("torn-tail", "zero-tail")
 
 
@@ -57,7 +63,8 @@ def segment_files(directory: Path) -> tuple[Path, ...]:
     """
     files = [path for path in directory.iterdir() if path.suffix == ".log" and path.is_file()]
     for path in files:
-        if not (path.stem.isascii() and path.stem.isdigit()):
+        is_number = path.stem.isascii() and path.stem.isdigit()
+        if not is_number or int(path.stem) > LARGEST_OFFSET:
             raise SegmentError(
                 f"{path}: a segment is named by its base offset, as in 00000000000000000000.log;"
                 " remove this file or give it its name back"
@@ -133,7 +140,9 @@ def topic_partition(name: str) -> tuple[str, int] | None:
     """Return topic and partition from a directory's name; None unless it is a live partition's."""
     # A suffix such as -delete, -future or -stray leaves no number at the end.
     topic, dash, number = name.rpartition("-")
-    if not (dash and topic and number.isascii() and number.isdigit()):
+    if not dash or not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+        return None
+    if not _PARTITION.fullmatch(number) or int(number) > _LARGEST_PARTITION:
         return None
     return topic, int(number)
 

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from checkers.formats.batches import (
     CODEC_MASK,
     CODECS,
+    LARGEST_OFFSET,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
     MESSAGE_HEADER,
     MINIMUM_LENGTH,
+    MOST_RECORDS,
+    SMALLEST_OFFSET,
 )
 from checkers.formats.fields import MalformedError, take_nullable
 from checkers.segments.batch import Batch, Record, payload_digest
@@ -45,8 +48,8 @@ def read_message(
 
     A wrapper is decompressed even without `decode`: only its last offset stands outside.
 
-    Raises `CorruptEntryError` if the CRC does not match, and for a wrapper that cannot be
-    decompressed: its first offset is then unknown.
+    Raises `CorruptEntryError` if the CRC does not match, for offsets that no log can have, and for
+    a wrapper that cannot be decompressed: its first offset is then unknown.
     """
     message = _message(view, position, size_bytes)
     codec_number = message.attributes & CODEC_MASK
@@ -57,6 +60,9 @@ def read_message(
         records, problem = _inner_records(message, codec)
     else:
         records = (_record(message, message.offset, message.timestamp),)
+    for offset in (records[0].offset, message.offset):
+        if not SMALLEST_OFFSET <= offset <= LARGEST_OFFSET:
+            raise CorruptEntryError(f"it would have the offset {offset}")
     if message.offset < 0:
         problem = problem or f"its offset {message.offset} is negative"
     batch = Batch(
@@ -77,6 +83,8 @@ def read_message(
         size_bytes=size_bytes,
         payload=payload_digest(records) if decode and not problem else None,
         file=file,
+        first_timestamp=records[0].timestamp,
+        marks="log append time" if message.attributes & LOG_APPEND_TIME_FLAG else "",
     )
     return batch, problem
 
@@ -175,6 +183,8 @@ def _inner_messages(plain: memoryview, wrapper: _Message) -> list[_Message]:
             raise CorruptEntryError(f"inner message {len(messages)} has magic {message.magic}")
         if message.attributes & CODEC_MASK:
             raise CorruptEntryError(f"inner message {len(messages)} is compressed again")
+        if len(messages) == MOST_RECORDS:
+            raise CorruptEntryError(f"it holds more than {MOST_RECORDS} messages")
         messages.append(message)
         position += size_bytes
     if not messages:

@@ -1,5 +1,7 @@
 """One record batch of magic 2 (Kafka's DefaultRecordBatch, 0.11 and later)."""
 
+from collections.abc import Sequence
+
 from crc32c import crc32c
 
 from checkers.formats.batches import (
@@ -7,7 +9,10 @@ from checkers.formats.batches import (
     CODEC_MASK,
     CODECS,
     CONTROL_FLAG,
+    LARGEST_OFFSET,
     LOG_APPEND_TIME_FLAG,
+    MOST_RECORDS,
+    SMALLEST_OFFSET,
     TRANSACTIONAL_FLAG,
 )
 from checkers.formats.fields import MalformedError
@@ -16,6 +21,7 @@ from checkers.segments.compression import UndecodableError, decompress
 from checkers.segments.records import coordinator_epoch, decode_records
 
 _CRC_COVERED_FROM = 21
+_SPARE = 0xFFC0
 
 
 class CorruptEntryError(ValueError):
@@ -30,7 +36,7 @@ def read_record_batch(
     `size_bytes` is the whole entry's, which the caller has found to lie inside `view`. Control
     batches are decoded even without `decode`, for their type.
 
-    Raises `CorruptEntryError` if the CRC does not match: then not even the header is true.
+    Raises `CorruptEntryError` if the CRC or an offset cannot be right: then nothing is true.
     """
     fields = BATCH_HEADER.unpack_from(view, position)
     base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta = fields[:7]
@@ -39,6 +45,7 @@ def read_record_batch(
     found = crc32c(view[position + _CRC_COVERED_FROM : position + size_bytes])
     if found != crc:
         raise CorruptEntryError(f"its CRC-32C is {crc:#010x} and that of its bytes {found:#010x}")
+    _refuse_impossible(base_offset + last_offset_delta)
     codec_number = attributes & CODEC_MASK
     is_control = bool(attributes & CONTROL_FLAG)
     records: tuple[Record, ...] | None = None
@@ -78,6 +85,8 @@ def read_record_batch(
         control_type=control.control_type if control else None,
         coordinator_epoch=coordinator_epoch(control) if control else -1,
         file=file,
+        first_timestamp=base_timestamp,
+        marks=_marks(attributes, producer_id, producer_epoch, base_sequence, records or ()),
     )
     return batch, problem
 
@@ -126,6 +135,38 @@ def _records(
     )
 
 
+def _refuse_impossible(last_offset: int) -> None:
+    if not SMALLEST_OFFSET <= last_offset <= LARGEST_OFFSET:
+        raise CorruptEntryError(f"its last offset would be {last_offset}")
+
+
+def _marks(
+    attributes: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    records: Sequence[Record],
+) -> str:
+    if attributes <= CODEC_MASK and producer_id == producer_epoch == base_sequence == -1:
+        found = []
+    else:
+        flags = {
+            "transactional": attributes & TRANSACTIONAL_FLAG,
+            "control": attributes & CONTROL_FLAG,
+            "log append time": attributes & LOG_APPEND_TIME_FLAG,
+            f"attributes {attributes & _SPARE:#x}": attributes & _SPARE,
+            f"producer {producer_id}, {producer_epoch}, {base_sequence}": (
+                (producer_id, producer_epoch, base_sequence) != (-1, -1, -1)
+            ),
+        }
+        found = [name for name, is_set in flags.items() if is_set]
+    if any(record.headers for record in records):
+        found.append("headers")
+    if any(record.attributes for record in records):
+        found.append("attributes of records")
+    return ", ".join(found)
+
+
 def _header_problem(
     codec_number: int, base_offset: int, last_offset_delta: int, record_count: int
 ) -> str:
@@ -137,4 +178,6 @@ def _header_problem(
         return f"its last offset delta {last_offset_delta} is negative"
     if not 0 <= record_count <= last_offset_delta + 1:
         return f"it announces {record_count} records for {last_offset_delta + 1} offsets"
+    if record_count > MOST_RECORDS:
+        return f"it announces {record_count} records; at most {MOST_RECORDS} of a batch are read"
     return ""

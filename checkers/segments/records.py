@@ -67,7 +67,8 @@ def _record(
     log_append_time: int | None,
     is_control: bool,
 ) -> tuple[Record, int]:
-    position += 1  # The attributes of a record have no bit in use.
+    attributes = section[position]
+    position += 1
     timestamp_delta, position = read_varint(section, position)
     offset_delta, position = read_varint(section, position)
     key, position = _nullable_bytes(section, position)
@@ -86,6 +87,7 @@ def _record(
             value=value,
             headers=headers,
             control_type=control_type(key) if is_control else None,
+            attributes=attributes,
         ),
         position,
     )

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from checkers.evidence.partition import finding_to_json
 from checkers.findings import Finding
 from checkers.spark.parts import PART_BYTES, Part, plan, rows_of_part
-from checkers.spark.rows import BATCH_TABLE, ddl, record_batch
+from checkers.spark.rows import BATCH_TABLE, ddl, error_row, record_batch, told_error
 
 NAME = "kchaos_batches"
 _ROWS_A_BATCH = 20_000
@@ -67,7 +67,23 @@ class BatchReader(DataSourceReader):
         assert isinstance(partition, _Pack)
         rows = (_plain(row) for part in partition.parts for row in rows_of_part(part))
         while chunk := list(itertools.islice(rows, _ROWS_A_BATCH)):
-            yield record_batch(BATCH_TABLE, chunk)
+            yield _table_of(chunk)
+
+
+def _table_of(rows: list[dict[str, Any]]) -> Any:
+    """The rows as Arrow has them; a row that it cannot have makes its run unknown, not the job."""
+    try:
+        return record_batch(BATCH_TABLE, rows)
+    except Exception:  # noqa: BLE001 - it is found out below which row it was
+        return record_batch(BATCH_TABLE, [_row_or_error(row) for row in rows])
+
+
+def _row_or_error(row: dict[str, Any]) -> dict[str, Any]:
+    try:
+        record_batch(BATCH_TABLE, [row])
+    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
+        return error_row(row["run"], told_error(error))
+    return row
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

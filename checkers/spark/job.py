@@ -2,9 +2,8 @@
 
 import contextlib
 import json
-import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from pyspark.sql import functions as f
 
 from checkers.errors import SparkError
 from checkers.evidence.partition import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
+from checkers.folders import WORKING, held, plain, remove_abandoned_in
 from checkers.json_form import from_json
 from checkers.results import Results
 from checkers.spark.batch_source import NAME, BatchSource
@@ -27,10 +27,12 @@ from checkers.spark.rows import (
     SNAPSHOT_AFTER,
     ddl,
 )
-from checkers.spark.session import ship_package, spark_session
+from checkers.spark.session import is_local, ship_package, spark_session
 from checkers.spark.tasks import judge_group, predicted_batches, results_of_group
 
 JUDGEMENTS_FOLDER = "judgements-spark"
+LOG = "spark.log"
+_TEMPORARY = "temporary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +80,21 @@ def judge_runs(
             or its job fails.
     """
     paths = _distinct(runs)
-    with (
-        _new_folder(paths[0].parent, output) as (folder, place),
-        spark_session(master, java_home=java_home, log_file=folder / "spark.log") as session,
-    ):
-        try:
-            results = _judge(session, paths, folder, part_bytes)
-        except (PySparkException, Py4JError) as error:
-            raise _failed(error, folder) from error
-    return SparkJudgement(output=place(), results=results)
+    with _new_folder(paths[0].parent, output) as (folder, place):
+        log, temporary = folder / LOG, folder / _TEMPORARY
+        temporary.mkdir()
+        with spark_session(
+            master, java_home=java_home, log_file=log, temporary=_as_java_takes_it(temporary)
+        ) as session:
+            local = is_local(str(session.sparkContext.master))
+            target = _as_java_takes_it(folder) if local else folder
+            try:
+                results = _judge(session, paths, target, part_bytes)
+            except (PySparkException, Py4JError) as error:
+                raise _failed(error, folder) from error
+        shutil.rmtree(temporary, ignore_errors=True)
+        named = place()
+    return SparkJudgement(output=named, results=results)
 
 
 def _judge(
@@ -178,19 +186,29 @@ def _distinct(runs: Sequence[str | Path]) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _new_folder(beside: Path, output: Path | None) -> Iterator[tuple[Path, Any]]:
-    """A folder to write to, and what gives it its final name; it goes away if the block raises."""
+def _new_folder(beside: Path, output: Path | None) -> Iterator[tuple[Path, Callable[[], Path]]]:
+    """A folder to write to, and what gives it its final name; it goes away if the block raises.
+
+    What killed processes left there goes first. Where Spark fails, its log stays.
+    """
     root = (beside / JUDGEMENTS_FOLDER if output is None else output.parent).resolve()
     if output is not None and output.exists():
         raise SparkError(f"{output} exists; a judgement is never written over: name another")
     root.mkdir(parents=True, exist_ok=True)
-    working = root / f".working-{os.getpid()}-{os.urandom(4).hex()}"
-    working.mkdir()
-    try:
-        yield working, lambda: _named(working, root, output)
-    except BaseException:
-        shutil.rmtree(working, ignore_errors=True)
-        raise
+    remove_abandoned_in(root, WORKING)
+    with held(root, WORKING) as working:
+        try:
+            yield working, lambda: _named(working, root, output)
+        except SparkError as error:
+            kept = root / f"failed-{working.name.removeprefix(WORKING)}.log"
+            with contextlib.suppress(FileNotFoundError):
+                (working / LOG).rename(kept)
+            raise type(error)(str(error).replace(str(working / LOG), str(kept))) from error
+
+
+def _as_java_takes_it(folder: Path) -> Path:
+    """The folder by a path that Java and Hadoop do not misread, on this machine."""
+    return plain(folder.parent) / folder.name
 
 
 def _named(working: Path, root: Path, output: Path | None) -> Path:
@@ -212,11 +230,11 @@ def _named(working: Path, root: Path, output: Path | None) -> Path:
 
 
 def _failed(error: Exception, folder: Path) -> SparkError:
-    log = folder / "spark.log"
+    log = folder / LOG
     last = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
     first = (str(error).strip().splitlines() or [repr(error)])[0]
     return SparkError(
-        f"the Spark job failed: {first}\nEvery executor needs this Python's minor version with "
-        "pyarrow, pandas, crc32c and cramjam, and the runs at the same paths.\n  "
-        + "\n  ".join(last)
+        f"the Spark job failed: {first}; its log is {log}, the end of it below\n"
+        "Every executor needs this Python's minor version with pyarrow, pandas, crc32c and "
+        "cramjam, and the runs at the same paths.\n  " + "\n  ".join(last)
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from checkers.errors import CheckError, ModelError
 from checkers.evidence.partition import BATCH_COLUMNS, finding_to_json
 from checkers.findings import Finding
 from checkers.json_form import from_json
@@ -22,7 +23,7 @@ SNAPSHOT_AFTER = "snapshot_after"
 
 _TEXT, _INT, _LONG = "string", "int", "bigint"
 _KINDS = {
-    **dict.fromkeys(("codec", "payload", "file"), _TEXT),
+    **dict.fromkeys(("codec", "payload", "file", "marks"), _TEXT),
     **dict.fromkeys(("leader_epoch", "magic"), _INT),
 }
 BATCH_TABLE: Mapping[str, str] = {
@@ -42,6 +43,8 @@ BATCH_TABLE: Mapping[str, str] = {
 FOUND = "found"
 PREDICTED_TOO = "predicted"
 CRASH = "crash"
+DAMAGE = "damage"
+"""Kind of the row of an error that says what is wrong with the evidence; of others, "crash"."""
 FINDING_TABLE: Mapping[str, str] = {
     "run": _TEXT,
     "topic": _TEXT,
@@ -119,7 +122,9 @@ def finding_of_row(row: Mapping[str, Any]) -> Finding:
 def told_error(error: Exception) -> str:
     """An exception as JSON, for `error_row`."""
     trace = "".join(traceback.format_exception(error))
-    return json.dumps({"error": repr(error), "traceback": trace})
+    is_damage = isinstance(error, CheckError) and not isinstance(error, ModelError)
+    shown = str(error) if is_damage else repr(error)
+    return json.dumps({"error": shown, "traceback": trace, "kind": DAMAGE if is_damage else CRASH})
 
 
 def error_row(run: str, told: str) -> dict[str, Any]:

@@ -1,16 +1,15 @@
 """The Spark session: where its Java is, what is set, and how it ends.
 
-Started by us, Spark is a JVM that is our child. Everything that it and its Python workers print
-goes to a file. It ends when the block of `spark_session` ends, and also when this process is
-killed: it reads a pipe whose other end only this process has. Under `spark-submit` the JVM is
-there already and is left alone.
+Started by us, Spark is a JVM that is our child (`checkers.spark.jvm`). Everything that it and its
+Python workers print goes to a file. It ends when the block of `spark_session` ends, at once where
+that is interrupted, and also when this process is killed. Under `spark-submit` the JVM is there
+already and is left alone.
 """
 
 import contextlib
 import hashlib
 import io
 import os
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import checkers
-from checkers.errors import SparkError
+from checkers.errors import SparkError, SparkNotStarted
+from checkers.spark.jvm import changed_environment, end, start_gateway
 
 APP_NAME = "kchaos"
 LOCAL_MASTER = "local[*]"
@@ -36,7 +36,11 @@ _LOCAL_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 
 @contextlib.contextmanager
 def spark_session(
-    master: str | None = None, *, java_home: Path | None = None, log_file: Path
+    master: str | None = None,
+    *,
+    java_home: Path | None = None,
+    log_file: Path,
+    temporary: Path | None = None,
 ) -> Iterator[SparkSession]:
     """A Spark session for the block; the one that exists already, if there is one, is lent.
 
@@ -45,19 +49,27 @@ def spark_session(
             configuration says, and else every core of this machine.
         java_home: JAVA_HOME of a Java 17 or later; None leaves it to the environment.
         log_file: What the JVM prints is appended here.
+        temporary: Where a JVM of this machine keeps temporary files, which a killed one leaves; no
+            blanks in it. None for the usual place.
 
     Raises:
-        SparkError: Spark did not start; the message has the end of its log.
+        SparkNotStarted: The message has the end of its log.
     """
     lent = SparkSession.getActiveSession()
     if lent is not None:
         yield lent
         return
-    session = _start(master, java_home, log_file)
+    session = _start(master, java_home, log_file, temporary)
     try:
         yield session
-    finally:
+    except Exception:
         _stop(session)
+        raise
+    except BaseException:
+        # Interrupted, perhaps in the middle of a call to the JVM: it is asked nothing any more.
+        _stop(session, at_once=True)
+        raise
+    _stop(session)
 
 
 def is_local(master: str) -> bool:
@@ -82,27 +94,40 @@ def ship_package(context: SparkContext) -> None:
         context.addPyFile(str(archive))
 
 
-def _start(master: str | None, java_home: Path | None, log_file: Path) -> SparkSession:
+def _start(
+    master: str | None, java_home: Path | None, log_file: Path, temporary: Path | None
+) -> SparkSession:
     # Whoever runs our command by its path has not activated its environment: without this Spark
     # starts another Python for its workers.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_file.parent.mkdir(parents=True, exist_ok=True)
     try:
         if not SparkContext._gateway:
-            SparkContext._ensure_initialized(gateway=_gateway(master, java_home, log_file))
+            gateway = _gateway(master, java_home, log_file, temporary)
+            try:
+                SparkContext._ensure_initialized(gateway=gateway)
+            except BaseException:
+                _end(gateway)
+                raise
         return _session(master)
-    except (PySparkException, Py4JError, OSError) as error:
+    except (SparkError, PySparkException, Py4JError, OSError) as error:
+        _end(SparkContext._gateway)
         raise _not_started(error, log_file) from error
+    except BaseException:
+        _end(SparkContext._gateway)
+        raise
 
 
-def _gateway(master: str | None, java_home: Path | None, log_file: Path) -> Any:
+def _gateway(
+    master: str | None, java_home: Path | None, log_file: Path, temporary: Path | None
+) -> Any:
     if _GATEWAY_PORT in os.environ:
         return launch_gateway()  # type: ignore[no-untyped-call]
     options = {} if master is None else {"spark.master": master}
     if master is None or is_local(master):
         # Not extraJavaOptions, which are the user's: these come before them.
-        options["spark.driver.defaultJavaOptions"] = _LOCAL_JAVA_OPTIONS
-    conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+        own = "" if temporary is None else f" -Djava.io.tmpdir={temporary}"
+        options["spark.driver.defaultJavaOptions"] = _LOCAL_JAVA_OPTIONS + own
     changes = {"SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     if java_home is not None:
         changes["JAVA_HOME"] = str(java_home)
@@ -113,12 +138,8 @@ def _gateway(master: str | None, java_home: Path | None, log_file: Path) -> Any:
         here = str(Path(checkers.__file__).resolve().parent.parent)
         paths = [here, os.environ.get("PYTHONPATH", "")]
         changes["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    with _environment(changes), log_file.open("ab") as log:
-        # A session of its own keeps a terminal's Ctrl-C from the JVM and its workers; the end of
-        # this process reaches them through the pipe on the JVM's standard input.
-        return launch_gateway(  # type: ignore[no-untyped-call]
-            conf, {"stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True}
-        )
+    with changed_environment(changes):
+        return start_gateway(options, log_file=log_file)
 
 
 def _session(master: str | None) -> SparkSession:
@@ -154,46 +175,40 @@ def _defaults(master: str) -> Mapping[str, str]:
     return found
 
 
-def _stop(session: SparkSession) -> None:
+def _stop(session: SparkSession, *, at_once: bool = False) -> None:
     gateway = SparkContext._gateway
-    session.stop()
-    process = getattr(gateway, "proc", None)
-    if gateway is None or process is None:
+    is_ours = getattr(gateway, "proc", None) is not None
+    if at_once and is_ours:
+        _end(gateway)
         return
-    gateway.shutdown()
-    # A session that is started later gets a JVM of its own.
+    try:
+        session.stop()
+        if gateway is not None and is_ours:
+            gateway.shutdown()
+    finally:
+        _end(gateway, patience_s=_EXIT_TIMEOUT_S)
+
+
+def _end(gateway: Any, *, patience_s: float = 0) -> None:
+    """Ends the JVM if it is ours; a session that is started later gets one of its own."""
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    end(process, patience_s=patience_s)
     SparkContext._gateway = None
     SparkContext._jvm = None
-    process.stdin.close()
-    try:
-        process.wait(_EXIT_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
 
 
-def _not_started(error: Exception, log_file: Path) -> SparkError:
+def _not_started(error: Exception, log_file: Path) -> SparkNotStarted:
     last = log_file.read_text(errors="replace").splitlines()[-8:] if log_file.exists() else []
     java = os.environ.get("JAVA_HOME", "none")
-    return SparkError(
+    return SparkNotStarted(
         f"Spark did not start: {str(error).strip().splitlines()[0]}. It needs Java 17 or later "
         f"(java_home, else JAVA_HOME, here {java}) and a master that answers. The end of "
         f"{log_file}:\n  " + "\n  ".join(last)
     )
-
-
-@contextlib.contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _packed_package() -> bytes:

@@ -23,6 +23,7 @@ from checkers.spark.rows import (
     BATCH_TABLE,
     CONTEXT,
     CRASH,
+    DAMAGE,
     ERROR,
     FINDING_TABLE,
     FOUND,
@@ -48,11 +49,25 @@ class PartError(CheckError):
         return self._shown
 
 
+class PartFailure(Exception):
+    """As `PartError`, of what failed although the evidence is not damaged."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def predicted_batches(batches: Iterator[Any]) -> Iterator[Any]:
     """Yields, for rows with a run's path, its predicted batches and contexts as rows."""
     for batch in batches:
         for path in batch.column("path").to_pylist():
-            yield record_batch(BATCH_TABLE, run_rows(Path(path)))
+            yield _table_of(Path(path))
+
+
+def _table_of(path: Path) -> Any:
+    try:
+        return record_batch(BATCH_TABLE, run_rows(path))
+    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
+        return record_batch(BATCH_TABLE, [error_row(path.name, told_error(error))])
 
 
 def run_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -63,7 +78,7 @@ def run_rows(path: Path) -> Iterator[dict[str, Any]]:
     """
     run = RunDirectory(path)
     try:
-        evidence = RunEvidence(run).read()
+        evidence = RunEvidence(RunDirectory.open(path)).read()
     except Exception:  # noqa: BLE001 - `results_row` reads the same and reports it
         return
     try:
@@ -88,7 +103,10 @@ def judge_group(key: tuple[Any, ...], table: Any) -> Any:
     import pyarrow as pa
 
     run = key[0].as_py()
-    found = record_batch(FINDING_TABLE, _said_of_group(run, table.to_pylist()))
+    try:
+        found = record_batch(FINDING_TABLE, _said_of_group(run, table.to_pylist()))
+    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
+        found = record_batch(FINDING_TABLE, [_failed_group(run, error)])
     return pa.Table.from_batches([found])
 
 
@@ -112,7 +130,12 @@ def results_row(position: int, path: Path, said: Sequence[Mapping[str, Any]]) ->
         return start | {"expected": False, "reason": "not judged", "unknown": _told(error)}
     told = results_to_json(results)
     columns = {name: told[name] for name in RESULT_TABLE.keys() & told.keys()}
-    return start | columns | {"results": json.dumps(told)}
+    row = start | columns | {"results": json.dumps(told)}
+    try:
+        record_batch(RESULT_TABLE, [row])
+    except Exception as error:  # noqa: BLE001 - as above
+        return start | {"expected": False, "reason": "not judged", "unknown": _told(error)}
+    return row
 
 
 def _rules_from(
@@ -121,9 +144,9 @@ def _rules_from(
     """What stands in for the rules when they have been applied already, group by group."""
 
     def rules(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
-        errors = sorted(row["message"] for row in said if row["role"] == ERROR)
-        if errors:
-            raise PartError(errors[0])
+        errors = sorted((row["message"], row["kind"]) for row in said if row["role"] == ERROR)
+        for message, kind in errors[:1]:
+            raise PartError(message) if kind == DAMAGE else PartFailure(message)
         parts = Judged(
             findings=tuple(finding_of_row(row) for row in said if row["role"] == FOUND),
             predicted_findings=tuple(
@@ -131,7 +154,7 @@ def _rules_from(
             ),
             crashes=tuple(row["evidence"] for row in said if row["role"] == CRASH),
         )
-        return joined([parts, Judged(findings=tuple(about_the_run(prediction)))])
+        return joined([parts, Judged(findings=tuple(about_the_run(evidence, prediction)))])
 
     return rules
 
@@ -139,7 +162,7 @@ def _rules_from(
 def _said_of_group(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     errors = [json.loads(row["context"]) for row in rows if row["side"] == ERROR]
     for told in errors:
-        yield {"run": run, "role": ERROR, "message": told["error"], "evidence": told["traceback"]}
+        yield _error_finding(run, told)
     context = next((row for row in rows if row["side"] == CONTEXT), None)
     if context is None:
         # Nobody asked about it: the partition is unknown to ZooKeeper's log and the snapshot.
@@ -154,6 +177,15 @@ def _said_of_group(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict
         start = {name: context[name] for name in ("run", "topic", "partition", "snapshot")}
         last = crash.strip().splitlines()[-1]
         yield start | {"role": CRASH, "message": last, "evidence": crash}
+
+
+def _failed_group(run: str, error: Exception) -> dict[str, Any]:
+    return _error_finding(run, json.loads(told_error(error)))
+
+
+def _error_finding(run: str, told: Mapping[str, str]) -> dict[str, Any]:
+    row = {"run": run, "role": ERROR, "kind": told["kind"]}
+    return row | {"message": told["error"], "evidence": told["traceback"]}
 
 
 def _told(error: Exception) -> str:

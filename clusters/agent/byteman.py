@@ -9,6 +9,7 @@ from pathlib import Path
 
 from clusters.agent.points import Place, Point, point_of
 from clusters.cache import cache_directory, locked
+from clusters.distribution import changed_jars, present
 from clusters.errors import MachineError
 from clusters.maven import fetch, jars_of
 from clusters.releases import Release
@@ -65,21 +66,20 @@ def byteman_jar(*, offline: bool = False) -> Path:
     """
     cache = cache_directory()
     lock_file = cache / "byteman" / COORDINATES.rpartition(":")[2] / "jgo.lock.toml"
-    if not _is_there(lock_file, cache):
+    if present(lock_file, cache) is None:
         with locked("maven"):
-            if not _is_there(lock_file, cache):
+            if present(lock_file, cache) is None:
                 if offline:
                     raise MachineError(
                         f"{COORDINATES} is not in the cache {cache} and --offline forbids fetching "
                         "it; run once without --offline"
                     )
                 fetch((COORDINATES,), name="Byteman", cache=cache, lock_file=lock_file)
-    (jar,) = jars_of(lock_file, cache)
+    jars = jars_of(lock_file, cache)
+    (jar,) = jars
+    if changed_jars(jars):
+        raise MachineError(f"{jar} is not what was fetched; kchaos repair removes it")
     return jar
-
-
-def _is_there(lock_file: Path, cache: Path) -> bool:
-    return lock_file.is_file() and all(jar.is_file() for jar in jars_of(lock_file, cache))
 
 
 def script(points: Iterable[str], release: Release, life: Life, gate: tuple[str, int]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from checkers.folders import plain
 from clusters.distribution import java_of
 from clusters.docker_driver.ground import DockerGround
 from clusters.docker_driver.options import base_image, with_limits
@@ -30,7 +31,7 @@ class DockerCluster(JvmCluster):
         image: str | None = None,
     ) -> None:
         ground = DockerGround(
-            work_directory.resolve(),
+            plain(work_directory),
             java_of=cache(lambda distribution: java_of(distribution, offline=offline)),
             image=image or base_image(),
             offline=offline,

@@ -63,6 +63,7 @@ class DockerGround:
     ) -> None:
         self.run = f"kchaos-{os.getpid()}-{secrets.token_hex(3)}"
         self.links_host = ""
+        self.guests: ipaddress.IPv4Network | None = None
         self.why_unlinked = "the cluster is not started"
         self.why_unreached = ""
         self._work_directory = work_directory
@@ -74,7 +75,7 @@ class DockerGround:
         self._image_ids: dict[str, str] = {}
         self._offline = offline
         self._say = say
-        self._labels = labels_of(self.run)
+        self._labels = labels_of(self.run, work_directory)
         self._api: APIClient | None = None
         self._hosts: dict[str, str] = {}
         self._containers: dict[str, str] = {}
@@ -123,6 +124,7 @@ class DockerGround:
             self._say(line)
         subnet = self._wholly(create_network, api, self.run, self._labels)
         self.links_host = str(subnet[1])
+        self.guests = subnet
         self.why_unreached = (
             f"no container reached the links at {self.links_host}: does a firewall of this machine "
             f"drop what comes in from {subnet}? (ufw allow from {subnet})"

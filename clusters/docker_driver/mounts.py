@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,14 +25,23 @@ def mounts_of(
     An image with a Kafka of its own needs nothing but the directory, and ``reads``: files that the
     JVM reads besides the distribution's.
     """
-    from docker.types import Mount
-
     read_only = list(reads)
     if not distribution.image:
         read_only += [java_of(distribution), *_folders(distribution)]
     read_only = without_nested(read_only)
-    mounts = [Mount(str(path), str(path), type="bind", read_only=True) for path in read_only]
-    return [*mounts, Mount(str(directory), str(directory), type="bind")]
+    mounts = [_mount(path, read_only=True) for path in read_only]
+    return [*mounts, _mount(directory)]
+
+
+def _mount(path: Path, *, read_only: bool = False) -> Mount:
+    """Mount a folder at its path; the engine is told where it really is.
+
+    The way there may be by our link in a folder for everybody's temporary files, and the kernel
+    does not let another user, the engine's for one, follow such a link.
+    """
+    from docker.types import Mount
+
+    return Mount(str(path), os.path.realpath(path), type="bind", read_only=read_only)
 
 
 def without_nested(folders: Iterable[Path]) -> list[Path]:

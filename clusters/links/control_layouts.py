@@ -1,7 +1,8 @@
 """Which fields the control requests have, and the leaders' requests to the controller.
 
-Responses are read only as far as a link record shows them. See `clusters.links.layouts` for the
-names and the sources.
+Requests are read and written (`clusters.links.control_requests`) by these same tables. Responses
+are read only as far as a link record shows them. See `clusters.links.layouts` for the names and the
+sources.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ LEADER_AND_ISR_REQUEST = (
         ),
         2,
     ),
-    plain("live_leaders", "rest"),
+    array(
+        "live_leaders",
+        (plain("id", "int32"), plain("host", "string"), plain("port", "int32")),
+    ),
 )
 
 _LEADER_AND_ISR_ERROR = (

@@ -58,6 +58,7 @@ _LEFT_OUT = frozenset(
         "ungrouped_partitions",
         "forgotten_topics",
         "replica_state",
+        "live_leaders",
     }
 )
 _ABSENT_IN_OLD_VERSIONS: dict[tuple[int, Direction], tuple[str, ...]] = {

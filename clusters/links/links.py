@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from ipaddress import IPv4Network, ip_address
 from types import TracebackType
 from typing import Self
 
@@ -26,7 +27,8 @@ _CLOSE_S = 15.0
 class Links:
     """TCP relays in front of the brokers' internal listeners and of ZooKeeper.
 
-    They listen on ``host``, an address of this machine that the brokers reach.
+    They listen on ``host``, an address of this machine that the brokers reach. Connections that
+    do not come from ``guests`` are closed at once; None takes all.
 
     Every method may be called from any thread. When a method that installs a rule has returned,
     no message that it matches passes any more. Rules: cuts first, then holds and delays in the
@@ -40,9 +42,14 @@ class Links:
     """
 
     def __init__(
-        self, *, host: str = "127.0.0.1", sink: Callable[[LinkRecord], None] | None = None
+        self,
+        *,
+        host: str = "127.0.0.1",
+        guests: IPv4Network | None = None,
+        sink: Callable[[LinkRecord], None] | None = None,
     ) -> None:
         self._host = host
+        self._guests = guests
         self._board = Board()
         self._topics = TopicNames()
         self._journal = Journal(sink=sink)
@@ -69,6 +76,11 @@ class Links:
         address = self._listen(Port(target=broker_id, source=None, address=target))
         self._brokers[broker_id] = address
         return address
+
+    def address_of(self, broker_id: int) -> tuple[str, int]:
+        """Where the link in front of a broker listens."""
+        self._check_brokers(broker_id)
+        return self._brokers[broker_id]
 
     def add_zookeeper(
         self, broker_id: int, member_index: int, target: tuple[str, int]
@@ -320,13 +332,17 @@ class Links:
     def _accept(self, listener: socket.socket, port: Port) -> None:
         while True:
             try:
-                client, _ = listener.accept()
+                client, (host, *_) = listener.accept()
             except ConnectionAbortedError:
                 continue
             except OSError:
                 if self._is_closed:
                     return
                 raise
+            if self._guests is not None and ip_address(host) not in self._guests:
+                # A gateway's address is reached from every network of this machine.
+                client.close()
+                continue
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 if self._is_closed:

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from checkers import acts
 from checkers.acts import Direction
+from checkers.formats.api_names import unknown_api
 from clusters.errors import AwaitTimeout
 from clusters.links.api_keys import ApiKey
 from clusters.links.errors import RuleRefused
@@ -60,7 +61,12 @@ class Match:
             raise RuleRefused("fetch_offset_at_least needs api_keys=frozenset({ApiKey.FETCH})")
 
     def decides(self, message: Message) -> bool | None:
-        """Whether the message matches; None when that cannot be told."""
+        """Whether the message matches; None when that cannot be told.
+
+        What kchaos itself delivers late was held long enough: no rule keeps it back again.
+        """
+        if message.client_id == acts.LATE_CLIENT_ID:
+            return False
         if message.direction != self.direction:
             return False
         if self.api_keys is not None and message.api_key not in self.api_keys:
@@ -105,7 +111,7 @@ class Match:
 
         Raises RuleRefused as the constructor does, and for half a partition or no known API.
         """
-        unknown = acts.unknown_api(hold.api)
+        unknown = unknown_api(hold.api)
         if unknown:
             raise RuleRefused(unknown)
         if (hold.topic is None) != (hold.partition is None):

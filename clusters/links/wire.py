@@ -18,7 +18,7 @@ from typing import Any
 
 from checkers.formats.fields import MalformedError, read_unsigned_varint
 
-_FORMATS = {
+PRIMITIVES = {
     "bool": "?",
     "int8": "b",
     "int16": "h",
@@ -26,6 +26,7 @@ _FORMATS = {
     "int64": "q",
     "uuid": "16s",
 }
+"""Types of fixed size, each with its letter for `struct`."""
 _NEWEST = 32767
 
 
@@ -144,7 +145,7 @@ def _fixed_step(fields: list[Field]) -> Step:
     # Fields of fixed size that follow each other are read by one call: idle fetches are what the
     # relay decodes most, and they are made of such runs.
     names = [field.name for field in fields]
-    format_ = struct.Struct(">" + "".join(_FORMATS[field.type] for field in fields))
+    format_ = struct.Struct(">" + "".join(PRIMITIVES[field.type] for field in fields))
 
     def step(reader: Reader, values: _Values) -> None:
         values.update(zip(names, reader.values(format_), strict=True))
@@ -199,7 +200,7 @@ def _struct_array_step(name: str, steps: tuple[Step, ...], *, compact: bool) -> 
 
 
 def _primitive_array_step(name: str, type_: str, *, compact: bool) -> Step:
-    letter = _FORMATS[type_]
+    letter = PRIMITIVES[type_]
 
     def step(reader: Reader, values: _Values) -> None:
         count = max(0, reader.length(compact=compact, format_=_INT32))
@@ -232,7 +233,7 @@ def compiled(fields: tuple[Field, ...], version: int, *, flexible: bool) -> tupl
     steps: list[Step] = []
     run: list[Field] = []
     for field in [field for field in present if field.tag is None]:
-        if field.type in _FORMATS and not field.array:
+        if field.type in PRIMITIVES and not field.array:
             run.append(field)
             continue
         if run:

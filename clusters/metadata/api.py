@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from clusters.errors import ClusterError
@@ -21,13 +21,15 @@ class MetadataRefused(ClusterError):
 class LeaderAndIsr:
     """The state of one partition as the controller decided it.
 
-    ``leader`` is -1 while there is none; ``isr`` is in the controller's order.
+    ``leader`` is -1 while there is none; ``isr`` is in the controller's order. ``version`` counts
+    the writes of the state; two equal states may differ in it.
     """
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int = -1
+    version: int = field(default=-1, compare=False)
 
     @property
     def term(self) -> tuple[int, int]:
@@ -94,6 +96,15 @@ class ClusterMetadata(Protocol):
 
         Raises MetadataRefused when there is one of that name.
         """
+
+    def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
+        """Replace a topic's own configuration and tell every broker; return at once.
+
+        Raises MetadataRefused when there is no such topic.
+        """
+
+    def topic_configuration(self, topic: str) -> Mapping[str, str]:
+        """Return a topic's own configuration; nothing if it has none."""
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Ask for other replicas, or another order of them; return at once.

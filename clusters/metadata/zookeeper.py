@@ -28,6 +28,7 @@ _CONTROLLER_EPOCH = "/controller_epoch"
 _IDS = "/brokers/ids"
 _TOPICS = "/brokers/topics"
 _CONFIGURATIONS = "/config/topics"
+_CHANGES = "/config/changes/config_change_"
 _REASSIGNMENT = "/admin/reassign_partitions"
 _PREFERRED_ELECTION = "/admin/preferred_replica_election"
 
@@ -85,14 +86,17 @@ class ZooKeeperMetadata:
 
     def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
         """Return what the partition's state znode says."""
-        data = self._read(f"{_TOPICS}/{topic}/partitions/{partition}/state")
-        if data is None:
+        path = f"{_TOPICS}/{topic}/partitions/{partition}/state"
+        found = self._ask(self.client.get, path)
+        if found is None:
             return None
+        data, stat = json.loads(found[0]), found[1]
         return LeaderAndIsr(
             leader=data["leader"],
             leader_epoch=data["leader_epoch"],
             isr=tuple(data["isr"]),
             controller_epoch=data.get("controller_epoch", -1),
+            version=stat.version,
         )
 
     def create_topic(
@@ -106,6 +110,18 @@ class ZooKeeperMetadata:
         self._create(f"{_CONFIGURATIONS}/{topic}", settings)
         partitions = {str(index): list(ids) for index, ids in enumerate(assignment)}
         self._create(f"{_TOPICS}/{topic}", {"version": 1, "partitions": partitions})
+
+    def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
+        """Write the znodes as ``kafka-configs --alter --entity-type topics`` does."""
+        settings = json.dumps({"version": 1, "config": dict(configuration)}).encode()
+        if self._ask(self.client.set, f"{_CONFIGURATIONS}/{topic}", settings) is None:
+            raise MetadataRefused(f"ZooKeeper has no {_CONFIGURATIONS}/{topic}")
+        change = json.dumps({"version": 2, "entity_path": f"topics/{topic}"}).encode()
+        self._ask(partial(self.client.create, sequence=True), _CHANGES, change)
+
+    def topic_configuration(self, topic: str) -> Mapping[str, str]:
+        """Return what the topic's configuration znode says."""
+        return dict((self._read(f"{_CONFIGURATIONS}/{topic}") or {}).get("config", {}))
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Write the znode that the controller watches and removes when it is done."""

@@ -1,7 +1,9 @@
 """Starting a broker again: how every fault that ends a process heals."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from checkers.acts import StartBroker, StopBroker
 from clusters.api import Broker, Cluster
@@ -9,6 +11,9 @@ from faults.api import Injection, Journal
 from faults.errors import NoEffect
 from faults.observation import await_registered, await_unregistered, observe_broker
 from faults.zookeeper.expire_session import end_registered_session
+
+_RECOVERY = re.compile(r"[Rr]ecover|[Tt]runcat|[Rr]ebuil|corrupt|epoch cache| (WARN|ERROR) ")
+_MOST_LINES = 40
 
 
 @contextlib.contextmanager
@@ -74,11 +79,24 @@ def start_again(
     if broker.is_running:
         return
     await_unregistered(cluster, broker.id)
+    broker.configure(kafka, properties)
+    log = Path(broker.server_log)
+    logged = log.stat().st_size if log.is_file() else 0
     with journal.acting(start_of(broker)):
-        broker.start(kafka, properties)
+        broker.start()
     broker.await_ready()
     after = await_registered(cluster, broker.id, above_czxid=above_czxid)
-    journal.observed("broker-started", **after.to_json())
+    journal.observed("broker-started", **after.to_json(), recovery=_recovery(log, logged))
+
+
+def _recovery(log: Path, logged: int) -> list[str]:
+    """What a start has said of the logs that it found, up to `_MOST_LINES` lines."""
+    if not log.is_file():
+        return []
+    with log.open("rb") as file:
+        file.seek(logged)
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return [line for line in lines if _RECOVERY.search(line)][:_MOST_LINES]
 
 
 def undo_unfinished(

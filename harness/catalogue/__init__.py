@@ -6,10 +6,27 @@ from dataclasses import replace
 from clusters.spec import ClusterSpec
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.kafka_6361 import KAFKA_6361
+from harness.catalogue.kafka_7235 import KAFKA_7235
+from harness.catalogue.kafka_7601_down_conversion import KAFKA_7601_DOWN_CONVERSION
+from harness.catalogue.kafka_7601_flap import KAFKA_7601_FLAP
+from harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_REPLICAS
+from harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
+from harness.catalogue.kafka_7601_mixed_default import KAFKA_7601_MIXED_DEFAULT
+from harness.catalogue.kafka_7897 import KAFKA_7897
 from harness.catalogue.kip_101_1 import KIP_101_1
 from harness.catalogue.kip_101_2 import KIP_101_2
+from harness.catalogue.kip_279_2 import KIP_279_2
 from harness.catalogue.kip_279_3 import KIP_279_3
+from harness.catalogue.kip_279_errors import KIP_279_ERRORS
+from harness.catalogue.kip_279_old_protocol import KIP_279_OLD_PROTOCOL
+from harness.catalogue.kip_279_untracked import KIP_279_UNTRACKED
+from harness.catalogue.kip_380_controlled_shutdown import KIP_380_STALE_CONTROLLED_SHUTDOWN
+from harness.catalogue.kip_380_epoch_ahead import KIP_380_EPOCH_AHEAD
+from harness.catalogue.kip_380_leader_and_isr import KIP_380_STALE_LEADER_AND_ISR
 from harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
+from harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REPLICA
+from harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
+from harness.catalogue.kip_380_upgrade_window import KIP_380_UPGRADE_WINDOW
 from harness.catalogue.kip_501_below_min_isr_leader import KIP_501_BELOW_MIN_ISR_LEADER
 from harness.catalogue.kip_501_equal_end import KIP_501_EQUAL_END
 from harness.catalogue.kip_501_long_hang import KIP_501_LONG_HANG
@@ -23,10 +40,27 @@ CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         KAFKA_6361,
+        KAFKA_7235,
+        KAFKA_7601_DOWN_CONVERSION,
+        KAFKA_7601_FLAP,
+        KAFKA_7601_FOUR_REPLICAS,
+        KAFKA_7601_JIRA,
+        KAFKA_7601_MIXED_DEFAULT,
+        KAFKA_7897,
         KIP_101_1,
         KIP_101_2,
+        KIP_279_2,
         KIP_279_3,
+        KIP_279_ERRORS,
+        KIP_279_OLD_PROTOCOL,
+        KIP_279_UNTRACKED,
+        KIP_380_EPOCH_AHEAD,
         KIP_380_MISSED_BOUNCE,
+        KIP_380_STALE_CONTROLLED_SHUTDOWN,
+        KIP_380_STALE_LEADER_AND_ISR,
+        KIP_380_STALE_STOP_REPLICA,
+        KIP_380_STALE_UPDATE_METADATA,
+        KIP_380_UPGRADE_WINDOW,
         KIP_501_SLOW_READS,
         KIP_501_LONG_HANG,
         KIP_501_MIN_ISR,
@@ -59,18 +93,21 @@ def scenario_of(
         judged_as: The release whose rules the brokers are judged by, None for their own.
 
     Raises:
-        UsageError: The entry has no such case.
+        UsageError: The entry has no such case, or the release cannot show it.
     """
     if case not in entry.cases:
         known = ", ".join(entry.cases)
         raise UsageError(f"{entry.name} has no case {case!r}; known: {known}")
+    why_not = entry.cannot_show(case, judged_as or release or kafka)
+    if why_not:
+        raise UsageError(f"{entry.name} cannot be shown so: {why_not}")
     expectation = entry.expectations.get((case, judged_as or release or kafka))
     return Scenario(
         entry=entry.name,
         case=case,
         title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
-        cluster=_judged_as(entry.cluster(kafka), judged_as),
+        cluster=_judged_as(entry.case_clusters.get(case, entry.cluster)(kafka), judged_as),
         steps=entry.steps(case),
         expectation=expectation.to_json() if expectation is not None else None,
     )

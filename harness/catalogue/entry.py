@@ -19,7 +19,8 @@ class Expectation:
         findings: (kind, brokers, first offset, last offset) of every safety finding, and its topic
             where the scenario has several.
         witness: What shows that the mechanism ran, each as `checkers.verdict` reads it:
-            {"round": …}, {"log": …}, {"link": …} or {"hit": …}.
+            {"round": …}, {"log": …}, {"link": …}, {"hit": …}, {"observed": …}, {"epochs": …} or
+            {"magics": …}.
         source: Where it is written or measured.
     """
 
@@ -46,7 +47,11 @@ class Entry:
         source: KIP, Jira, and where the steps come from.
         cases: Name and one line of each case.
         cluster: The cluster for a Kafka (a release or a path).
+        case_clusters: In place of `cluster`, for cases that need another protocol, or several
+            releases.
         steps: The steps of a case.
+        cannot_show: (case, release) to why that release cannot show the case, and which one can;
+            "" where it can.
         expectations: (case, release) to what is known; missing means: the model's answer.
         default_releases: What is played without `--kafka`.
         releases: The releases that the entry makes a statement about, for the list.
@@ -58,7 +63,9 @@ class Entry:
     source: str
     cases: Mapping[str, str]
     cluster: Callable[[str], ClusterSpec]
+    case_clusters: Mapping[str, Callable[[str], ClusterSpec]] = field(default_factory=dict)
     steps: Callable[[str], tuple[Step, ...]]
+    cannot_show: Callable[[str, str], str] = lambda _case, _release: ""
     expectations: Mapping[tuple[str, str], Expectation] = field(default_factory=dict)
     default_releases: tuple[str, ...]
 

@@ -3,12 +3,11 @@
 import json
 import os
 import random
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.leftovers import new_work_directory
+from clusters.leftovers import work_directory
 from harness.commands.children import Children, play_many
 from harness.commands.exits import exit_code_for_lines
 from harness.commands.measure import append_line, read_lines
@@ -113,8 +112,7 @@ def _play(
     say: Callable[[str], None],
     judged: Callable[[Scenario, Line], None],
 ) -> None:
-    work = new_work_directory("chaos")
-    try:
+    with work_directory("chaos") as work:
         children = Children(options=options, work=work)
 
         def play(scenario: Scenario) -> Line:
@@ -122,8 +120,6 @@ def _play(
             return children.play(scenario)
 
         play_many(scenarios, play, side_by_side=side_by_side, done=judged, stop=children.stop)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _told(line: Line) -> str:

@@ -1,7 +1,6 @@
 """The command line. Everything heavy is imported inside the command that needs it."""
 
 import json
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import click
 from harness.commands.cli_explore import explore
 from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
 from harness.commands.cli_player import add_player_commands
+from harness.printable import printable
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -65,8 +65,9 @@ def list_entries(as_json: bool) -> None:
 )
 @click.option(
     "--spark/--no-spark",
-    default=True,
-    help="Whether a Spark job judges all runs together at the end (not with --json).",
+    default=None,
+    help="Whether a Spark job judges all runs together at the end (not with --json).  "
+    "[default: where Spark is installed]",
 )
 @as_json
 @runs_directory
@@ -78,19 +79,18 @@ def reproduce(
     cases: tuple[str, ...],
     runs: int,
     judged_as: str | None,
-    spark: bool,
+    spark: bool | None,
     as_json: bool,
     runs_dir: Path,
     driver: str,
     offline: bool,
 ) -> int:
     """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened."""
-    from checkers.results import results_line
     from clusters.releases import release_of
     from harness.catalogue import entry_named
     from harness.commands.exits import UNKNOWN, exit_code_for_lines
-    from harness.commands.judge_runs import require_spark, spark_agrees
-    from harness.commands.reproduce import Played, reproduce
+    from harness.commands.judge_runs import spark_agrees, with_spark
+    from harness.commands.reproduce import Played, line_of, reproduce
     from harness.commands.show import result_lines
     from harness.playing.runner import RunOptions
 
@@ -98,14 +98,12 @@ def reproduce(
     if judged_as is not None:
         release_of(judged_as)
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
-    say = sayer(quiet=as_json)
-    spark = spark and not as_json
-    if spark:
-        require_spark(offline=offline)
+    say = sayer()
+    spark = not as_json and with_spark(spark, offline=offline, say=say)
 
     def done(one: Played) -> None:
         if as_json:
-            click.echo(json.dumps(results_line(one.results)))
+            click.echo(json.dumps(line_of(one)))
         else:
             for line in result_lines(one.results):
                 say(line)
@@ -120,7 +118,7 @@ def reproduce(
         say=say,
         done=done,
     )
-    code = exit_code_for_lines(results_line(one.results) for one in played)
+    code = exit_code_for_lines(map(line_of, played))
     if as_json:
         return code
     try:
@@ -144,27 +142,32 @@ def replay(
     run: Path, typed: str | None, as_json: bool, runs_dir: Path, driver: str, offline: bool
 ) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
-    from checkers.results import results_line
     from harness.commands.exits import exit_code_for_lines
-    from harness.commands.reproduce import judged
+    from harness.commands.reproduce import judged, line_of
     from harness.commands.show import result_lines
     from harness.playing.runner import RunOptions, play
     from harness.playing.scenario import read_scenario
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
-    command = tuple(json.loads(typed)) if typed else ()
+    say, command = sayer(), tuple(json.loads(typed)) if typed else ()
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver, command=command)
-    say = sayer(quiet=as_json)
+    for kafka in sorted({one.kafka for one in scenario.cluster.brokers if "/" in one.kafka}):
+        say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
     one = judged(play(scenario, options=options, say=say), say)
-    line = results_line(one.results)
-    click.echo(json.dumps(line) if as_json else "\n".join(result_lines(one.results)))
+    line = line_of(one)
+    click.echo(json.dumps(line) if as_json else printable("\n".join(result_lines(one.results))))
     return exit_code_for_lines([line])
 
 
 @cli.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--master", help="Spark master, such as local[4] or spark://host:7077.")
-@click.option("--spark/--no-spark", default=True, help="Plain Python instead of Spark.")
+@click.option(
+    "--spark/--no-spark",
+    default=None,
+    help="Spark, or plain Python, which judges one run in seconds.  "
+    "[default: Spark where it is installed]",
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
@@ -176,7 +179,7 @@ def replay(
 def judge(
     runs: tuple[Path, ...],
     master: str | None,
-    spark: bool,
+    spark: bool | None,
     output: Path | None,
     as_json: bool,
     offline: bool,
@@ -190,10 +193,10 @@ def judge(
     from harness.commands.show import line_lines
 
     lines = judge_paths(
-        runs, spark=spark, master=master, output=output, offline=offline, say=sayer(as_json)
+        runs, spark=spark, master=master, output=output, offline=offline, say=sayer()
     )
     for line in lines:
-        click.echo(json.dumps(line) if as_json else "\n".join(line_lines(line)))
+        click.echo(json.dumps(line) if as_json else printable("\n".join(line_lines(line))))
     return exit_code_for_lines(lines)
 
 
@@ -224,7 +227,7 @@ def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) ->
     from harness.commands.playground import playground
 
     spec = ClusterSpec(brokers=brokers_of(kafka, tuple(range(brokers))), zookeepers=zookeepers)
-    playground(spec, driver=driver, offline=offline, say=sayer(quiet=False), write=click.echo)
+    playground(spec, driver=driver, offline=offline, say=sayer(), write=click.echo)
 
 
 @cli.command()
@@ -234,7 +237,7 @@ def compose(kafka: str, offline: bool) -> None:
     """Prepare docker-compose.yml in this folder: fetch Kafka and Java, write .env."""
     from clusters.docker_driver.compose import write_environment
 
-    say = sayer(quiet=False)
+    say = sayer()
     file = write_environment(kafka, Path.cwd(), offline=offline, say=say)
     click.echo(f"{file} written; now: docker-compose up -d")
 
@@ -265,33 +268,48 @@ def doctor() -> int:
 
 
 @cli.command()
-def gc() -> None:
+@offline
+def repair(offline: bool) -> None:
+    """Make a broken cache whole: remove what is damaged, and fetch it anew."""
+    from clusters.repair import repair_cache
+
+    done = repair_cache(offline=offline, say=sayer())
+    click.echo("\n".join(done) or "nothing is broken")
+
+
+@cli.command()
+def gc() -> int:
     """Remove what dead runs of kchaos left behind, and only that."""
     from clusters.docker_driver.leftovers import collect as collect_containers
     from clusters.leftovers import gc as collect
+    from harness.commands.exits import AS_EXPECTED, MACHINE
 
     # First, since containers write into the work directories.
     lines = collect_containers()
     for line in lines:
         click.echo(line)
-    removed = collect()
-    for leftover in removed:
+    collected = collect()
+    for leftover in collected.removed:
         processes = len(leftover.processes)
-        click.echo(
-            f"removed {leftover.directory} of process {leftover.owner_pid}, "
-            f"{processes} processes ended"
-        )
-    if not removed and not lines:
+        click.echo(f"removed {leftover.directory}, {processes} processes ended")
+    for problem in collected.problems:
+        click.echo(problem)
+    if collected.problems:
+        return MACHINE
+    if not collected.removed and not lines:
         click.echo("nothing is left behind")
+    return AS_EXPECTED
 
 
 @cli.command()
 @click.argument("names", nargs=-1)
-@click.option("--runs", type=click.IntRange(1), help="Runs of each case; default: the docs' aim.")
+@click.option(
+    "--runs", type=click.IntRange(1), help="Runs of each case.  [default: 10, of KAFKA-6361 20]"
+)
 @click.option(
     "--results",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Results file to go on with; default: docs/measurements.jsonl.",
+    help="File of JSON lines to go on with.  [default: measurements.jsonl in --runs-dir]",
 )
 @runs_directory
 @driver
@@ -306,15 +324,13 @@ def measure(
 ) -> int:
     """Play entries many times unattended; go on where it stopped.
 
-    Every run appends a line to the results file, from which the table in docs/ is made.
+    Every run appends a line to the results file; the table made of it is written beside it.
     """
     from harness.commands.measure import measure as measure_entries
     from harness.playing.runner import RunOptions
 
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
-    return measure_entries(
-        names, runs=runs, results=results, options=options, say=sayer(quiet=False)
-    )
+    return measure_entries(names, runs=runs, results=results, options=options, say=sayer())
 
 
 cli.add_command(explore)
@@ -325,7 +341,6 @@ def run(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the exit code and never raises."""
     from clusters.errors import explained
     from harness.commands.exits import (
-        AS_EXPECTED,
         INTERNAL,
         INTERRUPTED,
         USAGE,
@@ -333,8 +348,8 @@ def run(arguments: Sequence[str]) -> int:
         machine_error_in,
     )
 
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
+        _require_working_directory()
         code = cli.main(args=list(arguments), prog_name="kchaos", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.Abort:
@@ -342,39 +357,44 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return USAGE
-    except SystemExit:
-        # click's own way out when whoever read our output has gone, as `head` does.
-        return AS_EXPECTED
     except BaseException as error:  # noqa: BLE001 - every error becomes an exit code here
         code = exit_code_of(error)
         if code == INTERRUPTED:
             return _failed("interrupted; everything was healed and stopped", code)
         if code is None:
-            traceback.print_exc()
+            click.echo(printable(traceback.format_exc()), err=True)
             return _failed("this is a defect of kchaos: please report the lines above", INTERNAL)
         refused = machine_error_in(error)
         if refused is not None:
-            what = f" at {refused.filename}" if refused.filename else ""
+            # Of a copy that failed, it is where it should have gone.
+            place = refused.filename2 or refused.filename
+            what = f" at {place}" if place else ""
             remedy = (
                 "free some, or choose another --runs-dir or KCHAOS_CACHE; what was collected stays"
             )
             return _failed(f"{refused.strerror}{what}: {remedy}", code)
+        if isinstance(error, MemoryError):
+            return _failed("this process may have no more memory: raise its limit", code)
         return _failed(explained(error), code)
 
 
 def _failed(message: str, code: int) -> int:
-    click.echo(f"kchaos: {message}", err=True)
+    click.echo(f"kchaos: {printable(message)}", err=True)
     return code
 
 
-def _interrupt(_signal: int, _frame: Any) -> None:
-    """SIGTERM heals and stops as Ctrl-C does."""
-    raise KeyboardInterrupt
+def _require_working_directory() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise click.ClickException(
+            "the working directory is gone: change to one that exists"
+        ) from None
 
 
 def _print_table(played: list[Any]) -> None:
     from harness.commands.show import table_text
 
-    click.echo(table_text([one.results for one in played]))
+    click.echo(printable(table_text([one.results for one in played])))
     reports = sorted({str(one.run.path.parent) for one in played})
     click.echo(f"reports: {', '.join(reports)}/*/judgements/*/report.html")

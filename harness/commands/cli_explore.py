@@ -107,4 +107,4 @@ def explore(
         memory_mib=memory_mib,
         scenario=(scenario or Path(f"explored-{'-'.join(releases)}.json")) if schedule else None,
     )
-    return explore_release(wanted, as_json=as_json, say=sayer(quiet=as_json), write=click.echo)
+    return explore_release(wanted, as_json=as_json, say=sayer(), write=click.echo)

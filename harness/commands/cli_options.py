@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from clusters.drivers import DRIVERS
+from harness.printable import printable
 
 RUNS_DIRECTORY = "kchaos-runs"
 
@@ -28,16 +29,18 @@ driver = click.option(
     help="How clusters are started.",
 )
 as_json = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object a run on standard output, only that."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON object a run on standard output; progress goes to standard error.",
 )
 
 
-def sayer(quiet: bool) -> Callable[[str], None]:
+def sayer() -> Callable[[str], None]:
     """Progress goes to standard error, each line with the seconds since the start."""
     started = time.monotonic()
 
     def say(text: str) -> None:
-        if not quiet:
-            click.echo(f"{time.monotonic() - started:6.1f}  {text}", err=True)
+        click.echo(f"{time.monotonic() - started:6.1f}  {printable(text)}", err=True)
 
     return say

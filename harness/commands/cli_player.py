@@ -88,7 +88,7 @@ def chaos(
         side_by_side=side_by_side or default_side_by_side(),
         results=results,
         options=RunOptions(runs_directory=runs_dir, offline=offline, driver=driver),
-        say=sayer(quiet=as_json),
+        say=sayer(),
         done=done,
     )
     if not as_json:
@@ -146,7 +146,7 @@ def shrink(
         output=output,
         side_by_side=side_by_side or default_side_by_side(),
         options=RunOptions(runs_directory=runs_dir, offline=offline, driver=driver),
-        say=sayer(quiet=as_json),
+        say=sayer(),
         write=click.echo,
         as_json=as_json,
     )

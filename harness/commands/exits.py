@@ -12,7 +12,11 @@ MACHINE = 69
 INTERNAL = 70
 INTERRUPTED = 130
 
-_MACHINE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE)
+_MACHINE_ERRNOS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE),
+    *(errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG, errno.ELOOP),
+)
+_NO_THREAD = "can't start new thread"
 
 
 def exit_code_for_lines(lines: Iterable[Mapping[str, Any]]) -> int:
@@ -35,7 +39,7 @@ def _code(line: Mapping[str, Any]) -> int:
 def exit_code_of(error: BaseException) -> int | None:
     """The exit code for an error that kchaos raises on purpose; None for a defect of kchaos."""
     # Imported here, since it is needed only when something went wrong.
-    from checkers.errors import CheckError, RunDirectoryError
+    from checkers.errors import CheckError, RunDirectoryError, SparkNotStarted
     from clusters.errors import ClusterError, MachineError, ReleaseError
     from faults.errors import FaultError
     from harness.errors import HarnessError, RunUnknown
@@ -49,7 +53,7 @@ def exit_code_of(error: BaseException) -> int | None:
             return UNKNOWN
         case ReleaseError() | HarnessError() | RunDirectoryError():
             return USAGE
-        case MachineError():
+        case MachineError() | SparkNotStarted() | MemoryError():
             return MACHINE
         case ClusterError() | FaultError() | CheckError():
             return UNKNOWN
@@ -69,5 +73,7 @@ def machine_error_in(error: BaseException | None) -> OSError | None:
     while error is not None:
         if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
             return error
+        if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+            return OSError(errno.EAGAIN, "the machine gives this process no more threads")
         error = error.__cause__ or error.__context__
     return None

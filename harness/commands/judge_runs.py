@@ -8,7 +8,7 @@ from typing import Any
 
 from checkers.errors import CheckError
 from checkers.judge import judge
-from checkers.results import Results, results_line, write_judgement
+from checkers.results import LINE_FIELDS, Results, results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from clusters.errors import MachineError
 from clusters.java import spark_java_home
@@ -17,19 +17,6 @@ from harness.errors import HarnessError, UsageError
 from harness.report import write_report
 
 _MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
-_LINE = (
-    "entry",
-    "case",
-    "release",
-    "driver",
-    "seed",
-    "conforms",
-    "safe",
-    "expected",
-    "findings",
-    "seconds",
-    "run",
-)
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
@@ -52,7 +39,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 def judge_paths(
     paths: Sequence[Path],
     *,
-    spark: bool,
+    spark: bool | None,
     master: str | None,
     output: Path | None,
     offline: bool,
@@ -61,7 +48,8 @@ def judge_paths(
     """Judges every run; returns the object of `--json` for each.
 
     Args:
-        spark: Whether Spark does it; else each run gets a judgement beside its evidence.
+        spark: Whether Spark does it; else each run gets a judgement beside its evidence. None:
+            where it is installed, or a master or an output is named.
         master: Spark's master, or None for this machine.
         output: The folder that Spark makes for its Parquet files; None makes the next number in
             `judgements-spark/` beside the first run.
@@ -71,8 +59,17 @@ def judge_paths(
         RunDirectoryError: There is one run only, and it cannot be opened.
     """
     runs = find_runs(paths)
-    if spark:
-        return _with_spark(runs, master=master, output=output, offline=offline, say=say)
+    if spark is None and (master is not None or output is not None):
+        spark = True
+    if with_spark(spark, offline=offline, say=say):
+        # A name that is no text has no place in Spark's tables.
+        odd = [run for run in runs if not str(run).isprintable()]
+        plain = [run for run in runs if run not in odd]
+        of_odd = [_line_of(run, say) for run in odd]
+        if not plain:
+            return of_odd
+        told = _with_spark(plain, master=master, output=output, offline=offline, say=say)
+        return [*told, *of_odd]
     if len(runs) == 1:
         RunDirectory.open(runs[0])
     return [_line_of(run, say) for run in runs]
@@ -86,19 +83,22 @@ def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
         write_judgement(directory, results)
     except CheckError as error:
         say(f"{run} cannot be judged: {error}")
-        return _unknown_line(run)
+        return _unknown_line(run, str(error))
     for line in result_lines(results):
         say(line)
-    write_report_or_say(directory, say)
-    return results_line(results)
+    return results_line(results, report=write_report_or_say(directory, say))
 
 
-def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> None:
-    """Writes the report; damaged evidence may keep it from being drawn, but no verdict from it."""
+def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
+    """Writes the report and returns where it is.
+
+    Damaged evidence may keep it from being drawn, but no verdict from it: then None.
+    """
     try:
-        write_report(run)
+        return write_report(run)
     except (CheckError, HarnessError, KeyError, TypeError, ValueError) as error:
         say(f"no report of {run.path}: {error!r}")
+        return None
 
 
 def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], None]) -> bool:
@@ -117,19 +117,37 @@ def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], No
     return agreed == len(paths)
 
 
+def with_spark(wanted: bool | None, *, offline: bool, say: Callable[[str], None]) -> bool:
+    """Whether Spark judges: as it is wanted, or, for None, if it is installed; that is said.
+
+    Raises:
+        MachineError: It is wanted and cannot start, or there is no Java for it.
+    """
+    if wanted is None and (missing := _missing_for_spark()):
+        say(f"plain Python judges: {missing} is not installed (pip install 'kchaos[spark]')")
+        return False
+    if wanted is not False:
+        require_spark(offline=offline)
+    return wanted is not False
+
+
 def require_spark(*, offline: bool) -> Path:
     """Makes sure that Spark can start; returns its JAVA_HOME.
 
     Raises:
         MachineError: pyspark or what it needs is not installed, or there is no Java for it.
     """
-    for name in ("pyspark", "pyarrow", "pandas"):
-        if importlib.util.find_spec(name) is None:
-            raise MachineError(
-                f"Spark is not installed ({name} is missing): pip install 'kchaos[spark]', or "
-                "give --no-spark to judge in plain Python"
-            )
+    if missing := _missing_for_spark():
+        raise MachineError(
+            f"Spark is not installed ({missing} is missing): pip install 'kchaos[spark]', or "
+            "give --no-spark to judge in plain Python"
+        )
     return spark_java_home(offline=offline)
+
+
+def _missing_for_spark() -> str:
+    names = ("pyspark", "pyarrow", "pandas")
+    return next((name for name in names if importlib.util.find_spec(name) is None), "")
 
 
 def _kinds(findings: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -173,9 +191,10 @@ def _with_spark(
 
 def _line_of_spark(one: Results) -> dict[str, Any]:
     """The object of `--json` for one run that Spark judged, which may be no run at all."""
-    return results_line(one) if one.judged_by else _unknown_line(one.path)
+    return results_line(one) if one.judged_by else _unknown_line(one.path, one.unknown)
 
 
-def _unknown_line(run: Path) -> dict[str, Any]:
-    unknown: dict[str, Any] = dict.fromkeys(_LINE)
-    return unknown | {"expected": False, "findings": [], "run": str(run)}
+def _unknown_line(run: Path, why: str | None) -> dict[str, Any]:
+    unknown: dict[str, Any] = dict.fromkeys(LINE_FIELDS)
+    known: dict[str, Any] = {"expected": False, "unknown": why, "findings": []}
+    return unknown | known | {"run": str(run), "report": None}

@@ -14,12 +14,22 @@ from harness.commands.reproduce import judged
 from harness.errors import HarnessError
 from harness.playing.runner import RunOptions, play
 
-RESULTS = Path("docs/measurements.jsonl")
-TABLE = Path("docs/measurements.md")
+RESULTS = "measurements.jsonl"
 _RUNS = 10
 _RUNS_OF = {("KAFKA-6361", "1.1.1"): 20, ("KAFKA-6361", "2.0.1"): 20}
 
 Line = Mapping[str, Any]
+
+_NEEDED = {"entry", "case", "release", "safe", "conforms", "expected", "findings", "seconds"}
+_OF_ONE_RUN = (
+    "report",
+    "started_at",
+    "played_by",
+    "judged_by",
+    "witness",
+    "not_checked",
+    "crashes",
+)
 
 
 def measure(
@@ -35,12 +45,13 @@ def measure(
     Args:
         names: Entries; none means all.
         runs: Runs of each case and release; None for what the docs promise.
-        results: A file of JSON lines; made if it does not exist.
+        results: A file of JSON lines, made if it does not exist; None for `measurements.jsonl`
+            among the runs. The table is written beside it.
 
     Returns:
         The exit code over all lines of the file.
     """
-    file = results or RESULTS
+    file = results or options.runs_directory / RESULTS
     entries = [entry_named(name) for name in names] or list(CATALOGUE.values())
     done = Counter(_key(line) for line in read_lines(file))
     todo = [
@@ -58,8 +69,8 @@ def measure(
         answer = "as expected" if line["expected"] else f"NOT as expected: {json.dumps(line)}"
         say(f"{answer}, {line['seconds']} s")
     lines = list(read_lines(file))
-    table = TABLE if file == RESULTS else file.with_suffix(".md")
-    table.write_text(table_of(lines))
+    table = file.with_suffix(".md")
+    table.write_text(table_of(lines, file.name))
     say(f"table written to {table}")
     return exit_code_for_lines(lines)
 
@@ -68,29 +79,45 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
     """The lines of a results file, none if it does not exist.
 
     Raises:
-        HarnessError: A line is not JSON; the message names it.
+        HarnessError: A line is not JSON, or is no run's; the message names it.
     """
     if not file.is_file():
         return
     for number, text in enumerate(file.read_text().splitlines(), start=1):
         try:
-            yield json.loads(text)
+            line = json.loads(text)
         except ValueError as error:
             raise HarnessError(
                 f"{file}:{number} is not JSON: {error}; a run that was killed while writing "
                 "leaves such a line: remove it"
             ) from error
+        missing = _NEEDED - line.keys() if isinstance(line, dict) else _NEEDED
+        if missing:
+            raise HarnessError(
+                f"{file}:{number} is no result of a run: it has no {', '.join(sorted(missing))}; "
+                "name another --results, or remove the line"
+            )
+        yield line
 
 
 def append_line(file: Path, line: Line) -> None:
-    """Appends one line; the run's path is shortened to its name, which is the same everywhere."""
+    """Appends one line, without what is of interest for a single run only.
+
+    The run's path is shortened to its name, which is the same everywhere.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as output:
-        output.write(json.dumps({**line, "run": Path(str(line["run"])).name}) + "\n")
+        kept = {name: value for name, value in line.items() if name not in _OF_ONE_RUN}
+        findings = [
+            {name: value for name, value in one.items() if name != "message"}
+            for one in line["findings"]
+        ]
+        name = Path(str(line["run"])).name
+        output.write(json.dumps({**kept, "findings": findings, "run": name}) + "\n")
 
 
-def table_of(lines: Sequence[Line]) -> str:
-    """The measurements as a Markdown page."""
+def table_of(lines: Sequence[Line], source: str = RESULTS) -> str:
+    """The measurements as a Markdown page, made from the file called `source`."""
     groups: dict[tuple[str, str, str], list[Line]] = defaultdict(list)
     for line in lines:
         groups[_key(line)].append(line)
@@ -99,7 +126,7 @@ def table_of(lines: Sequence[Line]) -> str:
         [
             "# Measurements",
             "",
-            "Made by `kchaos measure` from `measurements.jsonl`; do not edit.",
+            f"Made by `kchaos measure` from `{source}`; do not edit.",
             "Seconds are medians on the machine at hand, cluster start and verdict included; they",
             "compare rows, not machines.",
             "",

@@ -1,10 +1,9 @@
 """`kchaos up`: a cluster to play with until Ctrl-C."""
 
-import shutil
 from collections.abc import Callable
 
 from clusters.drivers import make_cluster
-from clusters.leftovers import new_work_directory
+from clusters.leftovers import work_directory
 from clusters.spec import ClusterSpec
 from clusters.waiting import await_until
 
@@ -25,29 +24,28 @@ def playground(
         BrokerExited: A broker or ZooKeeper ended by itself.
         ReleaseError, MachineError: It could not be started.
     """
-    work = new_work_directory("up")
-    try:
-        with make_cluster(driver, spec, work_directory=work, offline=offline, say=say) as cluster:
-            zookeepers = ",".join(f"{host}:{port}" for host, port in cluster.zookeeper_addresses)
-            write(f"bootstrap servers: {','.join(cluster.bootstrap_servers)}")
-            write(f"ZooKeeper: {zookeepers}")
+    with (
+        work_directory("up") as work,
+        make_cluster(driver, spec, work_directory=work, offline=offline, say=say) as cluster,
+    ):
+        zookeepers = ",".join(f"{host}:{port}" for host, port in cluster.zookeeper_addresses)
+        write(f"bootstrap servers: {','.join(cluster.bootstrap_servers)}")
+        write(f"ZooKeeper: {zookeepers}")
+        for broker in cluster.brokers.values():
+            write(f"broker {broker.id}: pid {broker.pid}, log {broker.server_log}")
+
+        def check_all() -> None:
             for broker in cluster.brokers.values():
-                write(f"broker {broker.id}: pid {broker.pid}, log {broker.server_log}")
+                broker.check_running()
 
-            def check_all() -> None:
-                for broker in cluster.brokers.values():
-                    broker.check_running()
-
-            write("Ctrl-C stops it and removes its data")
-            try:
-                await_until(
-                    lambda: False,
-                    timeout_s=_A_DAY_S,
-                    waiting_for="Ctrl-C",
-                    last_seen=lambda: "a day went by",
-                    abort=check_all,
-                )
-            except KeyboardInterrupt:
-                write("stopping")
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        write("Ctrl-C stops it and removes its data")
+        try:
+            await_until(
+                lambda: False,
+                timeout_s=_A_DAY_S,
+                waiting_for="Ctrl-C",
+                last_seen=lambda: "a day went by",
+                abort=check_all,
+            )
+        except KeyboardInterrupt:
+            write("stopping")

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from checkers.judge import judge
-from checkers.results import Results, write_judgement
+from checkers.results import Results, results_line, write_judgement
 from checkers.run_directory import RunDirectory
 from harness.catalogue import Entry, scenario_of
 from harness.commands.judge_runs import write_report_or_say
@@ -15,10 +16,11 @@ from harness.playing.runner import RunOptions, play
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """One run of one case: its directory and its verdict."""
+    """One run of one case: its directory, its verdict, and its report, if one could be drawn."""
 
     run: RunDirectory
     results: Results
+    report: Path | None
 
 
 def reproduce(
@@ -61,5 +63,9 @@ def judged(run: RunDirectory, say: Callable[[str], None]) -> Played:
     """Judges a run in plain Python, and writes the judgement and its report."""
     results = judge(run)
     write_judgement(run, results)
-    write_report_or_say(run, say)
-    return Played(run=run, results=results)
+    return Played(run=run, results=results, report=write_report_or_say(run, say))
+
+
+def line_of(one: Played) -> dict[str, Any]:
+    """The object that `--json` prints for it."""
+    return results_line(one.results, report=one.report)

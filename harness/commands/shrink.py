@@ -1,7 +1,6 @@
 """`kchaos shrink`: the smallest schedule that still shows what a run shows."""
 
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 from checkers.judge import judge
 from checkers.results import results_to_json
 from checkers.run_directory import RunDirectory
-from clusters.leftovers import new_work_directory
+from clusters.leftovers import work_directory
 from harness.commands.children import Children, play_many
 from harness.commands.exits import UNKNOWN, exit_code_for_lines
 from harness.errors import UsageError
@@ -54,8 +53,7 @@ def shrink(
     if not signs:
         raise UsageError(f"{run} conforms and is safe: there is nothing that a part could show")
     say(f"{len(scenario.steps)} steps show {', '.join(sorted(signs))}")
-    work = new_work_directory("shrink")
-    try:
+    with work_directory("shrink") as work:
         player = _Player(
             scenario=scenario,
             signs=signs,
@@ -76,8 +74,6 @@ def shrink(
             at_once=max(1, side_by_side // tries),
             is_legal=_legality(scenario, release),
         )
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     told = player.told(found)
     write(json.dumps(told) if as_json else _text(told))
     return exit_code_for_lines([player.line])

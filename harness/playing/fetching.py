@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clusters.distribution import IN_IMAGE, Distribution, java_of, resolve
 from clusters.drivers import kafka_in_image
-from clusters.errors import ClusterError
+from clusters.errors import ClusterError, ReleaseError
 from clusters.releases import release_of
 
 
@@ -20,6 +20,8 @@ def fetch(kafka: str, *, driver: str, offline: bool, say: Callable[[str], None])
         return kafka_in_image(driver, kafka, offline=offline, say=say)
     try:
         return _ready(kafka, offline=True)
+    except ReleaseError:
+        raise
     except ClusterError:
         if offline:
             raise

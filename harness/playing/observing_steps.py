@@ -245,6 +245,51 @@ class AwaitHighWatermarkKept:
         play.observed("high-watermark-kept", brokers=self.brokers, value=self.high_watermark)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitHighWatermarkForgotten:
+    """The broker's checkpoint of high watermarks was written without this partition (KAFKA-7235).
+
+    It is once the broker has handled a first LeaderAndIsr that does not name the partition. Its
+    high watermark begins at 0 then.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the file has other partitions and not this one; the model is told."""
+        about = TopicPartition(self.topic, self.partition)
+        seen: dict[tuple[str, int], int] = {}
+
+        def holds() -> bool:
+            seen.clear()
+            seen.update(play.observer.checkpointed(self.broker))
+            return bool(seen) and about not in seen
+
+        await_until(
+            holds,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker}'s checkpoint to be written without "
+            f"{about.topic}-{about.partition}",
+            last_seen=lambda: dict(seen),
+            remedy="only a first LeaderAndIsr that leaves the partition out does that",
+            abort=gates.no_exit(play),
+        )
+        forgotten = events.HighWatermarkObserved(
+            broker=self.broker, topic=self.topic, partition=self.partition, high_watermark=0
+        )
+        play.action(forgotten)
+        play.observed(
+            "high-watermark-forgotten",
+            broker=self.broker,
+            topic=self.topic,
+            partition=self.partition,
+            left=[list(key) for key in seen],
+        )
+
+
 @dataclass(slots=True)
 class _Checkpoint:
     """What one broker's checkpoint file was seen to hold.

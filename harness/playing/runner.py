@@ -3,8 +3,8 @@
 import contextlib
 import os
 import platform
+import re
 import shlex
-import shutil
 import sys
 import time
 import traceback
@@ -20,10 +20,11 @@ from clusters.api import Cluster
 from clusters.drivers import make_cluster
 from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
 from clusters.interrupts import check_interrupt, interrupts_at_gates
-from clusters.leftovers import new_work_directory
+from clusters.leftovers import work_directory
 from faults.errors import FaultError
+from faults.observation import observe_broker
 from faults.process.restart import start_of
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.playing.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
 from harness.playing.fetching import fetch
 from harness.playing.gates import check_causes_of_death
@@ -31,12 +32,14 @@ from harness.playing.play import Play
 from harness.playing.possible_steps import IfPossible
 from harness.playing.quiet import await_quiet_without_links
 from harness.playing.scenario import Scenario, with_points
+from harness.playing.settings import check_settings, kafkas_of
 from harness.playing.settle import settle
 from harness.playing.steps import Step
 
 BEFORE_HEALING = "before-healing"
 FINAL = "final"
 LATEST = "latest"
+_NAME_LENGTH = 120
 # What may end the steps early. Anything else is a defect of kchaos, or Ctrl-C.
 PLANNED = (ClusterError, FaultError, HarnessError, ExceptionGroup)
 
@@ -67,36 +70,49 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
     So does a cluster that never comes up; then the evidence is what its processes logged.
 
     Raises:
+        UsageError: There can be no run directories where they should go; nothing was started.
         ReleaseError, MachineError: The cluster cannot be had at all; no run was made.
+        ScenarioError: A broker would refuse a setting; no run was made.
         RunDirectoryError: The run directory cannot be written.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
     scenario = replace(scenario, cluster=with_points(scenario.cluster, scenario.steps))
-    kafkas = dict.fromkeys(broker.kafka for broker in scenario.cluster.brokers)
+    _make_runs_directory(options.runs_directory)
     found = {
         kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
-        for kafka in kafkas
+        for kafka in kafkas_of(scenario)
     }
+    check_settings(scenario, found)
     started = time.time()
-    work = new_work_directory(_slug(scenario))
+    with (
+        interrupts_at_gates(),
+        work_directory(_slug(scenario)) as work,
+        contextlib.ExitStack() as stack,
+    ):
+        cluster = make_cluster(
+            options.driver,
+            scenario.cluster,
+            work_directory=work,
+            offline=options.offline,
+            say=say,
+        )
+        try:
+            stack.enter_context(cluster)
+        except (BrokerExited, AwaitTimeout) as error:
+            return _never_came_up(scenario, cluster, options, found, started, error)
+        now = begin(scenario, cluster, options=options, started=started, say=say)
+        failure = _perform_all(scenario, now)
+        return finish(now, started=started, failure=failure)
+
+
+def _make_runs_directory(folder: Path) -> None:
+    """Makes the folder for run directories, before anything is started for one."""
     try:
-        with interrupts_at_gates(), contextlib.ExitStack() as stack:
-            cluster = make_cluster(
-                options.driver,
-                scenario.cluster,
-                work_directory=work,
-                offline=options.offline,
-                say=say,
-            )
-            try:
-                stack.enter_context(cluster)
-            except (BrokerExited, AwaitTimeout) as error:
-                return _never_came_up(scenario, cluster, options, found, started, error)
-            now = begin(scenario, cluster, options=options, started=started, say=say)
-            failure = _perform_all(scenario, now)
-            return finish(now, started=started, failure=failure)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"there can be no runs in {folder}: {error.strerror}; choose another --runs-dir"
+        ) from error
 
 
 def _never_came_up(
@@ -144,6 +160,7 @@ def begin(
     now.observer.look_at_controller()
     for broker in cluster.brokers.values():
         now.recorder.action(start_of(broker), 0)
+        now.observed("broker", **observe_broker(cluster, broker.id).to_json())
     return now
 
 
@@ -278,7 +295,7 @@ def _new_run(
         run={
             "entry": scenario.entry,
             "case": scenario.case,
-            "release": releases[min(releases)][0],
+            "release": _release_of(scenario, releases),
             "driver": options.driver,
             **cluster.about,
             "unlinked": cluster.why_unlinked if cluster.spec.linked else "",
@@ -300,6 +317,16 @@ def _new_run(
     return run
 
 
+def _release_of(scenario: Scenario, releases: Mapping[int, tuple[str, str]]) -> str:
+    """The release that was asked for, and of a path the one that was found there.
+
+    A scenario may start brokers of several releases, and roll them to others.
+    """
+    if Path(scenario.release).exists() or not scenario.release:
+        return releases[min(releases)][0]
+    return scenario.release
+
+
 def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:
     variables = [f"{name}={shlex.quote(value)} " for name, value in cluster.environment.items()]
     command = f"kchaos replay --driver {options.driver} {shlex.quote(str(run))}"
@@ -307,12 +334,20 @@ def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:
 
 
 def _link_latest(runs_directory: Path, path: Path) -> None:
-    """Points `latest` at the run; whoever renames last wins, and nobody sees it missing."""
+    """Points `latest` at the run; whoever renames last wins, and nobody sees it missing.
+
+    Where something else has that name, or the file system has no links, there is none.
+    """
     temporary = runs_directory / f".{LATEST}-{os.getpid()}-{os.urandom(2).hex()}"
-    temporary.symlink_to(path.name)
-    temporary.rename(runs_directory / LATEST)
+    with contextlib.suppress(OSError):
+        temporary.symlink_to(path.name)
+        try:
+            temporary.rename(runs_directory / LATEST)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _slug(scenario: Scenario) -> str:
     release = Path(scenario.release).name
-    return "-".join(part for part in (scenario.entry, scenario.case, release) if part)
+    named = "-".join(part for part in (scenario.entry, scenario.case, release) if part)
+    return re.sub(r"[^A-Za-z0-9_.+=-]+", "-", named).lstrip(".-")[:_NAME_LENGTH] or "run"

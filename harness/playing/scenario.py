@@ -15,6 +15,9 @@ from harness.errors import ScenarioError
 from harness.playing.possible_steps import IfPossible
 from harness.playing.steps import STEPS, Inject, Step
 
+FORMAT = 1
+_EXPECTED = {"safe", "findings", "witness", "source"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
@@ -42,10 +45,14 @@ class Scenario:
 
     def to_json(self) -> dict[str, Any]:
         """The scenario as plain JSON values."""
-        return _values(self) | {
-            "cluster": self.cluster.to_json(),
-            "steps": [step_to_json(step) for step in self.steps],
-        }
+        return (
+            {"format": FORMAT}
+            | _values(self)
+            | {
+                "cluster": self.cluster.to_json(),
+                "steps": [step_to_json(step) for step in self.steps],
+            }
+        )
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Scenario":
@@ -54,12 +61,43 @@ class Scenario:
         Raises:
             ScenarioError: It has another shape; the message says where.
         """
+        written = data.get("format", FORMAT) if isinstance(data, Mapping) else None
+        if not isinstance(written, int) or not 1 <= written <= FORMAT:
+            raise ScenarioError(
+                f"it has format {written!r}, and this kchaos reads up to {FORMAT}: play it with "
+                "the kchaos that wrote it, or a newer one"
+            )
         try:
             cluster = ClusterSpec.from_json(data["cluster"])
             steps = tuple(step_from_json(step) for step in data["steps"])
-            return cls(**{**data, "cluster": cluster, "steps": steps})
-        except (KeyError, TypeError, ReleaseError) as error:
+            fields = {name: value for name, value in data.items() if name != "format"}
+            scenario = cls(**{**fields, "cluster": cluster, "steps": steps})
+        except (AttributeError, KeyError, TypeError, ValueError, ReleaseError) as error:
             raise ScenarioError(f"not a scenario: {error!r}") from error
+        _require_shape(scenario)
+        return scenario
+
+
+def _require_shape(scenario: Scenario) -> None:
+    """Refuses what a constructor takes and playing or judging would trip over."""
+    for name in ("entry", "case", "title", "release"):
+        value = getattr(scenario, name)
+        if not isinstance(value, str):
+            raise ScenarioError(f"{name} is {value!r}; it must be a text")
+    for name in ("entry", "case"):
+        value = getattr(scenario, name)
+        if "/" in value or value.startswith(".") or not (value.isprintable()):
+            raise ScenarioError(f"{name} {value!r} cannot be part of a folder's name")
+    if not isinstance(scenario.seed, int):
+        raise ScenarioError(f"seed is {scenario.seed!r}; it must be a whole number")
+    expected = scenario.expectation
+    if expected is not None:
+        unknown = expected.keys() - _EXPECTED if isinstance(expected, Mapping) else {"no object"}
+        if unknown or not isinstance(expected.get("safe"), bool):
+            raise ScenarioError(
+                f"the expectation has {', '.join(sorted(unknown)) or 'no answer to safe'}; it has "
+                f"{', '.join(sorted(_EXPECTED))}, and safe is true or false"
+            )
 
 
 def with_points(cluster: ClusterSpec, steps: Iterable[Step]) -> ClusterSpec:
@@ -113,8 +151,12 @@ def step_from_json(data: Mapping[str, Any]) -> Step:
     Raises:
         ScenarioError: No such step or fault, or fields that it does not have.
     """
+    if not isinstance(data, Mapping):
+        raise ScenarioError(f"{data!r} is no step; one is an object with its name in 'step'")
     arguments = {key: _frozen(value) for key, value in data.items() if key != "step"}
     if "fault" in arguments:
+        if not isinstance(data["fault"], Mapping):
+            raise ScenarioError(f"{data['fault']!r} is no fault; one is an object")
         wanted = dict(data["fault"])
         arguments["fault"] = _made(FAULTS, wanted.pop("fault", None), wanted)
     if "do" in arguments:
@@ -124,7 +166,7 @@ def step_from_json(data: Mapping[str, Any]) -> Step:
 
 
 def _made(table: Mapping[str, type[Any]], name: Any, arguments: Mapping[str, Any]) -> Any:
-    if name not in table:
+    if not isinstance(name, str) or name not in table:
         raise ScenarioError(f"nothing is named {name!r}; known: {', '.join(table)}")
     try:
         return table[name](**{key: _frozen(value) for key, value in arguments.items()})

@@ -5,8 +5,8 @@ It ends in one of three ways:
 converged  every live replica is in sync, a probe write with acks=all was acknowledged, and all
            disks hold the same batches;
 failed     positive evidence that this will not happen: a fetcher thread that died, a partition
-           that was marked failed, replicas that are in sync, have followed the probe write, and
-           hold different batches;
+           that was marked failed, a follower that is refused for ever, replicas that are in sync,
+           have followed the probe write, and hold different batches;
 stalled    for a stated time nothing changed, while ZooKeeper answered and a leader, if there is
            one, acknowledged the probe.
 """
@@ -26,7 +26,12 @@ from clusters.interrupts import check_interrupt
 from clusters.metadata.api import LeaderAndIsr
 from clusters.waiting import await_until
 from harness.playing import gates
-from harness.playing.clients import NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
+from harness.playing.clients import (
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    REQUEST_TIMED_OUT,
+)
+from harness.playing.loops import fetch_loop
 from harness.playing.play import Play
 from harness.playing.uninitialised import controller_works, uninitialised
 
@@ -36,8 +41,11 @@ _RETRY_S = 0.25
 """How often a refused probe is written again, in seconds."""
 _CONTROLLER_SOCKET_TIMEOUT_MS = 30_000
 """Kafka's default, in all releases."""
+_ASKED_AGAIN = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
 _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
+_DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
 # What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
 # the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
@@ -137,7 +145,8 @@ def _settle_partition(
     settled.last_seen[name] = seen | {"ends": _ends(play, about)}
     for broker, line in failed.items():
         settled.worsen("failed")
-        settled.add("replication-stopped", about, int(broker), line)
+        kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
+        settled.add(kind, about, int(broker), line)
     different = _different(play, about, in_sync) if end >= 0 else None
     if different is not None:
         # Both have followed the leader past the probe: nothing will make them equal any more.
@@ -229,6 +238,7 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
     state = play.cluster.metadata.state(*about) or _NO_STATE
     live = [broker for broker in replicas if play.cluster.brokers[broker].is_running]
     failed = {}
+    looping = []
     for broker in live:
         if broker == state.leader or broker in state.isr:
             continue
@@ -236,12 +246,18 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
         # A fenced fetcher says the same until it hears of the present leader epoch.
         if line and gates.is_delivered(play, about, broker, state):
             failed[str(broker)] = line
+            continue
+        line = fetch_loop(play, broker, state.leader, about)
+        if line:
+            failed[str(broker)] = line
+            looping.append(str(broker))
     return {
         "leader": state.leader,
         "leader_epoch": state.leader_epoch,
         "isr": list(state.isr),
         "live": live,
         "failed": failed,
+        "looping": looping,
     }
 
 
@@ -258,10 +274,11 @@ def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition)
 def _probe(
     play: Play, about: TopicPartition, leader: int, in_sync: list[int], settled: Settled
 ) -> int:
-    """Writes one record with acks=all; returns the log end offset after it, or -1.
+    """Writes a record with acks=all until one is acknowledged; returns the log end offset, or -1.
 
-    An answer that does not come in time says that followers are slow, or that they have stopped:
-    then their disks tell.
+    That is the positive sign that replication goes on: a leader acknowledges what its high
+    watermark has passed. A refusal, or an answer that does not come, may be a follower that is
+    slow or a leader that waits for a controller; so it is asked again for as long as the bound.
     """
     deadline = time.monotonic() + settled.bound_s
     number = 0
@@ -280,8 +297,7 @@ def _probe(
         play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
         answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
-        is_refused = isinstance(answer, Produced) and answer.error_code == NOT_ENOUGH_REPLICAS
-        if not is_refused or time.monotonic() > deadline:
+        if not _may_still_come(answer) or time.monotonic() > deadline:
             break
         check_interrupt()
         time.sleep(_RETRY_S)
@@ -296,10 +312,30 @@ def _probe(
         except AwaitTimeout as error:
             play.observed("probe-not-replicated", detail=str(error))
         else:
+            detail = (
+                f"{number} probe writes with acks=all are on every in-sync disk, and for "
+                f"{settled.bound_s:g} s none was acknowledged: the high watermark stands still"
+            )
+            settled.worsen("stalled")
+            settled.add("replication-stopped", about, leader, detail)
             return end
     settled.worsen("stalled")
-    settled.add("replication-stopped", about, leader, f"probe write not acknowledged: {answer}")
+    if shown in _DOES_NOT_LEAD:
+        detail = f"broker {leader} is named as leader and answers error {shown} to a write"
+        settled.add("offline-partition", about, -1, detail)
+    else:
+        detail = (
+            f"none of {number} probe writes was acknowledged in {settled.bound_s:g} s, the last "
+            f"one not: {answer}"
+        )
+        settled.add("replication-stopped", about, leader, detail)
     return -1
+
+
+def _may_still_come(answer: Produced | Exception) -> bool:
+    if isinstance(answer, Produced):
+        return answer.error_code in (*_ASKED_AGAIN, *_DOES_NOT_LEAD)
+    return isinstance(answer, NoAnswer)
 
 
 def _await_probe_replicated(

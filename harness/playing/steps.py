@@ -18,6 +18,7 @@ from harness.playing.collect import take_snapshot
 from harness.playing.gates import GATE_S
 from harness.playing.observing_steps import (
     AwaitDecision,
+    AwaitHighWatermarkForgotten,
     AwaitHighWatermarkKept,
     AwaitLog,
     AwaitMessage,
@@ -26,6 +27,7 @@ from harness.playing.observing_steps import (
 from harness.playing.play import Play
 from harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from harness.playing.quiet import await_quiet, await_quiet_without_links
+from harness.playing.raw_steps import FetchAs
 
 
 class Step(Protocol):
@@ -285,6 +287,7 @@ STEPS: Mapping[str, type[Any]] = {
         Produce,
         AwaitAnswer,
         Read,
+        FetchAs,
         Inject,
         Heal,
         AwaitState,
@@ -297,6 +300,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitLog,
         AwaitMessage,
         AwaitHighWatermarkKept,
+        AwaitHighWatermarkForgotten,
         SetLogLevel,
         AwaitLeader,
         AwaitInSync,

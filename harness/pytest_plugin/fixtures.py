@@ -4,7 +4,6 @@ Imported in every pytest run of the environment: what is heavy is imported insid
 """
 
 import contextlib
-import shutil
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -92,15 +91,14 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterat
     """A running cluster of this test's own, as `@pytest.mark.kafka_cluster(...)` asks for it."""
     with quiet_imports():
         from clusters.drivers import make_cluster
-        from clusters.leftovers import new_work_directory
+        from clusters.leftovers import work_directory
 
     settings = settings_of(request.config)
     request.node.stash[_STARTED] = time.time()
     with contextlib.ExitStack() as ending:
         with _clear_refusals():
             spec = spec_for(request.node, kafka_release)
-            work = new_work_directory("pytest")
-            ending.callback(shutil.rmtree, work, ignore_errors=True)
+            work = ending.enter_context(work_directory("pytest"))
             cluster = ending.enter_context(
                 make_cluster(
                     settings.driver, spec, work_directory=work, offline=settings.offline, say=say

@@ -1,14 +1,13 @@
 """Clusters that tests share."""
 
+import contextlib
 import secrets
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from clusters.drivers import make_cluster
 from clusters.jvm_cluster import JvmCluster
-from clusters.leftovers import new_work_directory
+from clusters.leftovers import work_directory
 from clusters.spec import ClusterSpec
 
 
@@ -40,7 +39,7 @@ class ClusterPool:
         self._say = say
         self._spec: ClusterSpec | None = None
         self._cluster: JvmCluster | None = None
-        self._work: Path | None = None
+        self._ending = contextlib.ExitStack()
 
     def __call__(self, spec: ClusterSpec) -> JvmCluster:
         """The running cluster.
@@ -51,9 +50,9 @@ class ClusterPool:
         if self._cluster is not None and spec == self._spec and _is_whole(self._cluster):
             return self._cluster
         self.stop()
-        self._work = new_work_directory("pytest-shared")
+        work = self._ending.enter_context(work_directory("pytest-shared"))
         cluster = make_cluster(
-            self._driver, spec, work_directory=self._work, offline=self._offline, say=self._say
+            self._driver, spec, work_directory=work, offline=self._offline, say=self._say
         )
         cluster.start()
         self._spec, self._cluster = spec, cluster
@@ -62,13 +61,9 @@ class ClusterPool:
     def stop(self) -> None:
         """Ends the cluster that runs, if any. Safe to call twice."""
         cluster, self._cluster = self._cluster, None
-        work, self._work = self._work, None
-        try:
+        with self._ending:
             if cluster is not None:
                 cluster.stop()
-        finally:
-            if work is not None:
-                shutil.rmtree(work, ignore_errors=True)
 
 
 def _is_whole(cluster: JvmCluster) -> bool:

@@ -10,6 +10,7 @@ import jinja2
 
 from checkers.run_directory import RunDirectory
 from harness.report import answers
+from harness.report.control import control_rows, most_of
 from harness.report.finding_views import finding_views, in_order
 from harness.report.lane_drawing import draw_partition
 from harness.report.leadership import decisions_of, incarnations
@@ -22,6 +23,7 @@ from harness.report.time_drawing import draw_time
 MOST_FINDINGS = 300
 MOST_MOMENTS = 600
 MOST_PARTITIONS = 60
+MOST_REQUESTS = 600
 """More than this of a kind is cut short on the page, which says how many were left out."""
 
 
@@ -100,6 +102,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "states": decisions.states,
         "decision_problems": decisions.problems,
         "incarnations": incarnations(loaded, decisions),
+        **_control(loaded),
         "rounds": side_by_side(predicted_rounds(loaded), rounds),
         "has_prediction": loaded.prediction is not None,
         "truncations": loaded.prediction.truncations if loaded.prediction else (),
@@ -112,6 +115,12 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "command": loaded.run.command,
         "replay": loaded.run.replay or f"kchaos replay {loaded.directory.name}",
     }
+
+
+def _control(loaded: Loaded) -> dict[str, Any]:
+    rows = control_rows(loaded)
+    left_out = max(0, len(rows) - MOST_REQUESTS)
+    return {"control": most_of(rows, MOST_REQUESTS), "control_left_out": left_out}
 
 
 def _sentence(line: str) -> str:

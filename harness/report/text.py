@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from checkers.run_directory import RunDirectory
 from harness.report import answers
+from harness.report.control import control_rows, most_of
 from harness.report.finding_views import in_order, offsets_text, partition_text
 from harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from harness.report.lanes import Lane, Span, join_equal
@@ -16,7 +17,7 @@ from harness.report.moments import Moment, faults_of, moments, story_of, writes_
 from harness.report.replicas import PartitionView, ReplicaView, partition_views
 from harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
 
-MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS = 30, 24, 80, 12
+MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS, MOST_REQUESTS = 30, 24, 80, 12, 40
 """More than this of a kind is cut short, and the text says so."""
 
 _RESET = "\x1b[0m"
@@ -99,6 +100,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
     _rounds(paper, loaded)
     _time(paper, loaded)
     _brokers(paper, loaded)
+    _control(paper, loaded)
     paper.heading("Replay")
     replay = loaded.run.replay or f"kchaos replay {loaded.directory.name}"
     paper.add(replay, indent=2, hang=2)
@@ -331,6 +333,21 @@ def _brokers(paper: _Paper, loaded: Loaded) -> None:
             if each.broker == number:
                 paper.add(_incarnation(each, loaded.started_at), indent=4, hang=4)
     paper.add(", ".join(_versions(loaded)), indent=2, style="quiet", hang=2)
+
+
+def _control(paper: _Paper, loaded: Loaded) -> None:
+    rows = control_rows(loaded)
+    if not rows:
+        return
+    paper.heading("Control requests (broker epoch carried / in force)")
+    shown = most_of(rows, MOST_REQUESTS)
+    if len(shown) < len(rows):
+        paper.add(f"the first {len(rows) - len(shown)} that came in time are left out", indent=2)
+    for row in shown:
+        start = f"{row.time - loaded.started_at:8.3f}  "
+        about = f" about {row.about}" if row.about else ""
+        text = f"{row.request}{about}: {row.carried} / {row.in_force}: {row.answer}"
+        paper.add(start + text, hang=len(start), style="no" if row.is_late else "")
 
 
 def _incarnation(each: Incarnation, zero: float) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_6361_runs import BOTH
-from run_builder import RunBuilder, values
+from run_builder import CONTROLLER_SESSION, RunBuilder, values
 
 from checkers import acts
 from checkers.results import Results
@@ -15,8 +15,8 @@ def cluster_of_two(path: Path, **fields: Any) -> RunBuilder:
     build = RunBuilder(path, **fields)
     for broker in (0, 1):
         build.act(acts.StartBroker(broker=broker, release=build.release), zxid=0)
-    build.elect_controller(0, 0x10)
-    build.register(0, 0x10).register(1, 0x11)
+    build.elect_controller(0, CONTROLLER_SESSION)
+    build.register(0, CONTROLLER_SESSION).register(1, 0x11)
     return build.topic("t", [0, 1]).state(0, 1, [0, 1])
 
 

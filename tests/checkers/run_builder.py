@@ -54,9 +54,12 @@ def transaction_log(*transactions: bytes) -> bytes:
     return struct.pack(">4siq", b"ZKLG", 2, 0) + b"".join(transactions)
 
 
-def segment(log: Log) -> bytes:
-    """Magic 2 batches from (base offset, leader epoch, values)."""
-    return b"".join(_batch(base, epoch, values) for base, epoch, values in log)
+def segment(log: Log, sent_ms: Mapping[str, int] | None = None) -> bytes:
+    """Magic 2 batches from (base offset, leader epoch, values); a batch is as old as its value."""
+    times = sent_ms or {}
+    return b"".join(
+        _batch(base, epoch, values, times.get(values[0], 1000)) for base, epoch, values in log
+    )
 
 
 def _varint(value: int) -> bytes:
@@ -69,14 +72,16 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _batch(base_offset: int, leader_epoch: int, values: Sequence[str]) -> bytes:
+def _batch(base_offset: int, leader_epoch: int, values: Sequence[str], time_ms: int) -> bytes:
     records = b""
     for delta, value in enumerate(values):
         data = value.encode()
         body = b"\0" + _varint(0) + _varint(delta) + _varint(-1) + _varint(len(data)) + data
         body += _varint(0)
         records += _varint(len(body)) + body
-    covered = struct.pack(">hiqqqhii", 0, len(values) - 1, 1000, 1000, -1, -1, -1, len(values))
+    covered = struct.pack(
+        ">hiqqqhii", 0, len(values) - 1, time_ms, time_ms, -1, -1, -1, len(values)
+    )
     covered += records
     head = struct.pack(">qiibI", base_offset, len(covered) + 9, leader_epoch, 2, crc32c(covered))
     return head + covered
@@ -96,6 +101,12 @@ class RunBuilder:
     transactions: list[bytes] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sent_ms: dict[str, int] = field(default_factory=dict)
+    started: dict[int, str] = field(default_factory=dict)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    ends: dict[str, int] = field(default_factory=dict)
+    assignments: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    probes: dict[str, dict[str, Any]] = field(default_factory=dict)
     run: RunDirectory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +120,8 @@ class RunBuilder:
             "unlinked": self.unlinked,
         }
         cluster = {"linked": self.is_linked}
-        scenario = {"expectation": self.expectation, "cluster": cluster}
+        named = {name: about[name] for name in ("entry", "case", "seed")}
+        scenario = {"expectation": self.expectation, "cluster": cluster, **named}
         self.run = RunDirectory.create(self.path, run=about, scenario=scenario)
 
     def tick(self) -> float:
@@ -140,6 +152,7 @@ class RunBuilder:
 
     def topic(self, topic: str, *assignment: Sequence[int]) -> "RunBuilder":
         path = f"/brokers/topics/{topic}"
+        self.assignments[topic] = tuple(broker for ids in assignment for broker in ids)
         partitions = {str(index): list(ids) for index, ids in enumerate(assignment)}
         data = json.dumps({"version": 1, "partitions": partitions}).encode()
         return self._put(path, data, CONTROLLER_SESSION)
@@ -174,14 +187,37 @@ class RunBuilder:
     # -- what the runner writes -------------------------------------------------------------
 
     def act(self, action: Action, *, zxid: int | None = None) -> "RunBuilder":
-        line = {
-            "time": self.tick(),
-            "zxid": self.zxid if zxid is None else zxid,
-            "step": 0,
-            "action": event_to_json(action),
-        }
+        told = event_to_json(action)
+        step = self._step_of(action)
+        number = self.zxid if zxid is None else zxid
+        time = self.tick()
+        if isinstance(action, events.Produce | events.Snapshot):
+            pass
+        elif isinstance(action, events.HighWatermarkObserved):
+            seen = {str(action.broker): action.high_watermark}
+            about = {"topic": action.topic, "partition": action.partition}
+            self.observe("high-watermark", step, time, **about, seen=seen)
+        elif step >= 0:
+            fields = {name: value for name, value in told.items() if name != "event"}
+            self.observe("act", step, time, act=told["event"], zxid=number, **fields)
+        line = {"time": time, "zxid": number, "step": step, "action": told}
         self.run.append("actions.jsonl", line)
         return self
+
+    def observe(self, kind: str, step: int, time: float, **detail: Any) -> None:
+        line = {"time": time, "step": step, "kind": kind, **detail}
+        self.run.append("observations.jsonl", line)
+
+    def _step_of(self, action: Action) -> int:
+        """The first start of a broker is before all steps; of a probe the last step is told."""
+        if isinstance(action, events.StartBroker) and action.broker not in self.started:
+            self.started[action.broker] = action.release
+            return -1
+        if not isinstance(action, events.Produce) or action.operation.startswith("settle-t"):
+            return 0
+        step = {"step": "Produce", "operation": action.operation, "acks": action.acks}
+        self.steps.append(step | {"codec": action.codec})
+        return len(self.steps) - 1
 
     def history(self, operation: str, kind: str, **detail: Any) -> "RunBuilder":
         line = {"time": self.tick(), "operation": operation, "type": kind, **detail}
@@ -216,6 +252,10 @@ class RunBuilder:
         probe: bool | None = None,
     ) -> "RunBuilder":
         """A produce and its end: acknowledged with a base offset, else an error."""
+        if operation.startswith("settle-t") and probe is not False:
+            done = base_offset is not None
+            told = {"operation": operation, "acknowledged": done, "error": error_code}
+            self.probes[f"{topic}-0"] = told
         action = events.Produce(
             operation=operation,
             broker=broker,
@@ -232,8 +272,10 @@ class RunBuilder:
             "acks": acks,
         } | ({} if probe is None else {"probe": probe})
         self.history(operation, "invoke", **detail, records=list(values))
+        self.sent_ms |= dict.fromkeys(values, int(self.clock * 1000))
         self.act(action)
         if base_offset is not None:
+            self.ends[topic] = base_offset + len(values)
             promised = acks == -1
             ended = {"base_offset": base_offset, "promised": promised}
             return self.history(operation, "ok", **detail, **ended)
@@ -250,12 +292,21 @@ class RunBuilder:
         running: Sequence[int] | None = None,
         stable: bool = True,
         topic: str = "t",
+        probed: bool = True,
     ) -> "RunBuilder":
+        """A snapshot of these logs; before a final one settling's probe is written, if none was."""
+        if is_final and probed:
+            logs, high_watermarks = self._probed(topic, logs, high_watermarks)
+        for broker in self.started.keys() - logs.keys():
+            logs = {**logs, broker: []}
         root = self.run.path / "snapshots" / label
         for broker, log in logs.items():
+            if not log and broker not in self.assigned(topic):
+                (root / f"broker-{broker}").mkdir(parents=True)
+                continue
             folder = root / f"broker-{broker}" / f"{topic}-0"
             folder.mkdir(parents=True)
-            (folder / "00000000000000000000.log").write_bytes(segment(log))
+            (folder / "00000000000000000000.log").write_bytes(segment(log, self.sent_ms))
             if epochs and broker in epochs:
                 text = "".join(f"{epoch} {start}\n" for epoch, start in epochs[broker])
                 (folder / "leader-epoch-checkpoint").write_text(f"0\n{len(epochs[broker])}\n{text}")
@@ -283,7 +334,29 @@ class RunBuilder:
         )
         return self.act(events.Snapshot(label=label))
 
+    def assigned(self, topic: str) -> Sequence[int]:
+        return self.assignments.get(topic, ())
+
+    def _probed(
+        self, topic: str, logs: Mapping[int, Log], high_watermarks: Mapping[int, int] | None
+    ) -> tuple[Mapping[int, Log], Mapping[int, int] | None]:
+        state = self.states.get(f"{topic}-0")
+        if state is None or state["leader"] < 0 or f"{topic}-0" in self.probes:
+            return logs, high_watermarks
+        end, value = self.ends.get(topic, 0), f"settle-{topic}-0"
+        self.produce(value, state["leader"], [value], acks=-1, base_offset=end, topic=topic)
+        batch = (end, state["leader_epoch"], [value])
+        longer = {
+            broker: [*log, batch] if log and log[-1][0] + len(log[-1][2]) == end else log
+            for broker, log in logs.items()
+        }
+        marks = high_watermarks and {
+            broker: end + 1 if mark == end else mark for broker, mark in high_watermarks.items()
+        }
+        return longer, marks
+
     def link(self, **fields: Any) -> "RunBuilder":
+        self.is_linked = True
         record = {
             "connection": 1,
             "source": 1,
@@ -331,6 +404,7 @@ class RunBuilder:
     ) -> RunDirectory:
         """The run, whole; `before` may still damage it before it is sealed."""
         self.write_zookeeper()
+        self._write_about()
         self.run.write(
             "outcome.json",
             {
@@ -342,14 +416,37 @@ class RunBuilder:
                     "state": settle,
                     "reasons": [dict(reason) for reason in reasons],
                     "bound_s": 20.0,
-                    "probes": [],
-                    "last_seen": {},
+                    "probes": list(self.probes.values()),
+                    "last_seen": {name: dict(state) for name, state in self.states.items()},
                 },
             },
         )
         before(self.run)
         self.run.seal()
         return self.run
+
+    def _write_about(self) -> None:
+        """What is known of brokers and steps only at the end."""
+        brokers = {
+            str(broker): {"release": release, "judged_as": release}
+            for broker, release in self.started.items()
+        }
+        about = self.run.read("run.json")
+        self.run.write("run.json", {**about, "brokers": about["brokers"] or brokers}, replace=True)
+        scenario = self.run.read("scenario.json")
+        listed = [{"id": broker, "kafka": kafka} for broker, kafka in self.started.items()]
+        cluster = scenario.get("cluster")
+        if isinstance(cluster, dict):
+            scenario["cluster"] = {"brokers": listed, **cluster, "linked": self.is_linked}
+        self.run.write("scenario.json", scenario | {"steps": self.steps}, replace=True)
+        actions = list(self.run.read_lines("actions.jsonl"))
+        (self.run.path / "actions.jsonl").unlink(missing_ok=True)
+        for line in actions:
+            if str(line["action"].get("operation", "")).startswith("settle-t"):
+                line["step"] = len(self.steps)
+            self.run.append("actions.jsonl", line)
+        if not (self.run.path / "observations.jsonl").exists():
+            self.observe("start-up", -1, self.tick())
 
     def write_zookeeper(self, member: int = 1) -> None:
         folder = self.run.path / "zookeeper" / f"member-{member}"

@@ -1,4 +1,5 @@
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from checkers.judge import judge
 from checkers.model.prediction import Prediction
 from checkers.record import predict_run
 from checkers.results import Results, results_line, results_to_json, write_judgement
+from checkers.rules.as_sent import NOT_COMPARED
 
 WITNESS = {"round": {"follower": 1, "leader": 0, "end_offset": 21}}
 RED = {
@@ -123,7 +125,10 @@ def test_a_clean_run_conforms_is_safe_and_has_no_finding(tmp_path: Path) -> None
 
     assert results.findings == ()
     assert (results.conforms, results.safe, results.expected) == (True, True, True)
-    assert results.not_checked == ("questions for leader epochs: the run has no links.jsonl",)
+    assert results.not_checked == (
+        "questions for leader epochs: the run has no links.jsonl",
+        *NOT_COMPARED,
+    )
 
 
 def test_an_unsealed_run_is_unknown(tmp_path: Path) -> None:
@@ -215,7 +220,10 @@ def test_a_cluster_that_could_not_be_linked_is_judged_without_what_links_tell(
     results = judge(build.seal())
 
     assert (results.conforms, results.safe, results.expected) == (True, True, True)
-    assert results.not_checked == ("questions for leader epochs: the run has no links.jsonl",)
+    assert results.not_checked == (
+        "questions for leader epochs: the run has no links.jsonl",
+        *NOT_COMPARED,
+    )
 
 
 def test_a_linked_cluster_with_its_links_is_judged(tmp_path: Path) -> None:
@@ -225,7 +233,7 @@ def test_a_linked_cluster_with_its_links_is_judged(tmp_path: Path) -> None:
     results = judge(build.seal())
 
     assert (results.conforms, results.safe, results.expected) == (True, True, True)
-    assert results.not_checked == ()
+    assert results.not_checked == NOT_COMPARED
 
 
 def test_files_that_never_stood_still_are_unknown(tmp_path: Path) -> None:
@@ -305,7 +313,9 @@ def test_a_witness_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
 def test_an_expectation_without_safe_is_unknown(tmp_path: Path) -> None:
     build = clean_run(tmp_path / "run", expectation={"findings": []})
 
-    assert "the verdict failed: KeyError" in unknown_of(judge(clean_snapshot(build).seal()))
+    assert "expectation: it does not say safe or not" in unknown_of(
+        judge(clean_snapshot(build).seal())
+    )
 
 
 def test_reasons_of_settling_reach_the_results(tmp_path: Path) -> None:
@@ -370,18 +380,28 @@ def test_results_name_the_run_and_who_judged(tmp_path: Path) -> None:
 def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> None:
     run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
 
-    assert results_line(judge(run)) == {
+    results = judge(run)
+    assert results_line(results, report=Path("here.html")) == {
         "entry": "KAFKA-6361",
         "case": "n20",
         "release": "1.1.1",
         "driver": "local",
         "seed": 7,
+        "started_at": None,
+        "played_by": None,
+        "judged_by": version("kchaos"),
         "conforms": True,
         "safe": False,
         "expected": True,
+        "reason": "",
+        "unknown": None,
+        "witness": (),
+        "not_checked": NOT_COMPARED,
+        "crashes": (),
         "findings": [
             {
                 "kind": "divergence",
+                "message": results.findings[0].message,
                 "partition": "t-0",
                 "brokers": [0, 1],
                 "first_offset": 11,
@@ -390,4 +410,5 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         ],
         "seconds": 12.5,
         "run": str(run.path),
+        "report": "here.html",
     }

@@ -149,9 +149,10 @@ def test_a_log_that_begins_too_late_has_a_hole_at_its_start() -> None:
 
 
 def test_a_log_whose_start_was_deleted_has_no_hole() -> None:
-    clean = evidence(replica(0, BOTH, MINE), replica(1, MINE, log_start_offset=3))
+    deleted = (replica(0, BOTH, MINE), replica(1, MINE, log_start_offset=3))
 
-    assert shown(hole(clean, OBSERVED)) == []
+    assert shown(hole(evidence(*deleted, may_delete=True), OBSERVED)) == []
+    assert shown(hole(evidence(*deleted), OBSERVED)) == [("hole", (1,), 0, 2)]
 
 
 def test_offsets_that_nobody_holds_are_no_hole() -> None:

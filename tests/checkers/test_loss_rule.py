@@ -174,9 +174,15 @@ def test_a_read_across_batches_that_are_all_there_lost_nothing() -> None:
 
 
 def test_what_retention_deleted_everywhere_is_not_lost() -> None:
-    clean = evidence(replica(0, batch(4, 1, "e"), log_start_offset=4), operations=(PROMISED,))
+    left = evidence(replica(0, batch(4, 1, "e"), log_start_offset=4), operations=(PROMISED,))
 
-    assert shown(loss(clean, OBSERVED)) == []
+    assert shown(loss(replace(left, may_delete=True), OBSERVED)) == []
+
+
+def test_a_log_that_begins_later_though_nothing_may_be_deleted_has_lost_what_it_promised() -> None:
+    left = evidence(replica(0, batch(4, 1, "e"), log_start_offset=4), operations=(PROMISED,))
+
+    assert shown(loss(left, OBSERVED)) == [("committed-loss", (0,), 2, 3)]
 
 
 def test_the_predicted_side_takes_the_predicted_acknowledgements() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 from kafka_6361_runs import A_ONLY, BOTH
-from run_builder import RunBuilder, create_body, values
+from run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
 from checkers import acts
 from checkers.errors import ScenarioDataError
@@ -29,14 +29,14 @@ def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:
             broker=broker, release="1.1.1", min_insync_replicas=min_insync_replicas
         )
         build.act(start, zxid=0)
-    build.elect_controller(0, 0x10).register(0, 0x10).register(1, 0x11)
+    build.elect_controller(0, CONTROLLER_SESSION).register(0, CONTROLLER_SESSION).register(1, 0x11)
     build.topic("t", [0, 1]).state(0, 1, [0, 1])
     return build.produce("both", 0, values("both", 11), acks=-1, base_offset=0)
 
 
 def ended(build: RunBuilder) -> RunDirectory:
     logs = {broker: [BOTH, A_ONLY] for broker in (0, 1)}
-    return build.snapshot("final", logs, high_watermarks={0: 21, 1: 11}).seal()
+    return build.snapshot("final", logs, high_watermarks={0: 21, 1: 11}, probed=False).seal()
 
 
 def observed(broker: int, high_watermark: int) -> events.HighWatermarkObserved:
@@ -161,6 +161,16 @@ def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: 
     ]
     assert (one.excuses[0].first_lost_offset, one.excuses[0].isr) == (11, (0,))
     assert one.excuses[1].leader_epoch == 3
+
+
+def test_a_wiped_log_directory_excuses_every_partition_of_the_broker_and_no_other(
+    tmp_path: Path,
+) -> None:
+    for broker, excused in ((0, [("lost-tail", 0)]), (7, [])):
+        build = started(tmp_path / f"run-{broker}").act(acts.WipeLogDirectory(broker=broker))
+        found = last(ended(build)).excuses
+        assert [(excuse.kind, excuse.broker) for excuse in found] == excused
+        assert all(excuse.first_lost_offset == 0 for excuse in found)
 
 
 def test_an_election_from_the_isr_is_no_excuse(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 from dataclasses import replace
 from typing import Any
 
-from rule_evidence import batch, evidence, replica, shown
+import pytest
+from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from checkers.evidence.partition import (
     OBSERVED,
@@ -26,10 +27,40 @@ def stopped(broker: int, detail: str = "Error due to") -> dict[str, Any]:
     return {"kind": "replication-stopped", "broker": broker, "detail": detail}
 
 
+PROBE = acknowledged("settle-t-0", 11, "settle-t-0", is_probe=True)
+
+
 def test_a_cluster_that_converged_has_nothing_stopped() -> None:
-    clean = evidence(replica(0, BOTH), replica(1, BOTH), settle=settled(state="converged"))
+    clean = evidence(
+        replica(0, BOTH),
+        replica(1, BOTH),
+        settle=settled(state="converged"),
+        operations=(PROBE,),
+    )
 
     assert shown(not_settled(clean, OBSERVED)) == []
+
+
+@pytest.mark.parametrize("outcome", ["info", "fail", "pending"])
+def test_without_an_acknowledged_probe_nothing_shows_that_replication_goes_on(outcome: str) -> None:
+    probes = (replace(PROBE, outcome=outcome),)
+    silent = evidence(
+        replica(0, BOTH), replica(1, BOTH), settle=settled(state="converged"), operations=probes
+    )
+
+    assert shown(not_settled(silent, OBSERVED)) == [("replication-stopped", (0,), -1, -1)]
+
+
+def test_a_running_replica_outside_the_isr_is_not_at_rest_whatever_settling_says() -> None:
+    outside = evidence(
+        replica(0, BOTH),
+        replica(1, BOTH),
+        isr=(0,),
+        settle=settled(state="converged"),
+        operations=(PROBE,),
+    )
+
+    assert shown(not_settled(outside, OBSERVED)) == [("replication-stopped", (1,), -1, -1)]
 
 
 def test_a_reason_of_settling_is_a_finding_with_what_differs() -> None:
@@ -206,3 +237,26 @@ def test_an_excuse_for_other_offsets_or_a_later_one_excuses_nothing() -> None:
         assert shown(high_watermark_regression(cut(excuse), OBSERVED)) == [
             ("high-watermark-regression", (1,), 2, 3)
         ]
+
+
+def restarted(leader_kept: Any) -> PartitionEvidence:
+    """Broker 1 has cut offsets 2 and 3; it knew of 2 committed offsets, its leader 0 of 4."""
+    return evidence(
+        replica(0, BOTH, leader_kept),
+        replica(1, BOTH),
+        earlier=(
+            before(0, BOTH, MINE, high_watermark=4),
+            before(1, BOTH, MINE, high_watermark=2),
+        ),
+    )
+
+
+def test_what_the_leader_had_committed_and_still_has_may_not_be_cut_either() -> None:
+    assert shown(truncated_below_high_watermark(restarted(MINE), OBSERVED)) == [
+        ("truncated-below-high-watermark", (1,), 2, 3)
+    ]
+
+
+def test_what_the_leader_has_let_go_of_itself_is_not_kept_by_its_followers() -> None:
+    found = shown(truncated_below_high_watermark(restarted(THEIRS), OBSERVED))
+    assert found == [("truncated-below-high-watermark", (0,), 2, 3)]

@@ -185,6 +185,28 @@ def test_a_round_is_told_in_words(tmp_path: Path) -> None:
     assert seen == [words, f"questions for leader epochs (1): {words}"]
 
 
+def test_the_offsets_at_which_epochs_begin_and_the_formats_of_batches_are_witnesses(
+    tmp_path: Path,
+) -> None:
+    build = RunBuilder(tmp_path / "run").snapshot(
+        "final", {0: [(0, 3, ["a"])], 1: [(0, 3, ["a"])]}, epochs={0: [(3, 0), (5, 4)]}
+    )
+    of = {"snapshot": "final", "broker": 0, "partition": "t-0"}
+    assert witnesses(
+        build,
+        {"epochs": {**of, "starts": [0, 4]}},
+        {"epochs": {**of, "starts": [0]}},
+        {"epochs": {**of, "broker": 1, "starts": []}},
+        {"epochs": {**of, "broker": 7, "starts": []}},
+        {"epochs": {**of, "snapshot": "other", "starts": []}},
+        {"magics": {**of, "runs": [2]}},
+        {"magics": {**of, "runs": [2, 1]}},
+        {"magics": {**of, "broker": 7, "runs": []}},
+    ) == [True, False, True, False, False, True, False, False]
+    with pytest.raises(ScenarioDataError, match="which is no partition"):
+        witnesses(build, {"epochs": {**of, "partition": "t", "starts": []}})
+
+
 def test_a_line_of_a_broker_s_log_is_found_by_its_pattern(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run").server_log(1, "INFO start\nWARN Truncating t-0 to 11\n")
     build.server_log(2, "")

@@ -1,21 +1,24 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from clusters.cache import STAGING
-from clusters.leftovers import find_leftovers, gc, new_work_directory
-from clusters.processes import process_start_time, spawn
+from clusters import leftovers
+from clusters.cache import STAGING, staging
+from clusters.leftovers import find_leftovers, gc, is_left, work_directory
+from clusters.processes import process_start_time, process_table, spawn
 
 LEAVE = """
-import os, sys
-from clusters.leftovers import new_work_directory
-print(new_work_directory("left"), os.getpid(), flush=True)
+import os
+from clusters.cache import cache_directory, staging
+from clusters.leftovers import work_directory
+with work_directory("left") as folder, staging(cache_directory() / {above!r}) as unfinished:
+    print(folder, unfinished, sep="\\n", flush=True)
+    os.kill(os.getpid(), 9)
 """
 
 
@@ -25,51 +28,86 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def leave() -> tuple[Path, int]:
-    said = subprocess.run(
-        [sys.executable, "-c", LEAVE], capture_output=True, text=True, check=True
-    ).stdout.split()
-    return Path(said[0]), int(said[1])
+def leave(above: str = ".") -> tuple[Path, Path]:
+    """The work directory and the unfinished download of a process that was killed."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVE.format(above=above)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    folder, unfinished = done.stdout.splitlines()
+    assert done.returncode == -9
+    return Path(folder), Path(unfinished)
 
 
-def test_only_what_dead_owners_left_is_removed(cache: Path) -> None:
-    ours = new_work_directory("ours")
-    foreign = cache / "work" / "not-ours"
-    foreign.mkdir()
-    left, owner = leave()
-
-    assert [(found.directory, found.owner_pid) for found in gc()] == [(left, owner)]
-    assert (ours.is_dir(), foreign.is_dir(), left.exists()) == (True, True, False)
-    assert gc() == []
+def test_only_what_dead_owners_left_is_removed() -> None:
+    with work_directory("ours") as ours:
+        left, _ = leave()
+        assert (is_left(ours.name), is_left(left.name)) == (False, True)
+        assert [one.directory for one in find_leftovers()] == [left]
+        assert [one.directory for one in gc().removed] == [left]
+        assert (ours.is_dir(), left.exists()) == (True, False)
+        assert gc().removed == ()
+    assert not ours.exists()
 
 
 @pytest.mark.parametrize("folder", [".", "java", "unpacked", "prepared-by-kchaos-compose"])
 def test_what_a_dead_process_had_not_finished_is_removed_wherever_it_is(
     cache: Path, folder: str
 ) -> None:
-    _, dead = leave()
-    ours, theirs = (cache / folder / f"{STAGING}{pid}-a1" for pid in (os.getpid(), dead))
-    ours.mkdir(parents=True)
-    theirs.mkdir()
-    gc()
-    assert (ours.is_dir(), theirs.exists()) == (True, False)
+    _, theirs = leave(folder)
+    with staging(cache / folder) as ours:
+        assert theirs.parent == ours.parent
+        assert ours.name.startswith(STAGING)
+        gc()
+        assert (ours.is_dir(), theirs.exists()) == (True, False)
 
 
 def test_a_process_that_outlived_its_owner_is_ended_and_one_with_its_pid_is_not(
     tmp_path: Path,
 ) -> None:
-    children = [spawn(["sleep", "600"], log_file=tmp_path / "log") for _ in range(2)]
+    children = [spawn(["sleep", "600"], log_file=tmp_path / "log") for _ in range(3)]
     left, _ = leave()
+    born = [child.start_time for child in children]
     lines = [
-        json.dumps({"pid": children[0].pid, "start_time": children[0].start_time}),
-        json.dumps({"pid": children[1].pid, "start_time": children[1].start_time - 1}),
-        '{"pid": 1, "sta',
+        {"pid": children[0].pid, "start_time": born[0], "table": process_table()},
+        {"pid": children[1].pid, "start_time": born[1] - 1, "table": process_table()},
+        {"pid": children[2].pid, "start_time": born[2], "table": "another container's"},
     ]
-    (left / "processes.jsonl").write_text("\n".join(lines))
+    damage = ['{"pid": 1, "sta', "[]", "7", '{"pid": "x", "start_time": 1, "table": null}', "\xff"]
+    (left / "processes.jsonl").write_text("\n".join([*map(json.dumps, lines), *damage]))
 
     assert find_leftovers()[0].processes == ((children[0].pid, children[0].start_time),)
     gc()
 
     assert process_start_time(children[0].pid) is None
     assert children[1].is_running
-    children[1].kill()
+    assert children[2].is_running
+    for child in children[1:]:
+        child.kill()
+
+
+def test_one_that_cannot_be_removed_is_named_and_the_others_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stuck, other = leave()[0], leave()[0]
+    remove = leftovers.remove_abandoned
+
+    def refuse(folder: Path) -> bool:
+        if folder == stuck:
+            raise PermissionError(1, "Operation not permitted", str(folder / "file"))
+        return remove(folder)
+
+    monkeypatch.setattr(leftovers, "remove_abandoned", refuse)
+    collected = gc()
+    assert [one.directory for one in collected.removed] == [other]
+    (problem,) = collected.problems
+    assert str(stuck) in problem
+    assert "Operation not permitted" in problem
+
+
+def test_a_name_that_is_no_folders_becomes_one() -> None:
+    with work_directory("../../a:b,c\nö" + "x" * 300) as folder:
+        assert folder.parent == leftovers.running_directory()
+        assert len(folder.name) < 80

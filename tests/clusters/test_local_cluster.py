@@ -47,7 +47,8 @@ def bring_back(
         waiting_for=f"the session of broker {broker_id} to expire",
         last_seen=lambda: cluster.zookeeper().exists(f"/brokers/ids/{broker_id}"),
     )
-    cluster.brokers[broker_id].start(properties=properties)
+    cluster.brokers[broker_id].configure(properties=properties)
+    cluster.brokers[broker_id].start()
     cluster.brokers[broker_id].await_ready()
 
 
@@ -127,7 +128,8 @@ def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
 def test_a_broker_that_exits_while_awaited_is_reported_at_once(cluster: LocalCluster) -> None:
     broker = cluster.brokers[1]
     broker.kill()
-    broker.start(properties={"log.segment.bytes": "-1"})
+    broker.configure(properties={"log.segment.bytes": "-1"})
+    broker.start()
     with pytest.raises(BrokerExited, match="exited with code 1") as caught:
         broker.await_ready(timeout_s=3600)
 

@@ -29,7 +29,7 @@ class ZooKeeper:
 
     def get(self, path: str, timeout: float | None = None) -> tuple[bytes, Any]:
         self._ask(path)
-        return self.nodes[path], SimpleNamespace(czxid=9, ephemeralOwner=0x77)
+        return self.nodes[path], SimpleNamespace(czxid=9, ephemeralOwner=0x77, version=4)
 
     def get_async(self, path: str) -> Any:
         return SimpleNamespace(get=lambda timeout: self.get(path, timeout))
@@ -72,6 +72,7 @@ def test_what_the_znodes_say_is_read() -> None:
     assert metadata.state("t", 9) == LeaderAndIsr(
         leader=1, leader_epoch=5, isr=(1, 0), controller_epoch=2
     )
+    assert metadata.state("t", 9).version == 4
 
 
 def test_what_is_not_there_is_none_and_not_an_error() -> None:

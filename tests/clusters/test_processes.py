@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,57 @@ def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
         children[0].await_exit(0.2)
     children[0].kill()
     assert (children[0].exit_code, process_start_time(children[0].pid)) == (-9, None)
+
+
+def test_a_child_is_paused_once_each_of_its_threads_stands_still(tmp_path: Path) -> None:
+    # A thread that has started a process cannot be stopped until that runs its program, and here
+    # that waits until somebody writes to a pipe.
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    script = (
+        "import os, threading\n"
+        f"actions = [(os.POSIX_SPAWN_OPEN, 0, {str(pipe)!r}, os.O_RDONLY, 0)]\n"
+        "arguments = ('/bin/sleep', ['sleep', '0'], {})\n"
+        "spawn = lambda: os.posix_spawn(*arguments, file_actions=actions)\n"
+        "thread = threading.Thread(target=spawn)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "threading.Event().wait()"
+    )
+    child = spawn([sys.executable, "-c", script], log_file=tmp_path / "log")
+    try:
+        _await_states(child, lambda states: "D" in states[1:])
+        child.pause()
+        states = _await_states(child, lambda states: states[0] == "T")
+        assert (states[1:], child.is_paused) == (["D"], False)
+        os.close(os.open(pipe, os.O_RDWR))
+        _await_states(child, lambda states: set(states) == {"T"})
+        assert child.is_paused
+        child.resume()
+        await_until(
+            lambda: not child.is_paused,
+            timeout_s=30,
+            waiting_for="the child to go on",
+            last_seen=lambda: "it is paused",
+        )
+    finally:
+        os.close(os.open(pipe, os.O_RDWR))
+        child.kill()
+
+
+def _await_states(child: Child, hold: Callable[[list[str]], bool]) -> list[str]:
+    """The kernel's letter for each thread of a child, the first one's first, once they `hold`."""
+
+    def seen() -> list[str]:
+        threads = sorted(Path(f"/proc/{child.pid}/task").iterdir(), key=lambda one: int(one.name))
+        return [(one / "stat").read_text().rpartition(")")[2].split()[0] for one in threads]
+
+    return await_until(
+        lambda: states if hold(states := seen()) else None,
+        timeout_s=30,
+        waiting_for="the child's threads",
+        last_seen=lambda: str(seen()),
+    )
 
 
 def test_a_child_writes_to_its_log_and_a_missing_program_is_an_error(tmp_path: Path) -> None:

@@ -123,7 +123,11 @@ class StandInBroker:
     def is_running(self) -> bool:
         return self.process is not None
 
-    def start(self, kafka: object = None, properties: object = None) -> None:
+    def configure(self, kafka: object = None, properties: object = None) -> None:
+        assert not self.is_running
+        self.properties = {**self.properties, **dict(properties or {})}  # type: ignore[call-overload]
+
+    def start(self) -> None:
         with self.cluster.moments.around():
             assert not self.is_running
             self.starts += 1

@@ -20,21 +20,28 @@ from clusters.api import (
 )
 from faults import (
     FAULTS,
+    ConfigureTopic,
     CutLink,
     CutZooKeeper,
     DisconnectNetwork,
     ExpireSession,
     FastBounce,
+    FormatDowngrade,
     HoldController,
     HoldPoint,
     HoldRequests,
     KillBroker,
+    LoseEpochs,
     LoseTail,
     MoveController,
     PauseBroker,
     PreferredElection,
+    RollBroker,
     SlowFetchReads,
+    StaleRequest,
     StopBroker,
+    TearEpochs,
+    WipeLogDirectory,
 )
 from faults.api import MemoryJournal
 from faults.errors import NotAvailable
@@ -45,10 +52,16 @@ UP = BrokerView(broker=1, release="2.8.2", capabilities=ALL)
 DOWN = replace(UP, is_running=False, is_registered=False)
 OTHER = replace(UP, broker=0, points=frozenset(POINTS))
 CUT = acts.CutZooKeeper(broker=1)
+EPOCHS = LoseEpochs(broker=1, topic="t", partition=0)
+TORN = TearEpochs(broker=1, topic="t", partition=0)
 TAIL = LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
 HOLD = HoldRequests(name="h", api="Fetch", source=1)
+OLD = (("log.message.format.version", "0.10.2"),)
+TOPIC_OLD = (("message.format.version", "0.10.2"),)
+AT_1_1 = replace(UP, properties={"inter.broker.protocol.version": "1.1"})
 AT_POINT = HoldPoint(name="p", broker=0, point="send-fetch", manner="skip")
 HELD = replace(AT_POINT, manner="hold")
+LATE = StaleRequest(api="StopReplica", broker=1, partitions=(("t", 0),))
 BY_API = PreferredElection(topic="t", partition=0, by="api")
 
 
@@ -73,16 +86,32 @@ LEGAL = [
     (KillBroker(broker=1), view(replace(UP, is_paused=True))),
     (KillBroker(broker=1), view(cuts={CUT.name: CUT})),
     (TAIL, view(DOWN)),
+    (EPOCHS, view(DOWN)),
+    (EPOCHS, view(replace(DOWN, was_stopped_cleanly=True))),
+    (TORN, view(DOWN)),
+    (WipeLogDirectory(broker=1), view(DOWN)),
     (MoveController(), view()),
     (PauseBroker(broker=1), view()),
     (BY_API, view()),
     (StopBroker(broker=1), view()),
+    (RollBroker(broker=1, properties=OLD), view()),
+    (RollBroker(broker=1, kafka="3.9.1"), view()),
+    (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view()),
+    (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view(DOWN)),
+    (FormatDowngrade(broker=1, message_format="0.10.2"), view()),
+    (FormatDowngrade(topic="t", message_format="0.9.0"), view()),
     (StopBroker(broker=1), view(point_holds={"p": HELD})),
     (StopBroker(broker=0), view(point_holds={"p": AT_POINT})),
+    (RollBroker(broker=1, kafka="3.9.1"), view()),
+    (RollBroker(broker=1, properties=(("num.io.threads", "2"),)), view()),
+    (LATE, view()),
+    (replace(LATE, api="UpdateMetadata", partitions=()), view()),
+    (replace(LATE, api="ControlledShutdown", partitions=(), version=2), view()),
+    (replace(LATE, version=1, epoch="ahead"), view(replace(UP, release="2.2.2"))),
 ]
 
 
-@pytest.mark.parametrize(("fault", "cluster"), LEGAL, ids=repr)
+@pytest.mark.parametrize(("fault", "cluster"), LEGAL, ids=[repr(fault) for fault, _ in LEGAL])
 def test_a_fault_that_the_cluster_can_take_has_nothing_against_it(fault, cluster):
     assert fault.available(cluster) == ""
 
@@ -96,6 +125,53 @@ def test_every_fault_can_be_taken_by_some_cluster():
     [
         (KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
         (StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
+        (EPOCHS, view(), "broker 1 runs: kill or stop it before its epoch file is touched"),
+        (EPOCHS, view(replace(DOWN, release="0.10.2.2")), "which keeps no leader epochs"),
+        (TORN, view(), "broker 1 runs"),
+        (TORN, view(replace(DOWN, was_stopped_cleanly=True)), "use KillBroker"),
+        (WipeLogDirectory(broker=1), view(), "broker 1 runs: kill or stop it before its disk"),
+        (RollBroker(broker=1, kafka="2.8.2"), view(DOWN), "broker 1 has no process to stop"),
+        (
+            RollBroker(broker=1, properties=(("log.message.format.version", "2.0"),)),
+            view(AT_1_1),
+            "log.message.format.version is 2.0, which inter.broker.protocol.version 1.1 forbids",
+        ),
+        (
+            ConfigureTopic(topic="t", configuration=(("max.compaction.lag", "1"),)),
+            view(),
+            "broker 0: no topic setting is named 'max.compaction.lag'",
+        ),
+        (
+            ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+            view(replace(UP, is_paused=True)),
+            "broker 1 is paused and would not hear of it",
+        ),
+        (
+            ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+            view(cuts={CUT.name: CUT}),
+            "broker 1 is cut off from ZooKeeper",
+        ),
+        (FormatDowngrade(message_format="0.10.2"), view(), "give a broker or a topic"),
+        (
+            FormatDowngrade(broker=1, topic="t", message_format="0.10.2"),
+            view(),
+            "give a broker or a topic",
+        ),
+        (
+            FormatDowngrade(broker=1, message_format="1.0"),
+            view(),
+            "writes magic 2, and would write magic 2 with 1.0: that is no downgrade",
+        ),
+        (
+            FormatDowngrade(broker=1, message_format="0.10.2"),
+            view(replace(UP, release="3.9.1")),
+            "that is no downgrade",
+        ),
+        (
+            FormatDowngrade(broker=1, message_format="3.0"),
+            view(),
+            "log.message.format.version is 3.0, which 2.8.2 does not know",
+        ),
         (StopBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
         (StopBroker(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
         (FastBounce(broker=1), view(DOWN), "broker 1 has no process to bounce"),
@@ -145,6 +221,26 @@ def test_every_fault_can_be_taken_by_some_cluster():
         (BY_API, replace(view(), controller=None), "no controller to ask"),
         (replace(BY_API, by="vote"), view(), "by is 'vote'"),
         (MoveController(), ClusterView(brokers={1: DOWN}), "no broker is registered"),
+        (RollBroker(broker=1), view(), "name a Kafka, or properties, to roll to"),
+        (RollBroker(broker=1, kafka="3.9.1"), view(DOWN), "broker 1 has no process to stop"),
+        (replace(LATE, api="Fetch"), view(), "no late 'Fetch' can be made; known: LeaderAndIsr"),
+        (replace(LATE, version=7), view(), "StopReplica v7 cannot be written, only v0 to v1"),
+        (replace(LATE, epoch="next"), view(), "use 'own', 'unknown', 'ahead'"),
+        (replace(LATE, version=0, epoch="ahead"), view(), "StopReplica v0 has no broker epoch"),
+        (replace(LATE, partitions=()), view(), "a StopReplica names partitions"),
+        (
+            replace(LATE, api="LeaderAndIsr", deletes=True),
+            view(),
+            "a LeaderAndIsr deletes nothing",
+        ),
+        (LATE, view(DOWN), "broker 1 has no process to make a request for"),
+        (LATE, view(replace(UP, is_registered=False)), "so it has no generation"),
+        (LATE, replace(view(), controller=None), "there is no controller that could make it"),
+        (
+            replace(LATE, version=1),
+            view(replace(UP, release="2.1.1")),
+            "broker 1 runs 2.1.1, which does not know StopReplica v1: that came with 2.2",
+        ),
     ],
 )
 def test_what_stands_against_a_fault_is_said(fault, cluster, why_not):

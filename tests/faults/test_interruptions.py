@@ -27,6 +27,7 @@ from faults import (
     KillBroker,
     PauseBroker,
     PreferredElection,
+    RollBroker,
     SlowFetchReads,
     StopBroker,
 )
@@ -38,6 +39,7 @@ LASTING_OR_RISKY = [
     KillBroker(broker=1, end_session=False),
     StopBroker(broker=1),
     FastBounce(broker=1),
+    RollBroker(broker=1, properties=(("log.message.format.version", "0.10.2"),)),
     PauseBroker(broker=1),
     CutLink(source=0, target=1),
     CutZooKeeper(broker=1),
@@ -120,7 +122,9 @@ def test_whatever_leaves_the_context_heals(fault, error):
 
 
 @pytest.mark.parametrize(
-    "fault", [fault for fault in LASTING_OR_RISKY if not isinstance(fault, FastBounce)], ids=repr
+    "fault",
+    [fault for fault in LASTING_OR_RISKY if not isinstance(fault, FastBounce | RollBroker)],
+    ids=repr,
 )
 def test_a_lasting_fault_acts_until_it_is_left(fault):
     cluster = StandInCluster()
@@ -145,12 +149,18 @@ def test_the_journal_is_told_only_acts_that_the_fault_declares(fault):
     assert told <= {act.__name__ for act in fault.performs}
 
 
-@pytest.mark.parametrize("name", sorted(set(FAULTS) - {"MoveController", "PreferredElection"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(FAULTS) - {"ConfigureTopic", "MoveController", "PreferredElection"})
+)
 def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
     fields = {
         "CutLink": {"source": 7, "target": 0},
+        "LoseEpochs": {"broker": 7, "topic": "t", "partition": 0},
+        "TearEpochs": {"broker": 7, "topic": "t", "partition": 0},
+        "FormatDowngrade": {"broker": 7, "message_format": "0.10.2"},
         "HoldPoint": {"name": "p", "broker": 7, "point": "send-fetch"},
         "HoldRequests": {"name": "h", "api": "Fetch", "target": 7},
+        "StaleRequest": {"api": "ControlledShutdown", "broker": 7},
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
     }.get(name, {"broker": 7})
     fault = FAULTS[name](**fields)
@@ -164,6 +174,7 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         (KillBroker(broker=1), "Killable"),
         (StopBroker(broker=1), "Killable"),
         (FastBounce(broker=1), "Killable"),
+        (RollBroker(broker=1, kafka="3.9.1"), "Killable"),
         (PauseBroker(broker=1), "Pausable"),
         (DisconnectNetwork(broker=1), "Disconnectable"),
     ],

@@ -39,6 +39,7 @@ class StoppedBroker:
     release: str = "2.8.2"
     is_paused: bool = False
     pid: None = None
+    properties: dict[str, str] = field(default_factory=dict)
     points: frozenset[str] = frozenset()
 
 

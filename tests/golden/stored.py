@@ -15,6 +15,7 @@ from checkers.model.status import status
 from checkers.record import record_of
 from checkers.results import Results
 from checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
+from clusters.archives import extract
 from clusters.releases import KNOWN_RELEASES
 
 RUNS = Path(__file__).with_name("runs")
@@ -52,7 +53,7 @@ def unpacked(release: str, folder: Path, *, runs: Path = RUNS) -> RunDirectory:
     """Return the golden run of a release, unpacked into a new folder below `folder`."""
     path = folder / f"golden-{release}"
     with tarfile.open(runs / release / "run.tar.xz") as archive:
-        archive.extractall(path, filter="data")
+        extract(archive, path)
     return RunDirectory.open(path)
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from clean_runs import clean_run, clean_snapshot
 
+from checkers.evidence.run import RunEvidence
 from checkers.judge import judge
+from checkers.model import follow
+from checkers.record import record_of
 from harness.playing.scenario import Scenario
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import (
@@ -24,6 +27,14 @@ from tests.golden.stored import (
     why,
     write_expected,
 )
+
+HARD_TO_FOLLOW = RUNS.with_name("hard_to_follow")
+"""Random runs; each takes more than 30,000 states if a search does not know one thing about it.
+
+1.1.1: a fetcher's rounds after its broker has closed its session. 0.11.0.3: an unseen answer with a
+new high watermark. 2.5.1: an unseen answer at once. 3.3.2: an append in another leader epoch than
+that of the batch that was read.
+"""
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -94,3 +105,12 @@ def test_a_run_that_is_not_as_expected_is_not_stored(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no snapshot of the end"):
         store(run, "1.1.1", runs=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("release", sorted(folder.name for folder in HARD_TO_FOLLOW.iterdir()))
+def test_a_run_that_is_hard_to_follow_is_explained_within_a_few_states(
+    release: str, tmp_path: Path
+) -> None:
+    run = unpacked(release, tmp_path, runs=HARD_TO_FOLLOW)
+    prediction = follow(record_of(RunEvidence(run)), most_states=6_000)
+    assert (prediction.limit, prediction.emptied_by) == ("", None)

@@ -51,3 +51,17 @@ def test_an_unknown_entry_is_refused_with_the_known_ones() -> None:
 def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="n15, n20, n25, one-record"):
         scenario_of(entry_named("kafka-6361"), "n16", "1.1.1")
+
+
+@pytest.mark.parametrize(
+    ("entry", "case", "release", "why"),
+    [
+        ("KIP-380-upgrade-window", "first-roll", "2.1.1", "nearest release that can show it is 2"),
+        ("KIP-380-upgrade-window", "two-rolls", "2.8.2", "from 2.1.1 to 2.2.2: play it on 2.2.2"),
+    ],
+)
+def test_a_release_that_cannot_show_a_case_is_refused_with_the_nearest_that_can(
+    entry: str, case: str, release: str, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        scenario_of(entry_named(entry), case, release)

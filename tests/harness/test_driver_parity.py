@@ -15,7 +15,7 @@ from harness.playing.runner import RunOptions, play
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
 
 # What differs from run to run, whatever the driver.
-_OWN = ("driver", "seconds", "run")
+_OWN = ("driver", "seconds", "run", "started_at")
 
 
 def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> dict[str, Any]:
@@ -29,10 +29,7 @@ def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> d
 
 
 def quick_cells() -> Iterator[tuple[str, str, str]]:
-    """Each entry's first case, on the last release that has the bug and the first that has not.
-
-    An entry may lack one of the two: a fix that was never made, a claim that never held.
-    """
+    """Each entry's first case, on the last release that has the bug and the first that has not."""
     for entry in CATALOGUE.values():
         case = next(iter(entry.cases))
         known = [

@@ -41,9 +41,25 @@ def test_no_file_means_no_lines(tmp_path: Path) -> None:
 
 
 def test_a_torn_line_is_named(tmp_path: Path) -> None:
-    (tmp_path / "results.jsonl").write_text('{"entry": "x"}\n{"entry": ')
+    append_line(tmp_path / "results.jsonl", RED)
+    with (tmp_path / "results.jsonl").open("a") as file:
+        file.write('{"entry": ')
     with pytest.raises(HarnessError, match=r"results\.jsonl:2"):
         list(read_lines(tmp_path / "results.jsonl"))
+
+
+@pytest.mark.parametrize("line", ["[]", "5", '{"entry": "x"}'])
+def test_a_line_that_is_no_runs_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "results.jsonl").write_text(line + "\n")
+    with pytest.raises(HarnessError, match=r"results\.jsonl:1 is no result of a run.*safe"):
+        list(read_lines(tmp_path / "results.jsonl"))
+
+
+def test_what_is_of_interest_for_one_run_only_is_not_kept(tmp_path: Path) -> None:
+    more = {"report": "r", "started_at": 1.0, "witness": [], "crashes": [], "not_checked": []}
+    told = RED | more | {"findings": [{**RED["findings"][0], "message": "they differ"}]}
+    append_line(tmp_path / "results.jsonl", told)
+    assert list(read_lines(tmp_path / "results.jsonl")) == [RED | {"run": "one"}]
 
 
 def test_the_table_counts_what_was_expected_and_hides_nothing() -> None:

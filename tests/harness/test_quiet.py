@@ -36,14 +36,14 @@ class ZooKeeper:
     def get_children(self, path: str) -> list[str]:
         return ["t"] if path == "/brokers/topics" else [str(one) for one in self.registered]
 
-    def get(self, path: str) -> tuple[bytes, None]:
+    def get(self, path: str) -> tuple[bytes, Any]:
         answers: dict[str, Any] = {
             "/controller": {"brokerid": CONTROLLER},
             "/controller_epoch": 1,
             "/brokers/topics/t": {"partitions": {"0": [0, 1]}},
             "/brokers/topics/t/partitions/0/state": self.state,
         }
-        return json.dumps(answers[path]).encode(), None
+        return json.dumps(answers[path]).encode(), SimpleNamespace(version=0)
 
 
 class Links:

@@ -1,7 +1,6 @@
 """Settling: which log lines are a fetcher's end, what counts as different, what stalls for real."""
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from run_builder import segment
 
 from checkers.acts import TopicPartition
 from checkers.run_directory import RunDirectory
-from clusters.leftovers import new_work_directory
+from clusters.leftovers import work_directory
 from clusters.links import ApiKey, Match
 from clusters.local import LocalCluster
 from clusters.spec import ClusterSpec, brokers_of
@@ -221,12 +220,11 @@ def cluster() -> Iterator[LocalCluster]:
         first_broker=0,
         properties={"replica.lag.time.max.ms": "1500", "zookeeper.session.timeout.ms": "6000"},
     )
-    work = new_work_directory("test-settle")
-    try:
-        with LocalCluster(spec, work_directory=work) as running:
-            yield running
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with (
+        work_directory("test-settle") as work,
+        LocalCluster(spec, work_directory=work) as running,
+    ):
+        yield running
 
 
 @pytest.fixture

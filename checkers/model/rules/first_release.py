@@ -217,8 +217,13 @@ def see_no_bounce(seen_czxid: int, czxid: int) -> bool:
     return False
 
 
-def take_every_broker_epoch(told: int, own: int) -> bool:
-    """Obey control requests that were meant for an earlier life of the broker."""
+def take_every_broker_epoch(told: int, own: int) -> str:
+    """Obey control requests that were meant for an earlier generation of the broker."""
+    return ""
+
+
+def take_every_shutdown(told: int, cached: int) -> bool:
+    """Obey a ControlledShutdown that an earlier generation of the broker sent."""
     return False
 
 
@@ -262,6 +267,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         takes_epoch_answer=take_every_answer,
         sends_leader_epoch=False,
         last_fetched_epoch=fetch_without_epoch,
+        remembers_fetched_epoch=False,
         takes_fetch_answer=take_every_answer,
         high_watermark_at_divergence=own_high_watermark,
         fetch_after_append=fetch_on,
@@ -269,7 +275,9 @@ def first_generation(name: str, versions: Versions) -> Generation:
         stop_when_fenced=ask_again_when_fenced,
         exits_on_shorter_leader=exit_unless_unclean,
         sees_bounce=see_no_bounce,
-        refuses_broker_epoch=take_every_broker_epoch,
+        tells_broker_epoch=False,
+        error_of_broker_epoch=take_every_broker_epoch,
+        refuses_shutdown=take_every_shutdown,
     )
 
 

@@ -9,16 +9,17 @@ diverging epoch meanwhile. Read from kafka.server.AbstractFetcherThread (`proces
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import UNDEFINED_EPOCH, Entries, latest_epoch
+from checkers.model.epoch_cache import UNDEFINED_EPOCH, Entries
 from checkers.model.generation import Generation, Rule
 from checkers.model.replica import FetchState, LastFetchedEpoch, Replica
+from checkers.model.rules.truncation_on_fetch import fetch_with_epoch
 
 
 def fetch_with_epoch_unless_forgotten(fetch: FetchState, entries: Entries) -> int:
     """Say the last epoch in the log, or none where the thread has forgotten it."""
     if fetch.last_fetched_epoch is LastFetchedEpoch.FORGOTTEN:
         return UNDEFINED_EPOCH
-    return latest_epoch(entries)
+    return fetch_with_epoch(fetch, entries)
 
 
 def forget_without_records(fetch: FetchState, batches: int) -> FetchState:

@@ -54,6 +54,8 @@ RULES: tuple[Rule, ...] = (
     kafka_7897.EPOCH_ZERO,
     kip_380.KIP_380,
     kip_380.BROKER_EPOCHS,
+    kip_380.EPOCHS_TOLD,
+    kip_380.KAFKA_9839,
     kafka_7601.KAFKA_7601,
     kip_461.KIP_461,
     high_watermark_in_log.HIGH_WATERMARK_IN_LOG,

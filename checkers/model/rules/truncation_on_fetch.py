@@ -31,8 +31,12 @@ def fetch_at_once_with_epoch(replica: Replica) -> FetchState:
 
 
 def fetch_with_epoch(fetch: FetchState, entries: Entries) -> int:
-    """Say the last epoch in the log, -1 for none."""
-    return latest_epoch(entries)
+    """Say the last epoch that was fetched, else the last one in the log, -1 for none.
+
+    The fetcher takes it from what it appends (AbstractFetcherThread.processFetchRequest), and reads
+    the cache anew when it begins or truncates.
+    """
+    return fetch.unnoted_epoch if fetch.unnoted_epoch >= 0 else latest_epoch(entries)
 
 
 def high_watermark_of_leader(replica: Replica, answer: FetchAnswer) -> int:
@@ -72,6 +76,7 @@ def _truncate_on_fetch(known: Generation) -> Generation:
         known,
         first_fetch=fetch_at_once_with_epoch,
         last_fetched_epoch=fetch_with_epoch,
+        remembers_fetched_epoch=True,
         truncate=truncate_once,
         high_watermark_at_divergence=high_watermark_of_leader,
     )

@@ -1,5 +1,7 @@
 """Message formats that flap: KAFKA-7601 and KAFKA-7897, as they were measured on real brokers."""
 
+from dataclasses import replace
+
 import pytest
 from model_timelines import (
     cluster,
@@ -13,9 +15,20 @@ from model_timelines import (
     write,
 )
 
-from checkers.acts import CutLink, HealLink, PauseBroker, ResumeBroker, StopBroker
-from checkers.model import generation_for, predict
-from checkers.model.events import BrokerUnregistered, Snapshot, TopicCreated
+from checkers.acts import (
+    AdoptTopicConfiguration,
+    CutLink,
+    HealLink,
+    PauseBroker,
+    ResumeBroker,
+    StopBroker,
+    TopicPartition,
+)
+from checkers.model import exchange, generation_for, predict
+from checkers.model.events import BrokerUnregistered, Snapshot, TopicConfigured, TopicCreated
+from checkers.model.predicting import left_alone_after
+from checkers.model.state import EMPTY
+from checkers.model.world import World
 
 NEW, OLD = "0.11.0", "0.10.2"
 
@@ -207,3 +220,100 @@ def test_the_message_format_decides_the_magic_until_protocol_3_0(
         release, inter_broker_protocol=protocol, message_format=message_format
     )
     assert generation.versions.magic == magic
+
+
+def topic_goes_back(release, *adopted):
+    """Five records in magic 2, then the topic's own format becomes older, then three more."""
+    older = (("message.format.version", OLD),)
+    return [
+        *cluster(release, controller=2, replicas=()),
+        *start(0, release),
+        *start(1, release),
+        TopicConfigured(topic="t", configuration=()),
+        TopicCreated(topic="t", assignment=((0, 1),)),
+        state(0, 0, (0, 1)),
+        write("new", 0, count=5, acks=-1),
+        TopicConfigured(topic="t", configuration=older),
+        *(
+            AdoptTopicConfiguration(broker=broker, topic="t", configuration=older)
+            for broker in adopted
+        ),
+        write("old", 0, count=3, acks=-1),
+        Snapshot(label="after"),
+    ]
+
+
+def test_a_broker_goes_on_with_a_topics_configuration_until_it_adopts_the_new_one():
+    for adopted, magic in (((), 2), ((1,), 2), ((0,), 1), ((0, 1), 1)):
+        prediction = predict(topic_goes_back("2.0.1", *adopted))
+        assert replica(prediction, 0).batches[-1].magic == magic, adopted
+        assert replica(prediction, 1).batches == replica(prediction, 0).batches
+
+
+def test_from_2_1_1_a_topic_whose_format_goes_back_loses_its_epochs_at_once():
+    for release, entries in (("2.0.1", ((0, 0),)), ("2.1.1", ())):
+        prediction = predict(topic_goes_back(release, 0, 1))
+        assert replica(prediction, 0).epoch_entries == entries, release
+        assert replica(prediction, 1).epoch_entries == entries, release
+
+
+def test_a_broker_that_starts_has_the_configuration_that_zookeeper_has():
+    began = topic_goes_back("2.1.1", 0)
+    bounced = [*began[:-1], *terminate(1), state(0, 1, (0,)), *start(1, "2.1.1", czxid=300)]
+    for events in (began, [*bounced, state(0, 1, (0, 1)), began[-1]]):
+        entries = replica(predict(events), 1).epoch_entries
+        # With the format of before, broker 1 keeps the epoch of 0-4.
+        assert entries == (((0, 0),) if events is began else ())
+
+
+def test_a_topic_with_a_newer_format_than_its_broker_is_written_in_the_topics():
+    newer = (("message.format.version", NEW),)
+    events = [
+        *cluster("2.1.1", controller=2, replicas=()),
+        *start(0, "2.1.1", message_format=OLD),
+        TopicConfigured(topic="t", configuration=newer),
+        TopicCreated(topic="t", assignment=((0,),)),
+        state(0, 0, (0,)),
+        write("new", 0, count=2),
+        Snapshot(label="after"),
+    ]
+    written = replica(predict(events), 0)
+    assert ([batch.magic for batch in written.batches], written.epoch_entries) == ([2], ((0, 0),))
+
+
+def asked_by_old_format_follower(release, **more):
+    """What O, which writes magic 1, says of its last epoch after it has fetched N's magic 2."""
+    state_now = EMPTY
+    generations = {
+        2: replace(generation_for(release, message_format=OLD), **more),
+    }
+    for event in [
+        *cluster(release, controller=0, replicas=()),
+        *start(1, release, message_format=NEW),
+        *start(2, release, message_format=OLD),
+        TopicCreated(topic="t", assignment=((1, 2),)),
+        state(1, 0, (1, 2)),
+        write("new", 1, count=5, acks=-1),
+    ]:
+        state_now, _ = left_alone_after(state_now, event, generations)
+    asked = exchange.question(World(state_now), 2, 1, exchange.FETCH)
+    return dict(asked.asked)[TopicPartition("t", 0)].requested_epoch
+
+
+def test_without_an_epoch_cache_a_fetcher_still_knows_the_epoch_that_it_fetched_last():
+    assert asked_by_old_format_follower("2.8.2") == 0
+    assert asked_by_old_format_follower("2.8.2", remembers_fetched_epoch=False) == -1
+    assert asked_by_old_format_follower("2.6.3") == -1
+
+
+def test_a_leader_in_an_old_format_tells_a_follower_with_epochs_that_it_is_out_of_range():
+    timeline = [
+        *simple("2.8.2")[:-1],
+        Snapshot(label="after"),
+    ]
+    prediction = predict(timeline)
+    n, o = replica(prediction, 1), replica(prediction, 2)
+    # N keeps what it alone has and gets nothing: its Fetch with epoch 0 is never answered.
+    assert [batch.base_offset for batch in n.batches] == [0, 5]
+    assert o.batches[-1].base_offset == 8
+    assert prediction.truncations == ()

@@ -5,14 +5,17 @@ from dataclasses import replace
 import pytest
 from model_timelines import start, state, write
 
-from checkers.acts import TopicPartition
+from checkers.acts import StopBroker, TopicPartition
 from checkers.model.at_once import needed, step_at_once
+from checkers.model.events import BrokerRegistered, BrokerUnregistered
+from checkers.model.follow import _Node, _Search, _Step
 from checkers.model.happen import happen
 from checkers.model.leader import become_leader
 from checkers.model.lookahead import Lookahead
 from checkers.model.observations import (
     ControlAnswered,
     ControlSent,
+    Decided,
     Fate,
     FetchAnswered,
     Observation,
@@ -21,8 +24,9 @@ from checkers.model.observations import (
     Seen,
 )
 from checkers.model.out_of_reach import is_out_of_reach
-from checkers.model.replica import Replica
+from checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica, Role
 from checkers.model.requests import Asked, Exchange, Received, Stage, UpdateMetadata
+from checkers.model.silent import silent_steps
 from checkers.model.state import EMPTY
 from checkers.model.world import World
 
@@ -142,3 +146,110 @@ def test_an_answer_that_a_leader_has_gone_past_is_out_of_reach(
     world.put_exchanges(1, 0, (FETCH,))
     changes = {("exchanges", 1, 0): (FETCH,)}
     assert is_out_of_reach(world.state(EMPTY), changes, to_come(seen)) is is_missed
+
+
+def fetching(*, isr: tuple[int, ...] = (0,), release: str = "2.0.1") -> World:
+    """Broker 0 leads t-0 with one record; broker 1 has it, and fetches what comes next."""
+    world = cluster(release)
+    world.put(("assignment", T), (0, 1))
+    for broker in (0, 1):
+        world.put_replica(broker, T, Replica())
+    become_leader(world, 0, T, state(0, 1, isr))
+    happen(world, write("m", 0), {})
+    led = world.known_replica(0, T)
+    world.put_replica(1, T, replace(led, role=Role.FOLLOWER, views=()))
+    fetch = FetchState(fetch_offset=1, state=FetcherState.FETCHING, leader_epoch=1)
+    world.put_thread(1, 0, FetcherThread(partitions=((T, fetch),)))
+    return world
+
+
+GONE = Decided(what=BrokerUnregistered(broker=1), time=4.0)
+BACK = Decided(what=BrokerRegistered(broker=1, czxid=200), time=4.5)
+GONE_LATER = replace(GONE, time=6.0)
+
+
+@pytest.mark.parametrize(
+    ("decided", "taken", "clean", "is_unlikely"),
+    [
+        ((GONE,), 1, True, True),
+        ((GONE,), 0, True, False),
+        ((GONE, BACK), 2, True, False),
+        ((GONE_LATER,), 1, True, False),
+        ((GONE,), 1, False, False),
+    ],
+    ids=["closed", "not closed yet", "registered again", "expired after its stop", "killed"],
+)
+def test_a_round_that_nobody_saw_is_unlikely_once_a_shutdown_has_closed_the_session(
+    decided: tuple[Decided, ...], taken: int, *, clean: bool, is_unlikely: bool
+) -> None:
+    stop = Seen(what=StopBroker(broker=1, clean=clean), time=5.0)
+    lookahead = Lookahead(Record(seen=(stop,), decided=decided))
+    (step,) = silent_steps(fetching().state(EMPTY), lookahead, 0, taken)
+    view = step.known_replica(0, T).view(1)
+    assert view is not None
+    assert (view.log_end_offset, step.is_unlikely) == (1, is_unlikely)
+
+
+def test_what_is_unlikely_waits_until_nothing_else_is_left() -> None:
+    search = _Search(Record(seen=(), decided=()), {}, 1)
+    first = _Step(_Node(0, 0, EMPTY), (), None)
+    step = World(EMPTY)
+    step.put(("elected",), 0)
+    assert not search._step(first, step, 0, 0).is_late
+    step.is_unlikely = True
+    assert search._step(first, step, 0, 0).is_late
+
+
+ASKS_ON = Asked(leader_epoch=1, carries_leader_epoch=False, fetch_offset=1, requested_epoch=-1)
+WAITING = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.WAITING, number=(7, 2))
+
+
+@pytest.mark.parametrize(
+    ("told", "is_possible"),
+    [
+        (reply(high_watermark=1, last_offset=0), True),
+        (reply(high_watermark=0, last_offset=0), False),
+        (replace(reply(high_watermark=0, last_offset=0), number=(8, 1)), True),
+    ],
+    ids=["told before", "news", "told on another connection"],
+)
+def test_a_wait_ends_unseen_only_with_the_high_watermark_that_was_told_before(
+    told: Reply, *, is_possible: bool
+) -> None:
+    world = fetching()
+    world.put_exchanges(1, 0, (WAITING,))
+    steps = list(silent_steps(world.state(EMPTY), to_come(told), 1, 0))
+    assert [one.exchanges(1, 0) for one in steps] == [()] * is_possible
+
+
+@pytest.mark.parametrize(("release", "is_possible"), [("2.5.1", True), ("2.6.3", False)])
+def test_a_fetch_that_finds_nothing_may_be_answered_at_once_with_what_was_told_before(
+    release: str, *, is_possible: bool
+) -> None:
+    world = fetching(release=release)
+    world.put_exchanges(1, 0, (replace(WAITING, stage=Stage.ARRIVED),))
+    told = to_come(reply(high_watermark=1, last_offset=0))
+    steps = silent_steps(world.state(EMPTY), told, 1, 0)
+    assert (() in [one.exchanges(1, 0) for one in steps]) is is_possible
+
+
+@pytest.mark.parametrize(
+    ("first_leader_epoch", "is_unlikely"), [(1, False), (2, True), (None, False)]
+)
+def test_an_append_in_another_epoch_than_that_of_the_batch_that_is_read_is_unlikely(
+    first_leader_epoch: int | None, *, is_unlikely: bool
+) -> None:
+    world = fetching()
+    world.put_thread(1, 0, None)
+    world.put(("sent",), (write("n", 0),))
+    seen = reply(high_watermark=1, last_offset=1)
+    read = FetchAnswered(
+        error_code=0,
+        high_watermark=1,
+        base_offset=1,
+        last_offset=1,
+        first_leader_epoch=first_leader_epoch,
+    )
+    lookahead = to_come(replace(seen, partitions={T: read}))
+    (step,) = silent_steps(world.state(EMPTY), lookahead, 0, 0)
+    assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)

@@ -1,10 +1,15 @@
 """What of a recorded run only some states, or none, can be seen as."""
 
 import pytest
+from model_timelines import cluster
+from model_timelines import state as partition_state
 
 from checkers.acts import TopicPartition
 from checkers.model.lookahead import Lookahead
 from checkers.model.observations import Fate, FetchAsked, Question, Record, Seen
+from checkers.model.predicting import left_alone_after
+from checkers.model.releases import parse_version
+from checkers.model.request_versions import can_read
 from checkers.model.state import EMPTY
 from checkers.model.taking import Excluded, take
 from checkers.model.world import World
@@ -44,3 +49,54 @@ def test_a_request_that_waited_while_its_leader_ended_reaches_nobody(fate: Fate)
 def test_a_request_of_a_fetcher_that_there_is_not_is_not_possible() -> None:
     with pytest.raises(Excluded, match="broker 2 has no fetcher for broker 0"):
         take_last(question(Fate.ARRIVES))
+
+
+def arrived(version: int | None) -> bool:
+    """Whether a leader of 1.1.1 has a Fetch of that version in its hands."""
+    state = EMPTY
+    for event in (*cluster("1.1.1", controller=2, replicas=(0, 1)), partition_state(0, 0, (0, 1))):
+        state, _ = left_alone_after(state, event, {})
+    about = TopicPartition("t", 0)
+    asked = FetchAsked(fetch_offset=0, leader_epoch=None, last_fetched_epoch=None)
+    seen = Question(
+        number=(9, 13),
+        fate=Fate.ARRIVES,
+        api="Fetch",
+        follower=1,
+        leader=0,
+        partitions={about: asked},
+        version=version,
+    )
+    world = World(state)
+    record = Record(seen=(Seen(what=seen, time=1.0, zxid=0, source=""),), decided=())
+    take(world, seen, Lookahead(record), generations={}, decided=0)
+    return any(one.number == seen.number for one in world.exchanges(1, 0))
+
+
+def test_a_leader_hangs_up_on_a_version_that_its_release_cannot_read() -> None:
+    assert arrived(None)
+    assert arrived(7)
+    assert not arrived(8)
+
+
+@pytest.mark.parametrize(
+    ("release", "api", "version"),
+    [
+        ("0.10.2.2", "Fetch", 3),
+        ("0.11.0.3", "OffsetForLeaderEpoch", 0),
+        ("1.1.1", "Fetch", 7),
+        ("2.0.1", "OffsetForLeaderEpoch", 1),
+        ("2.8.2", "Fetch", 12),
+        ("3.9.1", "Fetch", 17),
+    ],
+)
+def test_a_release_reads_what_it_sends_itself_and_nothing_newer(
+    release: str, api: str, version: int
+) -> None:
+    numbers = parse_version(release)
+    assert can_read(numbers, api, version)
+    assert not can_read(numbers, api, version + 1)
+
+
+def test_0_10_2_reads_no_question_for_an_epoch() -> None:
+    assert not can_read(parse_version("0.10.2.2"), "OffsetForLeaderEpoch", 0)

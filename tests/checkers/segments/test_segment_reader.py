@@ -65,6 +65,8 @@ def test_a_literal_batch_of_magic_2_is_read_field_by_field() -> None:
             size_bytes=70,
             payload=contents.batches[0].payload,
             file="00.log",
+            first_timestamp=0x162A1B2C3D4,
+            marks="transactional, producer 2000, 5, 11",
         ),
     )
     (only,) = read_records(data, contents.batches[0])

@@ -9,6 +9,7 @@ from kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
 from run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
 from checkers import acts
+from checkers.acts import LATE_CLIENT_ID
 from checkers.model import events
 from checkers.run_directory import RunDirectory
 
@@ -38,6 +39,7 @@ def all_runs(folder: Path) -> list[Path]:
         impossible_high_watermarks,
         two_topics,
         follower_dropped_while_it_waits,
+        late_request_obeyed,
     )
     made = [make(folder / make.__name__.replace("_", "-")).path for make in planted]
     nothing = folder / "nothing"
@@ -156,6 +158,32 @@ def two_topics(path: Path) -> RunDirectory:
     log = [(0, 0, values("apart", 3))]
     build.snapshot("last", {0: log, 1: []}, topic="other")
     return build.seal()
+
+
+def late_request_obeyed(path: Path) -> RunDirectory:
+    """Broker 1 obeys what was meant for its first registration, and is told nothing of t-0."""
+    build = clean(path)
+    build.register(1, 0x12)
+    late = {
+        "api": "STOP_REPLICA",
+        "api_key": 5,
+        "correlation_id": 1,
+        "source": 2,
+        "target": 1,
+        "client_id": LATE_CLIENT_ID,
+    }
+    about = {"topic": "t", "partition": 0}
+    asked = {"controller_id": 2, "controller_epoch": 1, "partitions": [about]}
+    build.link(**late, detail=asked)
+    build.link(**late, direction="response", detail={"error_code": 0, "partitions": [about]})
+    other = late | {"api": "LEADER_AND_ISR", "api_key": 4, "client_id": "2", "target": 0}
+    told = about | {"leader": 0, "leader_epoch": 0, "isr": [0, 1], "controller_epoch": 1}
+    build.link(**other, detail=asked | {"partitions": [told]})
+    build.link(**other, direction="response", detail={"error_code": 0, "partitions": [about]})
+    made = acts.StaleRequest(api="StopReplica", broker=1, target=1, version=0, generation=4)
+    detail = "broker 0 is named as leader and answers error 6 to a write"
+    reason = {"kind": "offline-partition", "broker": -1, "topic": "t", "partition": 0}
+    return build.act(made).seal(settle="stalled", reasons=[reason | {"detail": detail}])
 
 
 def damage(file: Path, *, at: int) -> None:

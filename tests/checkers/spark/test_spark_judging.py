@@ -87,8 +87,11 @@ def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
         ("changed-after-the-seal", "is not what was sealed"),
         ("segment-without-an-offset", "copy-of-a-segment.log"),
         ("reason-without-a-kind", "outcome.json: settle: reasons: no finding is named None"),
-        ("setting-of-another-type", "the rules failed: ValueError"),
-        ("act-of-another-type", "actions.jsonl:7: action: min_insync_replicas is no whole"),
+        (
+            "setting-of-another-type",
+            "the rules failed: zookeeper/: topic t has min.insync.replicas",
+        ),
+        ("act-of-another-type", "actions.jsonl:8: action: min_insync_replicas is no whole"),
     ],
 )
 def test_what_cannot_be_judged_is_unknown_and_the_others_go_on(
@@ -121,6 +124,21 @@ def test_a_model_that_fails_leaves_only_conformance_unknown(both: Both) -> None:
 
     assert (told["conforms"], told["safe"]) == (None, True)
     assert "the model failed: ModelError" in told["unknown"]
+
+
+def test_what_goes_wrong_between_generations_is_found(both: Both) -> None:
+    told = both.spark["late-request-obeyed"]
+
+    assert told["safe"] is False
+    kinds = {(one["kind"], tuple(one["brokers"])) for one in told["findings"]}
+    planted = {
+        ("stale-request-accepted", (1,)),
+        ("generation-not-initialised", (1,)),
+        ("offline-partition", ()),
+    }
+    assert planted <= kinds
+    clean = {one["kind"] for one in both.spark["two-topics"]["findings"]}
+    assert clean.isdisjoint(kind for kind, _ in planted)
 
 
 def test_what_is_no_run_at_all_is_an_unknown_row(both: Both) -> None:

@@ -14,6 +14,7 @@ import pytest
 from kafka_6361_runs import kafka_6361
 from planted_runs import torn_segment_before_the_last, unsealed
 
+from checkers.folders import WORKING, remove_abandoned_in
 from checkers.judge import judge
 from checkers.results import results_to_json
 from checkers.run_directory import RunDirectory
@@ -175,7 +176,7 @@ def test_no_jvm_outlives_the_process_that_started_it(sent: signal.Signals, tmp_p
         started = process_start_time(jvm)
         assert started is not None
         workers = await_until(
-            lambda: descendants(jvm),
+            lambda: descendants(jvm) or None,
             timeout_s=60,
             waiting_for="the JVM to start a Python worker",
             last_seen=lambda: descendants(jvm),
@@ -192,6 +193,65 @@ def test_no_jvm_outlives_the_process_that_started_it(sent: signal.Signals, tmp_p
         waiting_for=f"JVM {jvm} and its workers {workers} to end",
         last_seen=lambda: [pid for pid in (jvm, *workers) if process_start_time(pid) is not None],
     )
+
+
+# What is in the command line of a child then; both spark-submit and its launcher name jars.
+LAUNCHING = {"the launcher runs": b"pyspark", "the JVM starts": b"deploy.SparkSubmit"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "when"),
+    [
+        (signal.SIGINT, "the launcher runs"),
+        (signal.SIGTERM, "the launcher runs"),
+        (signal.SIGKILL, "the launcher runs"),
+        (signal.SIGHUP, "the JVM starts"),
+        (signal.SIGTERM, "the JVM starts"),
+        (signal.SIGKILL, "the JVM starts"),
+    ],
+)
+def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
+    sent: signal.Signals, when: str, tmp_path: Path
+) -> None:
+    runs = [kafka_6361(tmp_path / name, "n20", "1.1.1").path for name in ("one", "two")]
+    command = [sys.executable, "-m", "kchaos", "judge", "--spark", *map(str, runs)]
+    # A shell's background job ignores Ctrl-C from birth; this one does not.
+    judging = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=0,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    try:
+        await_until(
+            lambda: any(LAUNCHING[when] in cmdline(pid) for pid in descendants(judging.pid)),
+            timeout_s=120,
+            waiting_for=when,
+            last_seen=lambda: [cmdline(pid) for pid in descendants(judging.pid)],
+        )
+        below = {pid: process_start_time(pid) for pid in descendants(judging.pid)}
+        judging.send_signal(sent)
+        _, said = judging.communicate(timeout=60)
+    finally:
+        judging.kill()
+        judging.wait()
+    assert judging.returncode == (130 if sent != signal.SIGKILL else -signal.SIGKILL), said
+    assert "Traceback" not in said
+    await_until(
+        lambda: not [pid for pid, born in below.items() if process_start_time(pid) == born],
+        timeout_s=60,
+        waiting_for=f"{list(below)} to end",
+        last_seen=lambda: [cmdline(pid) for pid in below],
+    )
+    (tmp_path / "judgements-spark").mkdir(exist_ok=True)
+    remove_abandoned_in(tmp_path / "judgements-spark", WORKING)
+    assert list((tmp_path / "judgements-spark").iterdir()) == []
+
+
+def cmdline(pid: int) -> bytes:
+    """The command line of a process, empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def descendants(pid: int) -> list[int]:
@@ -227,4 +287,5 @@ def test_a_java_that_spark_cannot_use_is_told_with_the_end_of_the_log(tmp_path: 
 
     assert "Spark did not start" in done.stdout
     assert "bin/java: No such file or directory" in done.stdout
-    assert list(tmp_path.glob("judgements-spark/*")) == []
+    (log,) = tmp_path.glob("judgements-spark/*")
+    assert str(log) in done.stdout

@@ -22,6 +22,7 @@ from clusters.docker_driver.network import _candidates
 from clusters.docker_driver.options import DEFAULT_IMAGE, base_image, with_limits
 from clusters.docker_driver.owner import is_dead, labels_of
 from clusters.errors import MachineError
+from clusters.leftovers import work_directory
 from clusters.local import LocalCluster
 from clusters.releases import release_of
 from clusters.spec import ClusterSpec, brokers_of
@@ -224,6 +225,21 @@ def test_the_dead_are_recognised_by_start_time_and_boot() -> None:
     assert ours["kchaos.owner-pid"] == str(os.getpid())
     assert is_dead(ours | {"kchaos.owner-start-time": "1"})
     assert is_dead(ours | {"kchaos.owner-boot": "another"})
+
+
+def test_whoever_shares_the_cache_asks_the_lock_and_not_the_pid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
+    with work_directory("x") as folder:
+        ours = labels_of("kchaos-1-x", folder)
+        # As another container sees it: our pid is nobody's there, or somebody else's.
+        elsewhere = {"kchaos.owner-start-time": "1", "kchaos.owner-processes": "pid:[1]"}
+        assert not is_dead(ours | elsewhere)
+        assert not is_dead(ours | {"kchaos.owner-boot": "another"})
+    assert is_dead(ours | elsewhere)
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "another"))
+    assert not is_dead(ours | elsewhere)
 
 
 @pytest.mark.docker

@@ -2,8 +2,10 @@
 
 import json
 import select
+import socket
 import struct
 import threading
+from ipaddress import IPv4Network
 
 import pytest
 
@@ -199,6 +201,22 @@ def test_awaiting_a_record_sees_those_to_come_and_from_a_mark_also_those_before(
     assert lab.links.await_record(lambda r: r.correlation_id == 2, 10, "request 2").fate == "passed"
     with pytest.raises(AwaitTimeout, match="request 1 at a link; last seen: no record"):
         lab.links.await_record(lambda r: r.correlation_id == 1, 0.05, "request 1")
+
+
+def test_only_guests_are_answered():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as target,
+        Links(guests=IPv4Network("127.0.0.2/32")) as links,
+    ):
+        address = links.add_broker(0, target.getsockname())
+        with socket.create_connection(address) as stranger:
+            assert stranger.recv(1) == b""
+        assert links.accepted == 0
+        with socket.create_connection(address, source_address=("127.0.0.2", 0)) as guest:
+            guest.sendall(b"\0")
+            accepted, _ = target.accept()
+            accepted.close()
+        assert links.accepted == 1
 
 
 def test_a_broker_has_one_link():

@@ -81,8 +81,8 @@ def test_the_captured_control_requests_are_of_every_version():
     assert versions == {
         "LEADER_AND_ISR": [0, 1, 2, 3, 4, 5, 6, 7],
         "STOP_REPLICA": [0, 1, 2, 3, 4],
-        "UPDATE_METADATA": [3, 4, 5, 6, 7, 8],
-        "CONTROLLED_SHUTDOWN": [1, 2, 3],
+        "UPDATE_METADATA": [0, 1, 2, 3, 4, 5, 6, 7, 8],
+        "CONTROLLED_SHUTDOWN": [0, 1, 2, 3],
     }
 
 
@@ -134,7 +134,11 @@ def test_the_live_brokers_of_update_metadata_are_told_as_brokers_before_0_10_2_w
 @pytest.mark.parametrize("entry", captured("CONTROLLED_SHUTDOWN", "request"), ids=name_of)
 def test_a_controlled_shutdown_comes_from_the_broker_that_it_names(entry):
     message = read_entry(entry)
-    assert (message.source, message.fetch_offsets, message.is_complete) == (0, {}, True)
+    assert (message.source, message.fetch_offsets, message.is_complete) == (
+        entry["source"],
+        {},
+        True,
+    )
 
 
 @pytest.mark.parametrize("entry", captured("ALTER_PARTITION", "request"), ids=name_of)

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from checkers.acts import APIS, CutLink, CutZooKeeper, Hold
+from checkers.acts import CutLink, CutZooKeeper, Hold
+from checkers.formats.api_names import APIS
 from clusters.errors import AwaitTimeout
 from clusters.links import ApiKey, Links, Match, RuleRefused
 

@@ -49,6 +49,7 @@ def diverged(path: Path, *, logs: Mapping[int, Any] | None = None, **scenario: A
         logs or {0: [BOTH, A_ONLY, A_AGAIN], 1: [BOTH, B_ONLY, A_AGAIN]},
         epochs={0: [(1, 0), (3, 4)], 1: [(1, 0), (2, 2), (3, 4)]},
         high_watermarks={0: 5, 1: 4},
+        probed=False,
     )
     return build
 

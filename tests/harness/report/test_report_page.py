@@ -112,7 +112,7 @@ def test_a_divergence_shows_the_header_bytes_of_both_sides(tmp_path: Path) -> No
     assert DIVERGENCE["message"] in page.text
     assert "00 00 00 01" in page.text
     assert "00 00 00 02" in page.text
-    assert html.count('<tr class="differs">') == 4  # epoch and CRC, on each side
+    assert html.count('<tr class="differs">') == 8  # epoch, CRC and times, on each side
     assert page.text.count("partitionLeaderEpoch ≠ differs:") == 2
     assert "broker 0, on disk: 00000000000000000000.log, byte 87" in page.text
 

@@ -1,0 +1,293 @@
+"""What was done to the cluster: actions.jsonl beside observations.jsonl, scenario and run.json."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from checkers.acts import (
+    CutLink,
+    HealLink,
+    Hold,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ResumeBroker,
+    StartBroker,
+    StopBroker,
+    fields_of,
+)
+from checkers.evidence.about import RUN, SCENARIO
+from checkers.evidence.actions import ACTIONS, TimedEvent
+from checkers.evidence.observed import OBSERVATIONS, Observed
+from checkers.evidence.run import RunEvidence
+from checkers.model.events import HighWatermarkObserved, PartitionState, TopicCreated
+
+_ACTS = (
+    StartBroker,
+    StopBroker,
+    PauseBroker,
+    ResumeBroker,
+    LoseTail,
+    CutLink,
+    HealLink,
+    Hold,
+    ReleaseHold,
+)
+_KNOWN_LATER = frozenset({"checkpointed", "log_end_offset"})
+_BEFORE_THE_STEPS = -1
+_OUTSIDE_S = 120.0
+
+
+def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what is in one of the files alone, or differs.
+
+    **Verifies**: that acts and high watermarks in checkpoints, one for one, are in actions and in
+    observations, with the same fields (what an act only knew afterwards aside), but for acts of a
+    step that was not possible or that ended the run; that each broker's first start has the release
+    and settings of run.json and scenario.json; that zxids never go back, that beginnings come
+    before ends, and that all times lie within the run.
+    **Does not verify**: observations of other kinds, which nothing is judged by.
+    """
+    if not evidence.files.has(OBSERVATIONS):
+        yield f"{OBSERVATIONS} is missing"
+        return
+    actions = [one for one in evidence.events if one.step >= 0 or not _is_start(one)]
+    actions = [one for one in actions if one.zxid >= 0]
+    yield from _acts(evidence, actions)
+    yield from _high_watermarks(evidence, actions)
+    yield from _pinned(evidence)
+    yield from _other_observations(evidence)
+    yield from _first_starts(evidence)
+    yield from _about_the_run(evidence)
+    yield from _order(evidence)
+    yield from _times(evidence)
+
+
+def _is_start(timed: TimedEvent) -> bool:
+    return isinstance(timed.event, StartBroker)
+
+
+def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
+    done = Counter(
+        _key(one.step, type(one.event).__name__, fields_of(one.event))
+        for one in actions
+        if isinstance(one.event, _ACTS)
+    )
+    names = {kind.__name__ for kind in _ACTS}
+    begun = Counter(
+        _key(one.step, one.text("act"), _without_place(one))
+        for one in evidence.observed
+        if one.kind == "act" and one.text("act") in names
+    )
+    for (step, act, _), number in (done - begun).items():
+        yield f"{ACTIONS} has {number} {act} in step {step} that {OBSERVATIONS} has not"
+    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    for (step, act, _), number in (begun - done).items():
+        if step not in undone:
+            yield f"{OBSERVATIONS} has {number} {act} in step {step} that {ACTIONS} has not"
+
+
+def _without_place(one: Observed) -> dict[str, Any]:
+    about = ("time", "step", "kind", "act", "zxid", "read_at")
+    return {name: value for name, value in one.detail.items() if name not in about}
+
+
+def _key(step: int, act: str, fields: Mapping[str, Any]) -> tuple[int, str, Hashable]:
+    told = {name: value for name, value in fields.items() if name not in _KNOWN_LATER}
+    return step, act, json.dumps(told, sort_keys=True)
+
+
+def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
+    acted = Counter(
+        (one.step, e.topic, e.partition, e.broker, e.high_watermark)
+        for one in actions
+        if isinstance(e := one.event, HighWatermarkObserved)
+    )
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for one in evidence.observed:
+        if one.kind != "high-watermark":
+            continue
+        about, marks = one.detail, one.detail.get("seen")
+        for broker, mark in (marks if isinstance(marks, dict) else {}).items():
+            seen[one.step, about.get("topic"), about.get("partition"), int(broker), mark] += 1
+    for which, missing_in in ((acted - seen, OBSERVATIONS), (seen - acted, ACTIONS)):
+        for step, topic, partition, broker, mark in which:
+            yield (
+                f"the high watermark {mark} of {topic}-{partition} on broker {broker} that was "
+                f"seen in step {step} is not in {missing_in}"
+            )
+
+
+def _pinned(evidence: RunEvidence) -> Iterator[str]:
+    """What settling says that it pinned is what it saw then."""
+    last = len(evidence.scenario.steps)
+    fields = ("topic", "partition")
+    seen = Counter(
+        (*(one.detail.get(name) for name in fields), int(broker), mark)
+        for one in evidence.observed
+        if one.kind == "high-watermark" and one.step >= last
+        for broker, mark in dict(one.detail.get("seen") or {}).items()
+    )
+    pinned = Counter(
+        (*(one.detail.get(name) for name in fields), broker, one.detail.get("high_watermark"))
+        for one in evidence.observed
+        if one.kind == "high-watermarks-pinned"
+        for broker in one.detail.get("brokers") or ()
+    )
+    for topic, partition, broker, mark in (seen - pinned) + (pinned - seen):
+        yield (
+            f"{OBSERVATIONS}: settling saw or pinned {mark} of {topic}-{partition} on broker "
+            f"{broker}, and not both"
+        )
+
+
+def _other_observations(evidence: RunEvidence) -> Iterator[str]:
+    steps = evidence.scenario.steps
+    states = {
+        (e.topic, e.partition, e.leader, e.leader_epoch, e.isr)
+        for timed in evidence.decisions
+        if isinstance(e := timed.event, PartitionState)
+    }
+    for one in evidence.observed:
+        broker = one.detail.get("broker")
+        if isinstance(broker, int) and broker not in evidence.about.brokers:
+            yield f"{OBSERVATIONS}: {one.kind} of broker {broker}, which is none of the run's"
+        if one.kind == "step" and one.step < len(steps):
+            step = steps[one.step]
+            wanted = (step.get("do") or step).get("step")
+            if one.text("name") != wanted:
+                yield f"{OBSERVATIONS}: step {one.step} was {one.text('name')}, not {wanted}"
+        state = one.detail.get("state")
+        if one.kind == "state" and isinstance(state, dict):
+            told = (state.get("leader"), state.get("leader_epoch"), tuple(state.get("isr") or ()))
+            if (one.detail.get("topic"), one.detail.get("partition"), *told) not in states:
+                yield f"{OBSERVATIONS}: a state was seen that never was written: {told}"
+
+
+def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
+    about, scenario = evidence.about, evidence.scenario
+    for name in ("entry", "case", "seed"):
+        if getattr(about, name) != getattr(scenario, name):
+            yield f"{RUN} and {SCENARIO} name another {name}"
+    if about.brokers and about.release != about.brokers[min(about.brokers)].release:
+        yield f"{RUN} names release {about.release}, and its first broker ran another"
+    yield from _assignments(evidence)
+    made = {one["topic"]: one for one in scenario.steps if one.get("step") == "CreateTopic"}
+    for topic, settings in evidence.configurations.items():
+        wanted = made[topic].get("configuration") if topic in made else None
+        if wanted is not None and settings != {name: str(value) for name, value in wanted}:
+            yield f"topic {topic} has the settings {dict(settings)}; {SCENARIO} gave it {wanted}"
+
+
+def _assignments(evidence: RunEvidence) -> Iterator[str]:
+    """A topic has the replicas that some step gave it."""
+    steps = [step.get("do") or step for step in evidence.scenario.steps]
+    given: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+    for step in steps:
+        if step.get("step") == "CreateTopic":
+            for number, replicas in enumerate(step.get("assignment") or ()):
+                given.setdefault((step["topic"], number), []).append(tuple(replicas))
+    topics = {topic for topic, _ in given}
+    for step in steps:
+        if step.get("step") == "ReorderReplicas":
+            about = (step["topic"], step["partition"])
+            given.setdefault(about, []).append(tuple(step["replicas"]))
+    for timed in evidence.events:
+        event = timed.event
+        if not isinstance(event, TopicCreated) or event.topic not in topics:
+            continue
+        for number, replicas in enumerate(event.assignment):
+            if replicas not in given.get((event.topic, number), ()):
+                yield f"zxid {timed.zxid} gives {event.topic}-{number} {list(replicas)}, as no step"
+
+
+def _first_starts(evidence: RunEvidence) -> Iterator[str]:
+    first: dict[int, StartBroker] = {}
+    for timed in evidence.events:
+        if isinstance(timed.event, StartBroker) and timed.step == _BEFORE_THE_STEPS:
+            first.setdefault(timed.event.broker, timed.event)
+    known = evidence.about.brokers
+    if set(first) != set(known):
+        yield f"{RUN} names brokers {sorted(known)}, and {ACTIONS} starts {sorted(first)} first"
+        return
+    cluster = evidence.scenario.cluster or {}
+    listed = cluster.get("brokers")
+    specified = {one.get("id"): one for one in (listed if isinstance(listed, list) else ()) if one}
+    if set(specified) != set(known):
+        yield f"{RUN} names brokers {sorted(known)}, and {SCENARIO} {sorted(map(str, specified))}"
+        return
+    for broker, start in first.items():
+        about, spec = known[broker], specified[broker]
+        own = {**(cluster.get("properties") or {}), **(spec.get("properties") or {})}
+        if start.release != about.rules:
+            yield f"broker {broker} was started as {start.release}; {RUN} says {about.rules}"
+        released = {spec.get("judged_as") or spec.get("kafka"), about.rules, about.release}
+        if "/" not in str(spec.get("kafka")) and len(released) > 1:
+            yield f"broker {broker} has other releases in {RUN} and {SCENARIO}: {released}"
+        if _settings(start) != _specified(own):
+            yield f"broker {broker} was started with other settings than {SCENARIO} has"
+
+
+def _settings(start: StartBroker) -> tuple[object, ...]:
+    return (
+        start.inter_broker_protocol,
+        start.message_format,
+        start.unclean_leader_election,
+        start.min_insync_replicas,
+    )
+
+
+def _specified(properties: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        properties.get("inter.broker.protocol.version"),
+        properties.get("log.message.format.version"),
+        properties.get("unclean.leader.election.enable") == "true",
+        int(properties.get("min.insync.replicas", "1")),
+    )
+
+
+def _order(evidence: RunEvidence) -> Iterator[str]:
+    latest = -1
+    for number, one in enumerate(evidence.actions, start=1):
+        if one.zxid < latest:
+            yield f"{ACTIONS}:{number} has zxid {one.zxid}, after {latest}"
+        latest = max(latest, one.zxid)
+        if one.began is not None and one.began > one.time:
+            yield f"{ACTIONS}:{number} began after it was done"
+        if one.step > len(evidence.scenario.steps):
+            yield f"{ACTIONS}:{number} belongs to step {one.step}, which the scenario does not have"
+
+
+def _times(evidence: RunEvidence) -> Iterator[str]:
+    begun = evidence.about.started_at
+    if begun is None:
+        return
+    seconds = evidence.outcome.seconds
+    if seconds is not None and seconds < 0:
+        yield f"the run took {seconds} s"
+    earliest = begun - _OUTSIDE_S
+    latest = math.inf if seconds is None else begun + max(seconds, 0) + _OUTSIDE_S
+    for what, times in _all_times(evidence).items():
+        outside = [time for time in times if not earliest <= time <= latest]
+        if outside:
+            yield f"{what} has {len(outside)} times outside the run, such as {outside[0]}"
+
+
+def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
+    ended = (one.ended_at for one in evidence.client_operations)
+    copied = [one for snapshot in evidence.snapshots for one in snapshot.brokers.values()]
+    return {
+        ACTIONS: [one.time for one in evidence.actions],
+        "history.jsonl": [
+            *(one.invoked_at for one in evidence.client_operations),
+            *(time for time in ended if time is not None),
+        ],
+        "links.jsonl": [one.wall_time_s for one in evidence.links or ()],
+        "zookeeper/": [one.time_ms / 1000 for one in evidence.znode_changes],
+        "snapshots/": [
+            *(snapshot.time for snapshot in evidence.snapshots),
+            *(t for one in copied for t in (one.read_from, one.read_until) if t is not None),
+        ],
+    }

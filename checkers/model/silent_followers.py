@@ -1,0 +1,96 @@
+"""What a fetcher thread may do that no observation shows."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from checkers.model import exchange, leader
+from checkers.model import follower as following
+from checkers.model.exchange import FETCH
+from checkers.model.lookahead import Lookahead
+from checkers.model.observations import Reply
+from checkers.model.requests import Exchange, FetchAnswer, Stage
+from checkers.model.state import State
+from checkers.model.world import World
+
+
+def at_follower(
+    state: State, broker_id: int, leader_id: int, lookahead: Lookahead, index: int, decided: int
+) -> Iterator[World]:
+    """A fetcher thread handles an answer, truncates without a question, or asks as before."""
+    world = World(state)
+    thread = world.thread(broker_id, leader_id)
+    if thread is None or thread.is_dead:
+        return
+    waiting = exchange.awaited(world, broker_id, leader_id)
+    if waiting is not None:
+        if waiting.stage is Stage.DELIVERED:
+            exchange.handle(world, broker_id, leader_id, waiting)
+            yield world
+            is_killed = lookahead.is_killed_before_asking(broker_id, leader_id, index)
+            if is_killed or _is_copied(state, broker_id):
+                yield from _half_handled(state, broker_id, leader_id, waiting)
+        return
+    if exchange.truncate_without_asking(world, broker_id, leader_id):
+        yield world
+        return
+    question = exchange.question(World(state), broker_id, leader_id, FETCH)
+    if question is None:
+        return
+    item = lookahead.next_of(broker_id, leader_id, index)
+    if isinstance(item, Reply) and item.number not in lookahead.questions:
+        # The request repeated the one before, so the links did not record it.
+        asked = World(state)
+        sent = replace(question, number=item.number, stage=Stage.ARRIVED)
+        exchange.send(asked, broker_id, leader_id, sent)
+        yield asked
+        return
+    for after in _idle_round(state, broker_id, leader_id, question):
+        # Its fetchers have most likely ended with its session.
+        after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
+        yield after
+
+
+def _half_handled(
+    state: State, broker_id: int, leader_id: int, waiting: Exchange
+) -> Iterator[World]:
+    """A follower has noted the epochs of some fetched batches, and has not written them yet."""
+    for partition, answer in waiting.answers:
+        if not isinstance(answer, FetchAnswer):
+            continue
+        for count in range(1, len(answer.batches) + 1):
+            world = World(state)
+            part = replace(answer, batches=answer.batches[:count])
+            if following.note_epochs(world, broker_id, leader_id, partition, part):
+                yield world
+
+
+def _is_copied(state: State, broker_id: int) -> bool:
+    labels = state(("copying",)) or ()
+    return any(state(("copying", label, broker_id)) is not None for label in labels)
+
+
+def _idle_round(
+    state: State, broker_id: int, leader_id: int, question: Exchange
+) -> Iterator[World]:
+    """A Fetch and its answer that say nothing new, which the links do not record."""
+    world = World(state)
+    if not (world.passes(broker_id, leader_id) and world.passes(leader_id, broker_id)):
+        return
+    changed = False
+    for partition, asked in question.asked:
+        if exchange.not_told(world, leader_id, question):
+            return
+        answer = leader.read(world, leader_id, partition, asked)
+        replica = world.known_replica(broker_id, partition)
+        if answer.error or answer.batches or answer.diverging is not None:
+            return
+        if min(replica.log.log_end_offset, answer.high_watermark) != replica.high_watermark:
+            return
+        offset = asked.fetch_offset
+        changed = leader.update_view(world, leader_id, partition, broker_id, offset) or changed
+        changed = (
+            following.handle_fetch_answer(world, broker_id, leader_id, partition, asked, answer)
+            or changed
+        )
+    if changed:
+        yield world

@@ -1,0 +1,117 @@
+"""Opens what strangers may have written: no link is followed, no device read, nothing unbounded.
+
+A run directory may have come by mail. Whoever made it chose every name and every byte in it, and
+nothing of that may make kchaos read or write elsewhere, wait for ever, or take all memory. Not
+guarded against is somebody who changes the directory while it is judged.
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from checkers.errors import RunDirectoryError
+
+MOST_FILE_BYTES = 256 << 20
+"""How large a file that is read whole may be. Segments and brokers' logs are read in pieces."""
+MOST_FILES = 200_000
+"""How many files and folders a run may have."""
+MOST_NESTED_FOLDERS = 8
+MOST_NESTED_JSON = 64
+"""How deep lists and objects may be nested in JSON."""
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[^][{}"]+', re.DOTALL)
+_OPENING = b"[{"
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def refuse_what_is_no_file(directory: Path) -> None:
+    """Look at every entry below a run directory, without opening any.
+
+    Raises:
+        RunDirectoryError: One is a link, a pipe, a device or a socket, has a name that is no plain
+            text, or there are too many; or the directory cannot be listed.
+    """
+    number = 0
+    for number, entry in enumerate(_entries(directory, 0), start=1):
+        place = f"{directory}: {os.path.relpath(entry.path, directory)!a}"
+        if number > MOST_FILES:
+            raise RunDirectoryError(f"{directory} has more than {MOST_FILES} files: it is no run")
+        if entry.is_symlink():
+            raise RunDirectoryError(
+                f"{place} is a link, and evidence is judged only where it lies; if you trust the "
+                "run, put a copy of the file in the link's place"
+            )
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise RunDirectoryError(f"{place} is no file but a pipe, a device or a socket")
+        if not entry.name.isprintable():
+            raise RunDirectoryError(f"{place} has a name that kchaos and Kafka never give")
+
+
+def read_bounded(file: Path) -> bytes:
+    """The bytes of a file, which must be a regular one.
+
+    Raises:
+        OSError: It cannot be opened, or is a link.
+        RunDirectoryError: It is no regular file, or larger than `MOST_FILE_BYTES`.
+    """
+    descriptor = os.open(file, _FLAGS)
+    with open(descriptor, "rb") as opened:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise RunDirectoryError(f"{file} is no file but a folder, a pipe or a device")
+        if about.st_size > MOST_FILE_BYTES:
+            raise RunDirectoryError(
+                f"{file} has {about.st_size} bytes; at most {MOST_FILE_BYTES} are read at once"
+            )
+        return opened.read()
+
+
+def bounded_json(content: bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: It is no JSON, is nested too deep, or has a number or a text that nothing that
+            kchaos writes has: one that is not finite, or a half of a surrogate pair.
+    """
+    if sum(map(content.count, (b"[", b"{"))) > MOST_NESTED_JSON and _depth(content) > (
+        MOST_NESTED_JSON
+    ):
+        raise ValueError(f"lists and objects are nested deeper than {MOST_NESTED_JSON}")
+    value = json.loads(content.decode(), parse_constant=_refuse_constant)
+    if _SURROGATE.search(content):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _entries(directory: Path | str, depth: int) -> Iterator[os.DirEntry[str]]:
+    if depth > MOST_NESTED_FOLDERS:
+        raise RunDirectoryError(f"{directory}: folders are nested deeper than a run's ever are")
+    try:
+        with os.scandir(directory) as entries:
+            found = list(entries)
+    except OSError as error:
+        raise RunDirectoryError(f"{directory} cannot be listed: {error}") from error
+    for entry in found:
+        yield entry
+        if entry.is_dir(follow_symlinks=False):
+            yield from _entries(entry.path, depth + 1)
+
+
+def _depth(content: bytes) -> int:
+    deepest = depth = 0
+    for bracket in _BRACKETS.sub(b"", content):
+        depth += 1 if bracket in _OPENING else -1
+        deepest = max(deepest, depth)
+        if deepest > MOST_NESTED_JSON:
+            break
+    return deepest
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")

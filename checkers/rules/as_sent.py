@@ -1,0 +1,73 @@
+"""What a batch says of itself, beside what its producer sent: replicas can be alike and wrong."""
+
+from collections.abc import Iterator
+
+from checkers.evidence.history import Operation
+from checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
+from checkers.findings import Finding
+from checkers.segments.batch import join_payload_digests
+
+NOT_COMPARED = (
+    "timestamps: only that they lie within two seconds of their request",
+    "what the written format drops: before 0.11 headers, producer ids and leader epochs, in magic "
+    "0 timestamps too",
+    "what a producer that is not kchaos's own sent: such batches are in no history",
+    "indexes, time indexes, transaction indexes, producer snapshots and recovery points",
+)
+"""What no rule compares with what was sent, a sentence each."""
+
+_APART_MS = 2_000
+
+
+def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields a finding for each batch that has what kchaos's clients never send.
+
+    They send null keys, no headers, no producer id, no transaction and the time of sending. So a
+    flag, an id, a header or an attribute in a batch, another codec than the operation's, and a
+    timestamp outside the operation's time were put there by somebody else, even if every replica
+    has them. Keys and values are compared by `replicas_as_predicted` and `loss`.
+
+    **Verifies**: at every snapshot, every batch of every replica of a partition to which kchaos
+    wrote; the codec and timestamps of those that one operation sent alone.
+    **Does not verify**: `NOT_COMPARED`.
+    """
+    writes = [one for one in evidence.operations if one.function == "produce" and one.payloads]
+    if side != OBSERVED or not writes:
+        return
+    sent = {digest: one for one in writes for digest in _digests(one)}
+    for replica in evidence.replicas:
+        for batch in replica.batches:
+            reasons = [batch.marks] if batch.marks else []
+            operation = sent.get(batch.payload or "")
+            if operation is not None:
+                reasons += _unlike(evidence, batch, operation)
+            if reasons:
+                yield evidence.finding(
+                    "not-as-sent",
+                    brokers=(replica.broker,),
+                    first_offset=batch.base_offset,
+                    last_offset=batch.last_offset,
+                    message=f"broker {replica.broker} holds a batch at {batch.base_offset} with "
+                    f"what nobody sent: {'; '.join(reasons)}",
+                    evidence={"batch": batch.header(), "reasons": reasons},
+                )
+
+
+def _digests(operation: Operation) -> list[str]:
+    whole = join_payload_digests([(payload, 1) for payload in operation.payloads])
+    return [*operation.payloads, whole]
+
+
+def _unlike(
+    evidence: PartitionEvidence, batch: BatchEvidence, operation: Operation
+) -> Iterator[str]:
+    if batch.codec != operation.codec and not evidence.has_other_codec:
+        yield f"codec {batch.codec}, sent was {operation.codec}"
+    earliest = operation.invoked_at * 1000 - _APART_MS
+    latest = None if operation.ended_at is None else operation.ended_at * 1000 + _APART_MS
+    for name in ("first_timestamp", "max_timestamp"):
+        time = getattr(batch, name)
+        if time is None or batch.magic == 0:
+            continue
+        if time < earliest or (latest is not None and time > latest):
+            yield f"{name} {time}, sent at {int(operation.invoked_at * 1000)}"

@@ -1,0 +1,254 @@
+"""Decisions in ZooKeeper's log that no controller and no leader could have made then.
+
+The model's own rules (`checkers.model.decisions`) say which state may follow which. These say who
+may write it, with which controller epoch, and whether those whom it is about were registered.
+
+Read from kafka.controller.KafkaController (onControllerFailover, onBrokerFailure),
+PartitionStateMachine, ControlledShutdownLeaderSelector and kafka.cluster.Partition
+(maybeShrinkIsr), 0.10.2.2, 1.1.1, 2.8.2 and 3.6.2.
+
+What a controller knows of a broker lags behind ZooKeeper, by as long as it likes. So each rule
+names the honest races that it allows:
+
+- a broker that was registered when the controller began and has been ever since is one that it
+  knows; one that came or returned later it may not know yet;
+- a broker that was away before the controller began is one that it does not know to live; of one
+  that went away later it may not have heard, unless it has written since that the broker is out;
+- a former controller may still write, with its own controller epoch;
+- a broker that was told to stop in order is out for the controller while its process still runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from checkers.acts import StartBroker, StopBroker, TopicPartition
+from checkers.errors import ModelError
+from checkers.evidence.run import RunEvidence
+from checkers.evidence.zookeeper import controller_epochs
+from checkers.findings import Finding
+from checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    PartitionState,
+    TopicCreated,
+)
+from checkers.model.releases import ReleaseRange, Since, parse_version
+
+_LAG = "replica.lag.time.max.ms"
+_CLOCKS_S = 0.05
+_ALTER_ISR = ReleaseRange(Since("2.7.0"))
+_LONGER_LAG = ReleaseRange(Since("2.5.0"))
+_LAG_S, _LAG_BEFORE_S = 30.0, 10.0
+"""The default of replica.lag.time.max.ms, in seconds, from KIP-537 on and before it."""
+
+
+def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
+    """Yields a finding for each partition state that its writer could not have written then.
+
+    **Verifies**: that no ISR names a broker twice; that the controller epoch is one that was given
+    out, never lower than before, and the writer's own where a controller wrote it; that elections
+    are written by controllers, and other changes by a controller or by the leader; that nobody is
+    elected whom the controller knew to be away; that no leader is taken away whom the controller
+    knew to live (a controller that sees a leader die writes that there is none before it elects
+    another, so that members of the ISR may live then); that a live follower is not thrown out
+    sooner than replica.lag.time.max.ms allows.
+    **Does not verify**: what only depends on how long a message takes; which of several allowed
+    replicas is chosen; replicas that went offline because their disk failed.
+    """
+    world = _World(
+        epochs=controller_epochs(evidence.znode_changes),
+        clean_stops=_clean_stops(evidence),
+        lag_s=_lag_s(evidence),
+        has_alter_isr=any(map(_may_alter_isr, _releases(evidence))),
+    )
+    for timed in evidence.decisions:
+        event = timed.event
+        match event:
+            case BrokerRegistered():
+                world.registered[event.broker] = timed.zxid
+                world.known_dead.discard(event.broker)
+            case BrokerUnregistered():
+                world.registered.pop(event.broker, None)
+            case ControllerElected():
+                world.began = timed.zxid
+                world.known_live = dict(world.registered)
+                world.known_dead = world.ever - world.registered.keys()
+            case TopicCreated():
+                for number, replicas in enumerate(event.assignment):
+                    world.assigned[TopicPartition(event.topic, number)] = replicas
+            case PartitionState():
+                yield from _findings(world, event, timed.time)
+            case _:
+                pass
+        world.ever |= set(world.registered)
+
+
+@dataclass(slots=True)
+class _World:
+    """What is known of cluster and controller at one zxid.
+
+    Attributes:
+        epochs: Controller epoch to the broker that took it and the zxid at which it did.
+        has_alter_isr: Whether some leader may ask the controller to change its ISR (KIP-497).
+        clean_stops: Broker to the times at which it was told to stop in order.
+        registered: Broker to the zxid of its registration.
+        known_dead: Brokers that the present controller knows to be away.
+        known_live: Broker to the registration of which the present controller surely knows.
+        began: The zxid at which the present controller was elected.
+        states: The last state of each partition, and when it was written.
+        followed_since: By partition and broker, since when it has surely been in sync.
+    """
+
+    epochs: Mapping[int, tuple[int, int]]
+    clean_stops: Mapping[int, tuple[float, ...]]
+    lag_s: float
+    has_alter_isr: bool
+    registered: dict[int, int] = field(default_factory=dict)
+    ever: set[int] = field(default_factory=set)
+    known_dead: set[int] = field(default_factory=set)
+    known_live: dict[int, int] = field(default_factory=dict)
+    began: int = -1
+    assigned: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    followed_since: dict[tuple[TopicPartition, int], float] = field(default_factory=dict)
+
+    def is_known_live(self, broker: int, time: float) -> bool:
+        """Whether the controller must take the broker for one that lives."""
+        if any(stopped <= time for stopped in self.clean_stops.get(broker, ())):
+            return False
+        registered = self.registered.get(broker)
+        return registered is not None and self.known_live.get(broker) == registered
+
+
+def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Finding]:
+    about = TopicPartition(new.topic, new.partition)
+    old = world.states.get(about)
+    for reason in _reasons(world, about, old, new, time):
+        yield Finding(
+            kind="decision-not-allowed",
+            topic=new.topic,
+            partition=new.partition,
+            message=f"zxid {new.zxid}: {reason}",
+            evidence={"zxid": new.zxid, "written_by": new.written_by, "isr": list(new.isr)},
+        )
+    world.states[about] = new
+    is_new_term = old is None or old.leader_epoch != new.leader_epoch
+    for broker in new.isr:
+        if is_new_term or (about, broker) not in world.followed_since:
+            world.followed_since[about, broker] = time
+    for key in [key for key in world.followed_since if key[0] == about and key[1] not in new.isr]:
+        del world.followed_since[key]
+    elected = new.isr if old is None else (new.leader,) if old.leader != new.leader else ()
+    known = [broker for broker in elected if broker in world.registered]
+    world.known_live.update({broker: world.registered[broker] for broker in known})
+    if old is not None and is_new_term:
+        out = (set(old.isr) | {old.leader}) - set(new.isr) - {new.leader}
+        world.known_dead |= {broker for broker in out if broker not in world.registered}
+
+
+def _reasons(
+    world: _World,
+    about: TopicPartition,
+    old: PartitionState | None,
+    new: PartitionState,
+    time: float,
+) -> Iterator[str]:
+    if len(set(new.isr)) != len(new.isr):
+        yield f"ISR {list(new.isr)} names a broker twice"
+    if old is not None and replace(old, zxid=0, version=0) == replace(new, zxid=0, version=0):
+        yield "it writes what was there before"
+    yield from _of_writer(world, old, new)
+    # A replica that is removed from the ISR gives the leader another epoch, dead or alive.
+    is_election = old is None or old.leader != new.leader
+    is_away = new.leader >= 0 and new.leader not in world.registered
+    is_known = new.leader in world.known_dead or new.leader not in world.ever
+    if is_election and is_away and is_known:
+        yield f"broker {new.leader} was elected, and its controller knew that it was away"
+    if new.leader == -1 and old is not None and world.is_known_live(old.leader, time):
+        yield f"the leader was taken away, although broker {old.leader} was there all the time"
+    if old is not None:
+        yield from _of_those_thrown_out(world, about, old, new, time)
+
+
+def _of_writer(world: _World, old: PartitionState | None, new: PartitionState) -> Iterator[str]:
+    if new.written_by is None or not world.epochs:
+        return
+    taken = {epoch: broker for epoch, (broker, zxid) in world.epochs.items() if zxid <= new.zxid}
+    writer, epoch = new.written_by, new.controller_epoch
+    if old is not None and epoch < old.controller_epoch:
+        yield f"the controller epoch went back from {old.controller_epoch} to {epoch}"
+    if epoch not in taken:
+        yield f"nobody had taken the controller epoch {epoch}"
+        return
+    is_own = old is not None and (old.leader, old.leader_epoch) == (new.leader, new.leader_epoch)
+    if is_own and writer == new.leader and old is not None and epoch == old.controller_epoch:
+        return
+    if is_own and not world.has_alter_isr:
+        yield f"broker {writer} changed the ISR of broker {new.leader}, who leads"
+    if taken[epoch] != writer:
+        yield (
+            f"broker {writer} wrote it with controller epoch {epoch}, which was broker "
+            f"{taken[epoch]}'s"
+        )
+
+
+def _of_those_thrown_out(
+    world: _World, about: TopicPartition, old: PartitionState, new: PartitionState, time: float
+) -> Iterator[str]:
+    if new.leader >= 0 and new.leader not in old.isr:
+        return  # An unclean election leaves the new leader alone; the model says if it may be.
+    is_same_term = old.leader_epoch == new.leader_epoch
+    for broker in sorted(set(old.isr) - set(new.isr)):
+        is_assigned = broker in world.assigned.get(about, (broker,))
+        if not is_assigned or not (is_same_term or world.is_known_live(broker, time)):
+            continue
+        since = world.followed_since.get((about, broker), time)
+        if not is_same_term:
+            yield f"broker {broker} was thrown out of the ISR by an election and lived all the time"
+        elif time - since < world.lag_s - _CLOCKS_S:
+            yield (
+                f"broker {broker} was thrown out of the ISR {time - since:.3f} s after it had been "
+                f"in sync, and {_LAG} is {world.lag_s:g} s"
+            )
+
+
+def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
+    found: dict[int, tuple[float, ...]] = {}
+    for timed in evidence.events:
+        event = timed.event
+        if isinstance(event, StopBroker) and event.clean:
+            begun = timed.time if timed.began is None else timed.began
+            found[event.broker] = (*found.get(event.broker, ()), begun - _CLOCKS_S)
+    return found
+
+
+def _lag_s(evidence: RunEvidence) -> float:
+    """The shortest replica.lag.time.max.ms of all brokers, as scenario or release has it."""
+    cluster = evidence.scenario.cluster or {}
+    listed = cluster.get("brokers") if isinstance(cluster.get("brokers"), list) else ()
+    common = (cluster.get("properties") or {}).get(_LAG)
+    own = [(one.get("properties") or {}).get(_LAG, common) for one in listed or ()]
+    stated = [int(value) / 1000 for value in own if value is not None]
+    defaults = [_default_lag_s(release) for release in _releases(evidence)]
+    are_all_stated = own and len(stated) == len(own)
+    return min([*stated, *(() if are_all_stated else defaults)], default=_LAG_BEFORE_S)
+
+
+def _releases(evidence: RunEvidence) -> set[str]:
+    return {one.event.release for one in evidence.events if isinstance(one.event, StartBroker)}
+
+
+def _default_lag_s(release: str) -> float:
+    return _LAG_S if _is_in(_LONGER_LAG, release) else _LAG_BEFORE_S
+
+
+def _may_alter_isr(release: str) -> bool:
+    return _is_in(_ALTER_ISR, release)
+
+
+def _is_in(releases: ReleaseRange, release: str) -> bool:
+    try:
+        return releases.includes(parse_version(release))
+    except ModelError:
+        return False  # The model says what is wrong with it.

@@ -1,0 +1,68 @@
+"""Writes Kafka messages by the layout tables by which `clusters.links.wire` reads them.
+
+A request that is written here was never sent by a broker: the tests write what brokers did send,
+and compare every byte.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from clusters.links.wire import PRIMITIVES, Field
+
+_NULL = -1
+
+
+def encode(
+    fields: Iterable[Field], version: int, values: Mapping[str, Any], *, flexible: bool
+) -> bytes:
+    """The bytes of one version of a message; the counterpart of `clusters.links.wire.decode`.
+
+    ``values`` has what `decode` returns; names that this version does not carry are left out, and
+    tagged fields are never written.
+
+    Raises KeyError when a field of this version has no value.
+    """
+    parts = [
+        _field(one, version, values[one.name], flexible=flexible)
+        for one in fields
+        if one.since <= version <= one.until and one.tag is None
+    ]
+    return b"".join(parts) + (b"\x00" if flexible else b"")
+
+
+def text(value: str | None, *, compact: bool = False) -> bytes:
+    """A nullable string."""
+    data = b"" if value is None else value.encode()
+    length = _NULL if value is None else len(data)
+    return (_unsigned_varint(length + 1) if compact else struct.pack(">h", length)) + data
+
+
+def _field(field: Field, version: int, value: Any, *, flexible: bool) -> bytes:
+    if not field.array:
+        return _single(field, value, flexible=flexible)
+    elements = (
+        encode(field.struct, version, one, flexible=flexible)
+        if field.struct
+        else _single(field, one, flexible=flexible)
+        for one in value
+    )
+    count = _unsigned_varint(len(value) + 1) if flexible else struct.pack(">i", len(value))
+    return count + b"".join(elements)
+
+
+def _single(field: Field, value: Any, *, flexible: bool) -> bytes:
+    if field.type == "string":
+        return text(value, compact=flexible)
+    return struct.pack(f">{PRIMITIVES[field.type]}", value)
+
+
+def _unsigned_varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)

@@ -1,0 +1,136 @@
+"""Which settings of brokers and topics a release takes; what it would refuse is said beforehand.
+
+Sources: kafka.api.ApiVersion and the last checks of kafka.server.KafkaConfig, 1.1.1 and 2.8.2;
+org.apache.kafka.common.config.TopicConfig of every release line from 2.0 on, kafka.log.LogConfig
+before. From protocol 3.0 on brokers take a message format and ignore it (KIP-724).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from clusters.releases import Release
+
+PROTOCOL = "inter.broker.protocol.version"
+BROKER_FORMAT = "log.message.format.version"
+TOPIC_FORMAT = "message.format.version"
+
+_VERSION = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)(?:\.\d+)*(?:-IV(\d+))?")
+_NEWEST_IV = 99
+_IGNORES_FORMATS = (3, 0, 0, 0)
+_FIRST_MAGIC = {(0, 11, 0, 0): 2, (0, 10, 0, 0): 1, (0, 0, 0, 0): 0}
+
+_SINCE: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(
+        (
+            "cleanup.policy",
+            "compression.type",
+            "delete.retention.ms",
+            "file.delete.delay.ms",
+            "flush.messages",
+            "flush.ms",
+            "follower.replication.throttled.replicas",
+            "index.interval.bytes",
+            "leader.replication.throttled.replicas",
+            "max.message.bytes",
+            TOPIC_FORMAT,
+            "message.timestamp.difference.max.ms",
+            "message.timestamp.type",
+            "min.cleanable.dirty.ratio",
+            "min.compaction.lag.ms",
+            "min.insync.replicas",
+            "preallocate",
+            "retention.bytes",
+            "retention.ms",
+            "segment.bytes",
+            "segment.index.bytes",
+            "segment.jitter.ms",
+            "segment.ms",
+            "unclean.leader.election.enable",
+        ),
+        (0, 10, 2),
+    ),
+    "message.downconversion.enable": (2, 0),
+    "max.compaction.lag.ms": (2, 3),
+    "local.retention.bytes": (3, 0),
+    "local.retention.ms": (3, 0),
+    "remote.storage.enable": (3, 0),
+    "message.timestamp.after.max.ms": (3, 6),
+    "message.timestamp.before.max.ms": (3, 6),
+    "compression.gzip.level": (3, 8),
+    "compression.lz4.level": (3, 8),
+    "compression.zstd.level": (3, 8),
+    "remote.log.copy.disable": (3, 9),
+    "remote.log.delete.on.disable": (3, 9),
+}
+
+Version = tuple[int, int, int, int]
+
+
+def broker_settings_refused(release: Release, properties: Mapping[str, str]) -> str:
+    """Return why a broker of this release would not start with these properties, or ""."""
+    newest = _version(release.protocol_version)
+    for name in (PROTOCOL, BROKER_FORMAT):
+        text = properties.get(name)
+        if text is None:
+            continue
+        version = _version(text)
+        if version is None:
+            return f"{name} is {text!r}; write it like 1.1 or 2.7-IV1"
+        if newest is not None and version[:3] > newest[:3]:
+            return f"{name} is {text}, which {release.text} does not know: it is older"
+    return _beyond_protocol(release, properties, BROKER_FORMAT, properties.get(BROKER_FORMAT))
+
+
+def topic_settings_refused(
+    release: Release, properties: Mapping[str, str], configuration: Mapping[str, str]
+) -> str:
+    """Return why a broker of this release and properties does not take a topic's own, or ""."""
+    for name in configuration:
+        since = _SINCE.get(name)
+        if since is None:
+            return f"no topic setting is named {name!r}; known: {', '.join(sorted(_SINCE))}"
+        if release.number < since:
+            first = ".".join(map(str, since))
+            return f"{release.text} does not know the topic setting {name}: it came with {first}"
+    text = configuration.get(TOPIC_FORMAT)
+    refused = broker_settings_refused(release, {} if text is None else {BROKER_FORMAT: text})
+    if refused:
+        return refused.replace(BROKER_FORMAT, TOPIC_FORMAT)
+    return _beyond_protocol(release, properties, TOPIC_FORMAT, text)
+
+
+def magic_of_format(release: Release, properties: Mapping[str, str], text: str | None) -> int:
+    """Return the magic that a broker writes: 0, 1 or 2.
+
+    Args:
+        release: The broker's.
+        properties: Its own, of which the inter-broker protocol counts.
+        text: The topic's message format, or the broker's, or None for neither.
+    """
+    protocol = _version(properties.get(PROTOCOL) or release.protocol_version)
+    version = _version(text or properties.get(BROKER_FORMAT) or release.protocol_version)
+    if protocol is not None and protocol >= _IGNORES_FORMATS:
+        return 2
+    return next(magic for first, magic in _FIRST_MAGIC.items() if (version or first) >= first)
+
+
+def _beyond_protocol(
+    release: Release, properties: Mapping[str, str], name: str, text: str | None
+) -> str:
+    protocol = properties.get(PROTOCOL) or release.protocol_version
+    spoken, written = _version(protocol), None if text is None else _version(text)
+    if spoken is None or written is None or written <= spoken or spoken >= _IGNORES_FORMATS:
+        return ""
+    return f"{name} is {text}, which {PROTOCOL} {protocol} forbids: raise that first"
+
+
+def _version(text: str) -> Version | None:
+    """Return a version as four numbers, the last one the IV, None if it is none."""
+    matched = _VERSION.fullmatch(text)
+    if matched is None:
+        return None
+    numbers = [int(part) for part in matched[1].split(".")]
+    first, second, third = (*numbers, 0)[:3]
+    return first, second, third, _NEWEST_IV if matched[2] is None else int(matched[2])

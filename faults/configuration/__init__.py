@@ -1,0 +1,1 @@
+"""Faults in the configuration plane: formats, protocols, topic settings, another release."""

@@ -1,0 +1,101 @@
+"""A topic's own settings, changed while brokers run."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from checkers import acts
+from clusters.api import Broker, Cluster, Collectable
+from clusters.releases import release_of
+from clusters.settings import topic_settings_refused
+from clusters.waiting import await_until
+from faults.api import Injection, Journal, require_available
+from faults.errors import FaultError
+from faults.view import ClusterView, off_zookeeper, unable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigureTopic:
+    """Settings of a topic's own are added or replaced, as `kafka-configs --alter` does it.
+
+    Every broker that runs has taken them over when this returns; one that does not takes them at
+    its start. What is written to the topic meanwhile may meet either. There is nothing to heal.
+
+    Attributes:
+        topic: Its name.
+        configuration: (name, value) of what changes, such as "message.format.version".
+    """
+
+    topic: str
+    configuration: tuple[tuple[str, str], ...]
+    timeout_s: float = 30
+
+    lasting: ClassVar[bool] = False
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.AdoptTopicConfiguration,)
+
+    def available(self, view: ClusterView) -> str:
+        """Settings that every broker takes; each that runs goes on and reaches ZooKeeper."""
+        for broker, one in view.brokers.items():
+            refused = topic_settings_refused(
+                release_of(one.release), one.properties, dict(self.configuration)
+            )
+            if refused:
+                return f"broker {broker}: {refused}"
+            if not one.is_running:
+                continue
+            if one.is_paused:
+                return f"broker {broker} is paused and would not hear of it: heal that first"
+            why_not = unable(view, broker, Collectable) or off_zookeeper(view, broker)
+            if why_not:
+                return why_not
+        return ""
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Writes the settings; returns once every running broker has taken them over.
+
+        Raises:
+            FaultError: There is no such topic.
+            AwaitTimeout: A broker did not take them over.
+        """
+        require_available(self, cluster)
+        metadata = cluster.metadata
+        if self.topic not in metadata.topics():
+            raise FaultError(f"there is no topic {self.topic!r}: create it first")
+        before = metadata.topic_configuration(self.topic)
+        after = {**before, **dict(self.configuration)}
+        running = [one for one in cluster.brokers.values() if one.is_running]
+        logged = {one.id: one.server_log.stat().st_size for one in running}
+        # A broker says so before it takes a change over, and handles one after the other: when it
+        # speaks of the second, it is done with the first.
+        metadata.configure_topic(self.topic, after)
+        metadata.configure_topic(self.topic, after)
+        for broker in running:
+            act = acts.AdoptTopicConfiguration(
+                broker=broker.id, topic=self.topic, configuration=tuple(sorted(after.items()))
+            )
+            with journal.acting(act):
+                self._await_adopted(broker, logged)
+        yield Injection(
+            fault="ConfigureTopic",
+            before={"configuration": dict(before)},
+            effect={"configuration": after, "brokers": sorted(logged)},
+        )
+
+    def _await_adopted(self, broker: Broker, logged: Mapping[int, int]) -> None:
+        said = f"Processing override for entityPath: topics/{self.topic} with".encode()
+
+        def count() -> int:
+            with broker.server_log.open("rb") as log:
+                log.seek(logged[broker.id])
+                return log.read().count(said)
+
+        await_until(
+            lambda: count() >= 2,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {broker.id} to take over the configuration of {self.topic}",
+            last_seen=lambda: f"{count()} of 2 notifications handled",
+            remedy=f"see {broker.server_log}",
+            abort=broker.check_running,
+        )

@@ -1,0 +1,36 @@
+"""Where a broker keeps the leader epochs of a partition, and when a fault may touch them."""
+
+from pathlib import Path
+
+from checkers.formats.checkpoints import LEADER_EPOCHS
+from clusters.api import Cluster, Collectable
+from faults.errors import FaultError
+from faults.view import ClusterView, unable
+
+
+def stopped_with_epochs(view: ClusterView, broker: int) -> str:
+    """Why the broker's epoch files cannot be touched: it runs, or its release has none; or ""."""
+    why_not = unable(view, broker, Collectable)
+    if why_not:
+        return why_not
+    found = view.brokers[broker]
+    if found.is_running:
+        return f"broker {broker} runs: kill or stop it before its epoch file is touched"
+    if found.release.startswith("0.10."):
+        return f"broker {broker} runs {found.release}, which keeps no leader epochs"
+    return ""
+
+
+def epoch_checkpoint(cluster: Cluster, broker: int, topic: str, partition: int) -> Path:
+    """The file; it is there.
+
+    Raises:
+        FaultError: It is not.
+    """
+    directory = cluster.brokers[broker].log_directory / f"{topic}-{partition}"
+    file = directory / LEADER_EPOCHS
+    if not file.is_file():
+        raise FaultError(
+            f"{file} does not exist: is the partition on this broker, and its format 0.11 or newer?"
+        )
+    return file

@@ -1,0 +1,45 @@
+"""A leader epoch checkpoint that a disk lost."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from checkers import acts
+from clusters.api import Cluster
+from faults.api import Injection, Journal, require_available
+from faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
+from faults.view import ClusterView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoseEpochs(acts.LoseEpochs):
+    """A stopped broker's `leader-epoch-checkpoint` of one partition is gone.
+
+    Its next start rebuilds the epochs from the batches of those segments that it recovers: all that
+    a killed broker has not flushed, and none after a clean stop. There is nothing to heal. Its
+    fields are those of the act.
+    """
+
+    lasting: ClassVar[bool] = False
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.LoseEpochs,)
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that does not run, of a release that has such files."""
+        return stopped_with_epochs(view, self.broker)
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Removes the file.
+
+        Raises:
+            FaultError: There is none.
+        """
+        require_available(self, cluster)
+        file = epoch_checkpoint(cluster, self.broker, self.topic, self.partition)
+        before = file.read_text()
+        with journal.acting(acts.act_of(acts.LoseEpochs, self)):
+            file.unlink()
+        yield Injection(
+            fault="LoseEpochs", before={"text": before}, effect={"exists": file.exists()}
+        )

@@ -1,0 +1,49 @@
+"""A disk that was replaced: the broker comes back with nothing."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from checkers import acts
+from clusters.api import Cluster, Collectable
+from faults.api import Injection, Journal, require_available
+from faults.view import ClusterView, unable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WipeLogDirectory(acts.WipeLogDirectory):
+    """Everything in a stopped broker's log directory is gone, its replicas and checkpoints.
+
+    The directory itself stays, empty, so that the broker starts. There is nothing to heal: what is
+    lost is lost. Its fields are those of the act.
+    """
+
+    lasting: ClassVar[bool] = False
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.WipeLogDirectory,)
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that does not run."""
+        why_not = unable(view, self.broker, Collectable)
+        if not why_not and view.brokers[self.broker].is_running:
+            return f"broker {self.broker} runs: kill or stop it before its disk is wiped"
+        return why_not
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Empties the directory."""
+        require_available(self, cluster)
+        directory = cluster.brokers[self.broker].log_directory
+        before = sorted(one.name for one in directory.iterdir())
+        with journal.acting(acts.act_of(acts.WipeLogDirectory, self)):
+            for one in directory.iterdir():
+                if one.is_dir():
+                    shutil.rmtree(one)
+                else:
+                    one.unlink()
+        yield Injection(
+            fault="WipeLogDirectory",
+            before={"entries": before},
+            effect={"entries": sorted(one.name for one in directory.iterdir())},
+        )

@@ -1,0 +1,98 @@
+"""One step of a rolling upgrade: a broker stops cleanly and returns as something else."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from checkers import acts
+from clusters.api import Cluster, Killable, Restartable
+from clusters.releases import release_of
+from clusters.settings import broker_settings_refused
+from faults.api import Injection, Journal, require_available
+from faults.errors import NoEffect
+from faults.observation import observe_broker
+from faults.process import restart
+from faults.view import ClusterView, down, off_zookeeper, paused, unable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollBroker:
+    """SIGTERM, and a new start with another release, with other properties, or with both.
+
+    There is nothing left to heal: the broker stays what it became.
+
+    Attributes:
+        kafka: A release or a path; "" for the one that it runs.
+        properties: (name, value), added to the broker's own.
+    """
+
+    broker: int
+    kafka: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = 60
+
+    lasting: ClassVar[bool] = False
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (
+        acts.StopBroker,
+        acts.ExpireSession,
+        acts.StartBroker,
+    )
+
+    def available(self, view: ClusterView) -> str:
+        """A broker that can be stopped cleanly, and settings that it takes.
+
+        Whether another Kafka takes them is known once that was found, when it is injected.
+        """
+        why_not = (
+            unable(view, self.broker, Killable, Restartable)
+            or down(view, self.broker, "stop")
+            or paused(view, self.broker)
+            or off_zookeeper(view, self.broker)
+            or ("" if self.kafka or self.properties else "name a Kafka, or properties, to roll to")
+        )
+        if why_not or self.kafka:
+            return why_not
+        found = view.brokers[self.broker]
+        properties = {**found.properties, **dict(self.properties)}
+        return broker_settings_refused(release_of(found.release), properties)
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Restarts it; returns once it is registered again and answers.
+
+        Raises:
+            BrokerExited: It does not start with these settings.
+            AwaitTimeout: It did not stop, or did not come back.
+            NoEffect: It has another registration, and not another process.
+        """
+        require_available(self, cluster)
+        broker = cluster.brokers[self.broker]
+        before = observe_broker(cluster, self.broker)
+        had: dict[str, str | None] = {"release": broker.release}
+        had |= {name: broker.properties.get(name) for name, _ in self.properties}
+        above_czxid = before.czxid or 0
+        try:
+            with journal.acting(acts.StopBroker(broker=self.broker, clean=True)):
+                broker.stop(self.timeout_s)
+            journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
+            restart.start_again(
+                cluster,
+                journal,
+                broker,
+                above_czxid=above_czxid,
+                kafka=self.kafka or None,
+                properties=dict(self.properties),
+            )
+        except BaseException:
+            restart.undo_unfinished(cluster, journal, broker, above_czxid=above_czxid)
+            raise
+        after = observe_broker(cluster, self.broker)
+        if after.pid == before.pid:
+            raise NoEffect(f"broker {self.broker} did not end: {before} is still {after}")
+        has = {"release": broker.release, **dict(self.properties)}
+        yield Injection(
+            fault="RollBroker",
+            before={**before.to_json(), **had},
+            effect={**after.to_json(), **has},
+        )

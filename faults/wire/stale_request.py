@@ -1,0 +1,291 @@
+"""A control request that is late: made for one generation of a broker, delivered to a later one."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+from checkers import acts
+from clusters.api import Cluster
+from clusters.client import NoAnswer, NotSent
+from clusters.links.control_requests import (
+    EPOCH_SINCE,
+    WRITABLE,
+    newest_version,
+    send_control_request,
+)
+from clusters.metadata.api import LeaderAndIsr
+from faults.api import Injection, Journal, links_of, require_available
+from faults.errors import FaultError, NoEffect
+from faults.observation import observe_broker
+from faults.view import ClusterView, down, unable
+
+Epoch = Literal["own", "unknown", "ahead"]
+"""What the request says of the generation: its czxid, -1, or one that has not been given yet."""
+
+_ANSWER_S = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleRequest:
+    """A request is made now, as the controller would make it, and delivered when this is healed.
+
+    What it says (leaders, epochs, ISRs, live brokers, controller, broker epoch) is what ZooKeeper
+    says at the injection. Nothing of Kafka is bent: the request is legal, only late, as one that
+    waited in a socket's buffer or in a request queue. A request that a real controller has sent can
+    be kept back by `HoldRequests` instead, as long as the controller does not drop it: once it has
+    noticed that its receiver was gone it closes the connection (`removeBroker`).
+
+    Attributes:
+        broker: Whose generation it is for. It gets what a controller sends; of a ControlledShutdown
+            it is the sender, and the controller at the delivery gets it.
+        partitions: (topic, partition) that it names; of an UpdateMetadata there may be none.
+        deletes: Of a StopReplica.
+        version: Of the API; None for the one that its sender's inter-broker protocol asks for.
+        epoch: See `Epoch`; of no account where the version has no broker epoch.
+    """
+
+    api: acts.ControlApi
+    broker: int
+    partitions: tuple[tuple[str, int], ...] = ()
+    deletes: bool = False
+    version: int | None = None
+    epoch: Epoch = "own"
+
+    lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.StaleRequest,)
+
+    def available(self, view: ClusterView) -> str:
+        """A request that can be written, to a release that reads it, for a registered broker."""
+        return self._unwritable() or self._unfit(view)
+
+    def _unwritable(self) -> str:
+        if self.api not in WRITABLE:
+            return f"no late {self.api!r} can be made; known: {', '.join(WRITABLE)}"
+        versions = WRITABLE[self.api]
+        if self.version is not None and self.version not in versions:
+            return f"{self.api} v{self.version} cannot be written, only v0 to v{max(versions)}"
+        if self.epoch not in get_args(Epoch):
+            return f"epoch is {self.epoch!r}; use {', '.join(map(repr, get_args(Epoch)))}"
+        if self.epoch != "own" and self.version is not None and not self._tells(self.version):
+            return (
+                f"{self.api} v{self.version} has no broker epoch that could be {self.epoch!r}; "
+                f"it came with v{EPOCH_SINCE[self.api]}"
+            )
+        if self.api in ("LeaderAndIsr", "StopReplica") and not self.partitions:
+            return f"a {self.api} names partitions: give them as (topic, partition)"
+        if self.deletes and self.api != "StopReplica":
+            return f"a {self.api} deletes nothing"
+        return ""
+
+    def _unfit(self, view: ClusterView) -> str:
+        why_not = unable(view, self.broker) or down(view, self.broker, "make a request for")
+        if why_not:
+            return why_not
+        if not view.brokers[self.broker].is_registered:
+            return f"broker {self.broker} is not registered, so it has no generation"
+        if view.controller is None:
+            return "there is no controller that could make it"
+        target = view.controller if self.api == "ControlledShutdown" else self.broker
+        release = view.brokers[target].release
+        if self.version is not None and _numbers(release) < WRITABLE[self.api][self.version]:
+            since = ".".join(map(str, WRITABLE[self.api][self.version]))
+            return (
+                f"broker {target} runs {release}, which does not know {self.api} v{self.version}: "
+                f"that came with {since}"
+            )
+        return ""
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Makes the request; leaving delivers it, and returns with the broker's answer.
+
+        Raises:
+            FaultError: A partition has no state yet.
+            NoEffect: Nobody answered it.
+        """
+        require_available(self, cluster)
+        act = self._made(cluster)
+        endpoints = _endpoints(cluster, act.live)
+        yield Injection(fault="StaleRequest", effect=acts.fields_of(act))
+        self._deliver(cluster, journal, self._as_delivered(cluster, act), endpoints)
+
+    def _made(self, cluster: Cluster) -> acts.StaleRequest:
+        controller = cluster.metadata.controller()
+        assert controller is not None
+        sender = self.broker if self.api == "ControlledShutdown" else controller
+        version = self.version
+        if version is None:
+            broker = cluster.brokers[sender]
+            protocol = broker.properties.get("inter.broker.protocol.version", broker.release)
+            version = newest_version(self.api, _numbers(protocol))
+        generation = observe_broker(cluster, self.broker).czxid
+        assert generation is not None
+        if self.epoch != "own" and not self._tells(version):
+            raise FaultError(
+                f"at this inter-broker protocol the request is {self.api} v{version}, which has no "
+                f"broker epoch that could be {self.epoch!r}: name v{EPOCH_SINCE[self.api]}"
+            )
+        epoch = {"own": generation, "unknown": -1, "ahead": generation}[self.epoch]
+        is_of_controller = self.api != "ControlledShutdown"
+        return acts.StaleRequest(
+            api=self.api,
+            broker=self.broker,
+            target=self.broker if is_of_controller else controller,
+            version=version,
+            generation=generation,
+            broker_epoch=epoch if self._tells(version) else None,
+            controller=controller if is_of_controller else -1,
+            controller_epoch=(cluster.metadata.controller_epoch() or 0) if is_of_controller else -1,
+            states=tuple(_state(cluster, *about) for about in self.partitions),
+            deletes=self.deletes,
+            live=tuple(sorted(cluster.metadata.registered())),
+        )
+
+    def _deliver(
+        self,
+        cluster: Cluster,
+        journal: Journal,
+        act: acts.StaleRequest,
+        endpoints: Mapping[int, Mapping[str, Any]],
+    ) -> None:
+        if not cluster.brokers[act.target].is_running:
+            journal.observed("stale-request-lost", target=act.target, api=act.api)
+            return
+        if cluster.links is None:
+            address = cluster.brokers[act.target].client_address
+        else:
+            host, port = links_of(cluster).address_of(act.target)
+            address = f"{host}:{port}"
+        values = request_values(act, endpoints)
+        in_force = observe_broker(cluster, self.broker).czxid
+        try:
+            with journal.acting(act):
+                answer = send_control_request(
+                    address, act.api, act.version, values, timeout_s=_ANSWER_S
+                )
+        except (NoAnswer, NotSent) as error:
+            raise NoEffect(
+                f"broker {act.target} did not answer the late {act.api}: {error}"
+            ) from error
+        journal.observed(
+            "stale-request",
+            in_force=in_force,
+            error_code=answer.get("error_code"),
+            answer=answer,
+            **acts.fields_of(act),
+        )
+
+    def _as_delivered(self, cluster: Cluster, made: acts.StaleRequest) -> acts.StaleRequest:
+        """The controller and the newest epoch are those of the delivery."""
+        values = acts.fields_of(made)
+        changes: dict[str, Any] = {}
+        if self.api == "ControlledShutdown":
+            controller = cluster.metadata.controller()
+            changes["target"] = made.target if controller is None else controller
+        if self.epoch == "ahead":
+            changes["broker_epoch"] = cluster.metadata.position() + 1
+        unchanged = {name: getattr(made, name) for name in values}
+        return acts.StaleRequest(**{**unchanged, **changes})
+
+    def _tells(self, version: int) -> bool:
+        return version >= EPOCH_SINCE[self.api]
+
+
+def request_values(
+    act: acts.StaleRequest, endpoints: Mapping[int, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The request's fields under the names of `clusters.links.control_layouts`, for any version.
+
+    Args:
+        endpoints: Of each live broker its host and port, and its "endpoints" by listener.
+    """
+    partitions = [_partition(state) for state in act.states]
+    leaders = {state[2] for state in act.states}
+    grouped: dict[str, list[Any]] = {}
+    for one in partitions:
+        is_bare = act.api == "StopReplica"
+        grouped.setdefault(one["topic"], []).append(one["partition"] if is_bare else one)
+    return {
+        "controller_id": act.controller,
+        "controller_epoch": act.controller_epoch,
+        "broker_id": act.broker,
+        "broker_epoch": act.broker_epoch,
+        "delete_partitions": act.deletes,
+        "ungrouped_partitions": partitions,
+        "topics": [{"topic": topic, "partitions": ones} for topic, ones in grouped.items()],
+        "live_leaders": [
+            {"id": one, "host": endpoints[one]["host"], "port": endpoints[one]["port"]}
+            for one in act.live
+            if one in leaders
+        ],
+        "live_brokers": [{"id": one, "rack": None, **endpoints[one]} for one in act.live],
+    }
+
+
+def _partition(state: tuple[Any, ...]) -> dict[str, Any]:
+    topic, partition, leader, leader_epoch, isr, controller_epoch, version, replicas = state
+    return {
+        "topic": topic,
+        "partition": partition,
+        "controller_epoch": controller_epoch,
+        "leader": leader,
+        "leader_epoch": leader_epoch,
+        "isr": isr,
+        "partition_epoch": version,
+        "replicas": replicas,
+        "is_new": False,
+        "offline_replicas": (),
+    }
+
+
+def _state(cluster: Cluster, topic: str, partition: int) -> tuple[Any, ...]:
+    state: LeaderAndIsr | None = cluster.metadata.state(topic, partition)
+    if state is None:
+        raise FaultError(f"{topic}-{partition} has no state, so nothing can be told of it")
+    replicas = tuple(cluster.metadata.assignment(topic)[partition])
+    return (
+        topic,
+        partition,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.controller_epoch,
+        state.version,
+        replicas,
+    )
+
+
+def _endpoints(cluster: Cluster, live: tuple[int, ...]) -> dict[int, dict[str, Any]]:
+    """Where brokers can be reached, as they registered; the addresses stay over their starts."""
+    found: dict[int, dict[str, Any]] = {}
+    for broker in live:
+        registration = cluster.metadata.registration(broker)
+        if registration is None:
+            raise FaultError(
+                f"broker {broker} has left just now, so the request cannot say where it can be "
+                "reached; await what the scenario did before"
+            )
+        listeners = [_listener(one) for one in json.loads(registration.text)["endpoints"]]
+        inner = next((one for one in listeners if one[0] == "INTERNAL"), listeners[0])
+        found[broker] = {
+            "host": inner[1],
+            "port": inner[2],
+            "endpoints": [
+                {"listener": name, "host": host, "port": port, "security_protocol": 0}
+                for name, host, port in listeners
+            ],
+        }
+    return found
+
+
+def _listener(text: str) -> tuple[str, str, int]:
+    name, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    return name, host, int(port)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """The leading numbers of a release or of a protocol, such as (2, 2) of "2.2-IV0"."""
+    return tuple(int(part) for part in release.split("-")[0].split("."))[:2]

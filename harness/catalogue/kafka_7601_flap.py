@@ -1,0 +1,106 @@
+"""KAFKA-7601, the flap that is harmless: an upgrade of the format while leaders alternate."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import PreferredElection, RollBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Inject,
+    ReorderReplicas,
+    Step,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+_FORMAT = "log.message.format.version"
+_NEW, _OLD = "0.11.0", "0.10.2"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
+        first_broker=CONTROLLER,
+        properties={**QUICK, _FORMAT: _OLD},
+    )
+
+
+def _write(operation: str, log_end_offset: int) -> tuple[Step, ...]:
+    return (
+        Produce(operation=operation, topic="t", partition=0, records=2, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=log_end_offset),
+        # A follower that knows no epoch truncates to its high watermark in each new leader epoch.
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=log_end_offset),
+    )
+
+
+def _lead(leader: int, follower: int, turn: int) -> tuple[Step, ...]:
+    return (
+        ReorderReplicas(topic="t", partition=0, replicas=(leader, follower)),
+        Inject(name=f"elect-{turn}", fault=PreferredElection(topic="t", partition=0)),
+        AwaitState(topic="t", partition=0, leader=leader),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    upgrade = ((_FORMAT, _NEW),)
+    return (
+        CreateTopic(topic="t", assignment=((B, A),)),
+        Tell(text="both write the old format; A is upgraded to the new one"),
+        *_write("old", 2),
+        Inject(name="A-format", fault=RollBroker(broker=A, properties=upgrade)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        Tell(text="leadership goes back and forth, and with it the format"),
+        *_lead(A, B, 1),
+        *_write("new", 4),
+        *_lead(B, A, 2),
+        *_write("old-again", 6),
+        *_lead(A, B, 3),
+        *_write("new-again", 8),
+        Tell(text="B is upgraded too, and leads: the format is stable"),
+        Inject(name="B-format", fault=RollBroker(broker=B, properties=upgrade)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        *_lead(B, A, 4),
+        *_write("stable", 10),
+    )
+
+
+_SOURCE = "KAFKA-7601, Description"
+
+KAFKA_7601_FLAP = Entry(
+    name="KAFKA-7601-flap",
+    title="An upgrade of the message format flaps while leaders alternate, and stabilizes",
+    story=(
+        "During a rolling upgrade of the message format one broker writes the new one and the "
+        "other the old one, and each time leadership changes the log goes from one to the other. "
+        "As long as every follower has what its leader has, nothing comes of it: followers take "
+        "whatever format they get, and when the last broker is upgraded the new format stays. "
+        "What goes wrong when a follower has more is KAFKA-7601-jira."
+    ),
+    source=_SOURCE,
+    cases={"upgrade": "two brokers are upgraded one after the other, and lead in turn"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        ("upgrade", "1.1.1"): Expectation(
+            safe=True,
+            witness=tuple(
+                {
+                    "magics": {
+                        "snapshot": "final",
+                        "broker": broker,
+                        "partition": "t-0",
+                        "runs": [1, 2, 1, 2],
+                    }
+                }
+                for broker in (A, B)
+            ),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("1.1.1",),
+)

@@ -1,0 +1,147 @@
+"""KAFKA-7601, issue 2 with four replicas: the schedule that 2.0.1 to 2.2.0 still diverge on."""
+
+from clusters.spec import BrokerSpec, ClusterSpec
+from faults import CutLink, KillBroker, PreferredElection, StopBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, P, Q, L, F = 0, 1, 2, 3, 4
+_OLD = {"log.message.format.version": "0.10.2"}
+_NEW = {"log.message.format.version": "0.11.0"}
+_ALL = (P, Q, L, F)
+_KILLED, _STOPPED = "follower-killed", "follower-stopped"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=(
+            BrokerSpec(id=CONTROLLER, kafka=kafka),
+            BrokerSpec(id=P, kafka=kafka, properties=_OLD),
+            BrokerSpec(id=Q, kafka=kafka, properties=_OLD),
+            BrokerSpec(id=L, kafka=kafka, properties=_NEW),
+            BrokerSpec(id=F, kafka=kafka, properties=_NEW),
+        ),
+        first_broker=CONTROLLER,
+        properties=QUICK,
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    end = StopBroker(broker=F) if case == _STOPPED else KillBroker(broker=F)
+    return (
+        CreateTopic(topic="t", assignment=(_ALL,)),
+        Tell(
+            text="P and Q are down for a moment, so that L leads; it writes 0-4 in the new format"
+        ),
+        Inject(name="P-away", fault=StopBroker(broker=P)),
+        AwaitState(topic="t", partition=0, leader=Q),
+        Inject(name="Q-away", fault=StopBroker(broker=Q)),
+        AwaitState(topic="t", partition=0, leader=L, isr=(L, F)),
+        Heal(name="P-away"),
+        AwaitState(topic="t", partition=0, isr=(L, F, P)),
+        Heal(name="Q-away"),
+        AwaitState(topic="t", partition=0, isr=(L, F, P, Q)),
+        Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=5),
+        AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=5),
+        Tell(text="P is preferred, leads, and writes 5 and 6 in the old format"),
+        Inject(name="elect-P", fault=PreferredElection(topic="t", partition=0)),
+        AwaitState(topic="t", partition=0, leader=P),
+        Produce(operation="old", topic="t", partition=0, records=2, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=7),
+        AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=7),
+        Tell(text="7-9 of P reach F alone; both go down, and Q, in the ISR, is elected"),
+        Inject(name="P-Q", fault=CutLink(source=P, target=Q)),
+        Inject(name="P-L", fault=CutLink(source=P, target=L)),
+        Produce(operation="p-only", topic="t", partition=0, records=3, acks=1),
+        AwaitReplicated(topic="t", partition=0, brokers=(F,), log_end_offset=10),
+        Inject(name="F-down", fault=end),
+        AwaitState(topic="t", partition=0, leader=P, isr=(P, Q, L)),
+        Inject(name="P-down", fault=KillBroker(broker=P)),
+        AwaitState(topic="t", partition=0, leader=Q, isr=(Q, L)),
+        Heal(name="P-Q"),
+        Heal(name="P-L"),
+        Tell(text="Q writes 7-9 in the old format, then L 10 and 11 in the new one"),
+        Produce(operation="q", topic="t", partition=0, records=3, acks=1),
+        AwaitReplicated(topic="t", partition=0, brokers=(Q, L), log_end_offset=10),
+        Inject(name="Q-down", fault=StopBroker(broker=Q)),
+        AwaitState(topic="t", partition=0, leader=L, isr=(L,)),
+        Produce(operation="l", topic="t", partition=0, records=2, acks=1),
+        Tell(text="F returns and asks L where the epoch of 0-4 ended"),
+        Heal(name="F-down"),
+    )
+
+
+_SOURCE = "KAFKA-7601, issue 2 (fixed in 2.2.1); measured on real brokers"
+
+_CLEARED = "Clearing leader epoch cache after unexpected append with message format v1"
+_DIVERGED = (("divergence", (L, F), 7, 9),)
+_ANSWERED = {"round": {"follower": F, "leader": L, "end_offset": 10}}
+
+
+def _epochs_of(broker: int, *starts: int) -> dict[str, dict[str, object]]:
+    return {
+        "epochs": {
+            "snapshot": "final",
+            "broker": broker,
+            "partition": "t-0",
+            "starts": list(starts),
+        }
+    }
+
+
+_RED = Expectation(safe=False, findings=_DIVERGED, witness=(_ANSWERED,), source=_SOURCE)
+_RED_IN_SPITE_OF_THE_FIX = Expectation(
+    safe=False,
+    findings=_DIVERGED,
+    witness=(_ANSWERED, {"log": {"broker": L, "pattern": _CLEARED}}),
+    source=f"{_SOURCE}; kafka.log.LogSegment.recover, 2.2.1 and 2.3.1",
+)
+
+KAFKA_7601_FOUR_REPLICAS = Entry(
+    name="KAFKA-7601-four-replicas",
+    title="Two leaders that write an old format leave no epoch, and a follower keeps their past",
+    story=(
+        "P and Q write an old format, L and F one with leader epochs. L writes 0-4, then P leads "
+        "and writes 5 and 6, and 7-9 that only F gets. Both go down, Q leads and writes other "
+        "records at 7-9, then L leads again. What P and Q wrote has no epoch, so on L the epoch "
+        "of 0-4 goes on until L's next one, at 10. F comes back, asks where that epoch ended, is "
+        "told 10, and keeps P's 7-9. Every election is clean. The fix, in 2.2.1, empties the epoch "
+        "cache at each record in an old format, so that L knows nothing below 10 and F asks for "
+        "nothing: it truncates to its high watermark, 7. The fix does not survive an unclean "
+        "stop: the next start recovers the segment, puts the epoch of 0-4 back from the batches, "
+        "and F asks for it; on L the epoch is gone, but the answer is the start of a later one."
+    ),
+    source=_SOURCE,
+    cases={
+        _KILLED: "F is killed: its next start rebuilds epochs from the log",
+        _STOPPED: "F is stopped cleanly",
+    },
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        **dict.fromkeys([(_KILLED, "2.0.1"), (_KILLED, "2.1.1"), (_STOPPED, "2.2.0")], _RED),
+        (_STOPPED, "2.2.1"): Expectation(
+            safe=True,
+            witness=(
+                {"log": {"broker": L, "pattern": _CLEARED}},
+                _epochs_of(L, 10),
+                {"log": {"broker": F, "pattern": r"[Tt]runcat\w+ .*to( offset)? 7\b"}},
+            ),
+            source=_SOURCE,
+        ),
+        **dict.fromkeys([(_KILLED, "2.2.1"), (_KILLED, "2.3.1")], _RED_IN_SPITE_OF_THE_FIX),
+    },
+    default_releases=("2.1.1", "2.2.0", "2.2.1"),
+)

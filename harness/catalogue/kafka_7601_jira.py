@@ -1,0 +1,114 @@
+"""KAFKA-7601, issue 2 as the Jira tells it: a leader that writes an old format has no epoch."""
+
+from clusters.spec import BrokerSpec, ClusterSpec
+from faults import CutLink, KillBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+N, O, CONTROLLER = 1, 2, 0  # noqa: E741 - N writes the new format, O the old one
+NEW, OLD = "0.11.0", "0.10.2"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=(
+            BrokerSpec(id=CONTROLLER, kafka=kafka),
+            BrokerSpec(id=N, kafka=kafka, properties={"log.message.format.version": NEW}),
+            BrokerSpec(id=O, kafka=kafka, properties={"log.message.format.version": OLD}),
+        ),
+        first_broker=CONTROLLER,
+        properties=QUICK,
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((N, O),)),
+        Tell(text="N leads and writes 0-4 in the new format; O has them too"),
+        Produce(operation="both", topic="t", partition=0, records=5, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
+        Tell(text="5-7 reach N alone; N dies, and O, in the ISR, is elected"),
+        Inject(name="N-O", fault=CutLink(source=N, target=O)),
+        Produce(operation="n-only", topic="t", partition=0, records=3, acks=1),
+        Inject(name="N-down", fault=KillBroker(broker=N)),
+        AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        Heal(name="N-O"),
+        Tell(text="O writes 5-8 in the old format, which has no leader epoch"),
+        Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
+        Produce(operation="o-more", topic="t", partition=0, records=1, acks=1),
+        Tell(text="N returns and asks O where its epoch ended"),
+        Heal(name="N-down"),
+    )
+
+
+_SOURCE = "KAFKA-7601, issue 2 (fixed in 2.2.1); measured on real brokers"
+
+
+def _answered(end_offset: int) -> dict[str, dict[str, int]]:
+    return {"round": {"follower": N, "leader": O, "requested_epoch": 0, "end_offset": end_offset}}
+
+
+def _epochs_of_o(*starts: int) -> dict[str, dict[str, object]]:
+    return {
+        "epochs": {"snapshot": "final", "broker": O, "partition": "t-0", "starts": list(starts)}
+    }
+
+
+KAFKA_7601_JIRA = Entry(
+    name="KAFKA-7601-jira",
+    title="Logs diverge when a new leader writes an older message format",
+    story=(
+        "N and O run the same release; N writes a format with leader epochs, O an older one "
+        "without them, as during a rolling upgrade of the format. Every election is clean. O, "
+        "elected, writes records that carry no epoch, so that up to 2.0.0 its epoch cache goes on "
+        "saying that N's epoch is the latest. N returns with records that O never had, asks where "
+        "its epoch ended, is told the end of O's log, and keeps them. From 2.0.1 on a leader notes "
+        "its epoch when it is elected, whatever format it writes (KAFKA-7415), and answers 5. From "
+        "2.1.1 on a broker with an old format keeps no epochs at all (KAFKA-7897): the answer is "
+        "undefined, and N truncates to its high watermark. Neither is the fix of KAFKA-7601, which "
+        "came in 2.2.1: KAFKA-7601-four-replicas still diverges up to 2.2.0. The Jira says that "
+        "broker 2 writes epoch 1 in the v2 format; it means the old one."
+    ),
+    source=_SOURCE,
+    cases={"old-leader": "clean elections only; O has no entry for its own epoch"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        ("old-leader", release): Expectation(
+            safe=False,
+            findings=(("divergence", (N, O), 5, 7),),
+            witness=(_answered(9), _epochs_of_o(0)),
+            source=_SOURCE,
+        )
+        for release in ("0.11.0.3", "1.1.1", "2.0.0")
+    }
+    | {
+        ("old-leader", "2.0.1"): Expectation(
+            safe=True,
+            witness=(_answered(5), _epochs_of_o(0, 5)),
+            source=f"{_SOURCE}; converges by KAFKA-7415",
+        ),
+        ("old-leader", "2.1.1"): Expectation(
+            safe=True,
+            witness=(
+                _answered(-1),
+                _epochs_of_o(),
+                {"log": {"broker": N, "pattern": r"[Tt]runcat\w+ .*to( offset)? 5\b"}},
+            ),
+            source=f"{_SOURCE}; converges by KAFKA-7897",
+        ),
+    },
+    default_releases=("1.1.1", "2.0.1", "2.1.1"),
+)

@@ -1,0 +1,111 @@
+"""KAFKA-7601 and newer protocols: do replicas with mixed message formats come to rest at all?"""
+
+from clusters.spec import BrokerSpec, ClusterSpec
+from faults import PreferredElection, RollBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Inject,
+    ReorderReplicas,
+    Step,
+    Tell,
+)
+
+CONTROLLER, N, O = 0, 1, 2  # noqa: E741 - N writes the new format, O the old one
+_FORMAT, _PROTOCOL = "log.message.format.version", "inter.broker.protocol.version"
+_DEFAULT, _ROLLED = "default-protocol", "rolled-to-3.0"
+
+
+def _cluster(kafka: str, **more: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=(
+            BrokerSpec(id=CONTROLLER, kafka=kafka),
+            BrokerSpec(id=N, kafka=kafka, properties={_FORMAT: "0.11.0"}),
+            BrokerSpec(id=O, kafka=kafka, properties={_FORMAT: "0.10.2"}),
+        ),
+        first_broker=CONTROLLER,
+        # Who does not follow leaves the ISR.
+        properties={**QUICK, "replica.lag.time.max.ms": "2000", **more},
+    )
+
+
+def _at_2_8(kafka: str) -> ClusterSpec:
+    return _cluster(kafka, **{_PROTOCOL: "2.8"})
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    steps: tuple[Step, ...] = (
+        CreateTopic(topic="t", assignment=((N, O),)),
+        Tell(text="N leads and writes 0-4 in the new format; O has them too"),
+        Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
+        # In a new leader epoch O truncates to its high watermark: it must have learned that.
+        AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
+        Tell(text="O is made the preferred replica and leads; does N follow it?"),
+        ReorderReplicas(topic="t", partition=0, replicas=(O, N)),
+        Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
+        AwaitState(topic="t", partition=0, leader=O),
+        Produce(operation="old", topic="t", partition=0, records=2, acks=1),
+        AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+    )
+    if case == _DEFAULT:
+        return steps
+    return (
+        *steps,
+        Tell(text="both are restarted with protocol 3.0, which ignores message formats"),
+        Inject(name="N", fault=RollBroker(broker=N, properties=((_PROTOCOL, "3.0"),))),
+        AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        Inject(name="O", fault=RollBroker(broker=O, properties=((_PROTOCOL, "3.0"),))),
+        AwaitState(topic="t", partition=0, leader=O, isr=(O, N)),
+        Produce(operation="again", topic="t", partition=0, records=1, acks=-1),
+    )
+
+
+_SOURCE = "KAFKA-7601; kafka.cluster.Partition.readRecords, 2.8.2; KIP-724"
+_OUT_OF_RANGE = {
+    "link": {
+        "api": "Fetch",
+        "direction": "response",
+        "source": N,
+        "target": O,
+        "partition": {"topic": "t", "partition": 0, "error_code": 1},
+    }
+}
+
+KAFKA_7601_MIXED_DEFAULT = Entry(
+    name="KAFKA-7601-mixed-default",
+    title="With mixed message formats a follower fetches for ever, and gets nothing",
+    story=(
+        "From protocol 2.7 on a follower with leader epochs says in each Fetch which one it read "
+        "last. A leader in an old format keeps no epochs, so it cannot say where that one ends and "
+        "answers OFFSET_OUT_OF_RANGE. The follower asks where the leader's log begins and ends, "
+        "finds that its own offset lies in between, and fetches from there again: hundreds of "
+        "requests a second, no record, and no end while that broker leads. So on 2.7 and 2.8 the "
+        "rolling upgrade of a message format, during which formats are mixed, stops replication. "
+        "From protocol 3.0 on brokers ignore the setting and write the newest format, which ends "
+        "it; at an older protocol a 3.9 broker does the same as 2.8."
+    ),
+    source=_SOURCE,
+    cases={
+        _DEFAULT: "a leader in an old format, a follower in a new one, the release's own protocol",
+        _ROLLED: "protocol 2.8 with mixed formats, then both are rolled to protocol 3.0",
+    },
+    cluster=_cluster,
+    case_clusters={_ROLLED: _at_2_8},
+    steps=_steps,
+    expectations={
+        (_DEFAULT, "2.8.2"): Expectation(
+            safe=False,
+            findings=(("fetch-loop", (N,), -1, -1),),
+            witness=(_OUT_OF_RANGE,),
+            source=_SOURCE,
+        ),
+        (_ROLLED, "3.9.1"): Expectation(safe=True, witness=(_OUT_OF_RANGE,), source=_SOURCE),
+    },
+    default_releases=("2.8.2", "3.9.1"),
+)

@@ -1,0 +1,163 @@
+"""KAFKA-7897: after a downgrade of the format a follower truncates far below its high watermark."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import FormatDowngrade, HoldRequests, KillBroker, PreferredElection, StopBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitFollowing,
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+OLD = "0.10.2"
+_RESTART, _ELECTION = "follower-restarts", "leader-dies"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
+    )
+
+
+def _hold(follower: int, leader: int) -> Inject:
+    """What the follower has truncated stays truncated: it cannot fetch it again."""
+    fault = HoldRequests(
+        name="fetch", api="Fetch", source=follower, target=leader, topic="t", partition=0
+    )
+    return Inject(name="fetch", fault=fault)
+
+
+_RESTARTED: tuple[Step, ...] = (
+    Tell(text="A restarts and asks B where its last epoch ended; its Fetch is held then"),
+    Inject(name="A-away", fault=StopBroker(broker=A)),
+    AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+    _hold(A, B),
+    Heal(name="A-away"),
+    AwaitHeld(name="fetch"),
+)
+_ELECTED: tuple[Step, ...] = (
+    Tell(text="A is elected; B, still in the ISR, asks it where its last epoch ended"),
+    _hold(B, A),
+    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
+    AwaitState(topic="t", partition=0, leader=A),
+    AwaitFollowing(topic="t", partition=0, follower=B, leader=A),
+    AwaitHeld(name="fetch"),
+    Tell(text="A dies before B has fetched anything; B, in the ISR, is elected"),
+    Inject(name="A-down", fault=KillBroker(broker=A)),
+    AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+    Produce(operation="later", topic="t", partition=0, records=25, acks=-1),
+)
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((A, B),)),
+        Tell(text="0-4 are written in the new format"),
+        Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=5),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=5),
+        Tell(text="both brokers are restarted with an older format, B leads, and 5-24 are written"),
+        Inject(name="B-format", fault=FormatDowngrade(broker=B, message_format=OLD)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        Inject(name="A-format", fault=FormatDowngrade(broker=A, message_format=OLD)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        Produce(operation="old", topic="t", partition=0, records=20, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=25),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=25),
+        TakeSnapshot(label="downgraded"),
+        *(_RESTARTED if case == _RESTART else _ELECTED),
+    )
+
+
+_SOURCE = "KAFKA-7897 (fixed in 2.1.1); measured on real brokers"
+
+
+def _round(follower: int, leader: int, end_offset: int) -> dict[str, dict[str, int]]:
+    return {"round": {"follower": follower, "leader": leader, "end_offset": end_offset}}
+
+
+def _cut(broker: int) -> dict[str, dict[str, object]]:
+    return {"log": {"broker": broker, "pattern": r"[Tt]runcat\w+ .*to( offset)? 5\b"}}
+
+
+def _no_epochs(broker: int) -> dict[str, dict[str, object]]:
+    return {
+        "epochs": {"snapshot": "downgraded", "broker": broker, "partition": "t-0", "starts": []}
+    }
+
+
+def _fetches_from_its_end(follower: int, leader: int) -> dict[str, dict[str, object]]:
+    return {
+        "link": {
+            "api": "Fetch",
+            "direction": "request",
+            "fate": "held",
+            "source": follower,
+            "target": leader,
+            "partition": {"topic": "t", "partition": 0, "fetch_offset": 25},
+        }
+    }
+
+
+KAFKA_7897 = Entry(
+    name="KAFKA-7897",
+    title="A follower in an old format truncates far below its high watermark",
+    story=(
+        "Records in an old format carry no epoch, but on 2.0.1 and 2.1.0 every election notes one. "
+        "After a downgrade the caches of A and B say different things about 5-24, which both have "
+        "and which are committed: whoever becomes a follower is told that its last common epoch "
+        "ended at 5, and cuts everything after that. When it can fetch at once, the logs are equal "
+        "again and nobody notices. When the leader dies first, the follower is elected cleanly "
+        "with five records, and 20 acknowledged ones are gone. From 2.1.1 on a log in an old "
+        "format has no epochs: the follower truncates to its high watermark, 25, which removes "
+        "nothing."
+    ),
+    source=_SOURCE,
+    cases={
+        _RESTART: "a follower restarts; it fetches later what it cut",
+        _ELECTION: "the leader dies before its new follower has fetched again what it cut",
+    },
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_RESTART, "2.0.1"): Expectation(
+            safe=False,
+            findings=(("truncated-below-high-watermark", (A,), 5, 24),),
+            witness=(_round(A, B, 5), _cut(A)),
+            source=_SOURCE,
+        ),
+        (_RESTART, "2.1.1"): Expectation(
+            safe=True,
+            witness=(_no_epochs(A), _no_epochs(B), _fetches_from_its_end(A, B)),
+            source=_SOURCE,
+        ),
+        (_ELECTION, "2.0.1"): Expectation(
+            safe=False,
+            findings=(
+                ("committed-loss", (A, B), 5, 24),
+                # B has cut them before A dies, and A does when it follows B.
+                ("truncated-below-high-watermark", (B,), 5, 24),
+                ("truncated-below-high-watermark", (A,), 5, 24),
+            ),
+            witness=(_round(B, A, 25), _cut(B)),
+            source=_SOURCE,
+        ),
+        (_ELECTION, "2.1.1"): Expectation(
+            safe=True,
+            witness=(_no_epochs(A), _no_epochs(B), _fetches_from_its_end(B, A)),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("2.0.1", "2.1.1"),
+)

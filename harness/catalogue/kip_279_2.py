@@ -1,0 +1,127 @@
+"""KIP-279, scenario 2 word for word: a follower restarts, asks, and truncates nothing."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import HoldRequests, KillBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((B, A),)),
+        Tell(text="B leads; 0-10 are committed, and A knows it"),
+        Produce(operation="first", topic="t", partition=0, records=11, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+        Tell(text="11-20 are committed too: B's high watermark is 21, A's is still 11"),
+        Inject(
+            name="answer",
+            fault=HoldRequests(
+                name="answer",
+                api="Fetch",
+                source=A,
+                target=B,
+                direction="response",
+                topic="t",
+                partition=0,
+                fetch_offset_at_least=21,
+            ),
+        ),
+        Produce(operation="second", topic="t", partition=0, records=10, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=21),
+        AwaitHeld(name="answer"),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(B,), high_watermark=21),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=11),
+        TakeSnapshot(label="before-restart"),
+        Tell(text="A restarts: does it truncate to its high watermark?"),
+        Inject(name="A-down", fault=KillBroker(broker=A)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        Heal(name="answer"),
+        Inject(
+            name="fetch",
+            fault=HoldRequests(
+                name="fetch", api="Fetch", source=A, target=B, topic="t", partition=0
+            ),
+        ),
+        Heal(name="A-down"),
+        AwaitHeld(name="fetch"),
+    )
+
+
+_SOURCE = "KIP-279, scenario 2; KIP-101, scenario 1 (fixed in 0.11.0)"
+
+
+def _fetches_from(offset: int) -> dict[str, dict[str, object]]:
+    return {
+        "link": {
+            "api": "Fetch",
+            "direction": "request",
+            "fate": "held",
+            "source": A,
+            "target": B,
+            "partition": {"topic": "t", "partition": 0, "fetch_offset": offset},
+        }
+    }
+
+
+def _answered(**more: int) -> dict[str, dict[str, int]]:
+    return {"round": {"follower": A, "leader": B, "end_offset": 21, **more}}
+
+
+KIP_279_2 = Entry(
+    name="KIP-279-2",
+    title="A follower that restarts keeps what is committed",
+    story=(
+        "0-20 are on A and B and committed, but A has only heard that 0-10 are. A restarts. Up to "
+        "0.10.2 it truncates to its own high watermark, 11: ten committed records are on one disk "
+        "only until it has fetched them again (the entry holds that Fetch, to look at the disks "
+        "meanwhile). From 0.11 on it asks B where its epoch ended, is told 21, and truncates "
+        "nothing. KIP-279 tells it to show that its answer, now with an epoch, changes nothing "
+        "here; with its protocol 2.7 and later A does not even ask first: the question is part of "
+        "its Fetch."
+    ),
+    source=_SOURCE,
+    cases={"restart": "A is killed and starts again; its Fetch is held"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        ("restart", "0.10.2.2"): Expectation(
+            safe=False,
+            findings=(("truncated-below-high-watermark", (A,), 11, 20),),
+            witness=(
+                {"log": {"broker": A, "pattern": r"Truncating log t-0 to offset 11\b"}},
+                _fetches_from(11),
+            ),
+            source=_SOURCE,
+        ),
+        ("restart", "0.11.0.3"): Expectation(
+            safe=True, witness=(_answered(), _fetches_from(21)), source=_SOURCE
+        ),
+        ("restart", "2.0.1"): Expectation(
+            safe=True, witness=(_answered(answered_epoch=0), _fetches_from(21)), source=_SOURCE
+        ),
+        ("restart", "2.8.2"): Expectation(safe=True, witness=(_fetches_from(21),), source=_SOURCE),
+    },
+    default_releases=("0.10.2.2", "0.11.0.3", "2.0.1", "2.8.2"),
+)

@@ -1,0 +1,109 @@
+"""KIP-279, errors: a question for an epoch's end that nobody answers in time."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import CutLink, HoldRequests, KillBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitLog
+from harness.playing.steps import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+_FAILED = "Error when sending leader epoch request"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((A, B),)),
+        Tell(text="A leads; 0-10 are on both, 11-20 on A alone"),
+        Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+        Inject(name="A-B", fault=CutLink(source=A, target=B)),
+        Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
+        Inject(name="A-down", fault=KillBroker(broker=A)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        Heal(name="A-B"),
+        Tell(text="B leads and writes 11-13; A returns, and B's answers to it are held"),
+        Produce(operation="b-only", topic="t", partition=0, records=3, acks=1),
+        Inject(
+            name="answers",
+            fault=HoldRequests(
+                name="answers",
+                api="OffsetForLeaderEpoch",
+                source=A,
+                target=B,
+                direction="response",
+            ),
+        ),
+        Heal(name="A-down"),
+        Tell(text="three times A gives up waiting; has it truncated to its high watermark?"),
+        AwaitHeld(name="answers", count=3),
+        AwaitLog(broker=A, pattern=_FAILED, count=2),
+        AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
+    )
+
+
+_SOURCE = (
+    "KIP-279, Proposed Changes; kafka.server.ReplicaFetcherThread.fetchEpochsFromLeader, 2.0.1"
+)
+
+KIP_279_ERRORS = Entry(
+    name="KIP-279-errors",
+    title="A question for an epoch's end that fails is asked again",
+    story=(
+        "KIP-279 says that any error of OffsetForLeaderEpoch, a time-out included, falls back to "
+        "truncating to the high watermark. The shipped code does not: an error is no answer, the "
+        "partition waits for replica.fetch.backoff.ms, and the follower asks again. Here B's "
+        "answers are held until A has given up three times; A's log still ends at 21 then, and "
+        "not at 11, its high watermark. Once an answer gets through it truncates to 11 as told."
+    ),
+    source=_SOURCE,
+    cases={"held": "the answers are held for longer than the follower waits"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        ("held", "2.0.1"): Expectation(
+            safe=True,
+            witness=(
+                {"log": {"broker": A, "pattern": _FAILED}},
+                {
+                    "link": {
+                        "api": "OffsetForLeaderEpoch",
+                        "direction": "response",
+                        "source": A,
+                        "target": B,
+                        "fate": "held",
+                    }
+                },
+                {
+                    "epochs": {
+                        "snapshot": "before-healing",
+                        "broker": A,
+                        "partition": "t-0",
+                        "starts": [0],
+                    }
+                },
+                {"round": {"follower": A, "leader": B, "end_offset": 11}},
+            ),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("2.0.1",),
+)

@@ -1,0 +1,159 @@
+"""KIP-279 under an older inter-broker protocol: the fix is in the jar, and not in the requests."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import RollBroker, StopBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.kip_279_3 import KIP_279_3
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+_BEFORE, _AFTER = "1.1.1", "2.0.1"
+_PROTOCOL = "inter.broker.protocol.version"
+_OLD, _OWN = "protocol-1.1", "own-protocol"
+_RIGHT, _WRONG = "rolled-as-told", "rolled-without-protocol"
+
+
+def _cluster(kafka: str, **more: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
+        first_broker=CONTROLLER,
+        properties={**QUICK, "unclean.leader.election.enable": "true", **more},
+    )
+
+
+def _of_old_protocol(kafka: str) -> ClusterSpec:
+    return _cluster(kafka, **{_PROTOCOL: "1.1"})
+
+
+def _to_be_rolled(_kafka: str) -> ClusterSpec:
+    return _cluster(_BEFORE)
+
+
+def _rolled(*settings: tuple[str, str], kafka: str = "") -> tuple[Step, ...]:
+    """Every broker in turn; A leads again at the end."""
+    steps: list[Step] = []
+    for broker, leader in ((CONTROLLER, A), (A, B), (B, A)):
+        change = RollBroker(broker=broker, properties=settings, kafka=kafka)
+        steps.append(Inject(name=f"roll-{broker}", fault=change))
+        isr = (A, B) if leader == A else (B, A)
+        steps.append(AwaitState(topic="t", partition=0, leader=leader, isr=isr))
+    return tuple(steps)
+
+
+# Whoever was the controller before: while A and B are both away it is none of them. Up to 2.2 a new
+# controller leaves a partition as it is whose leader died with the one before.
+_CONTROLLER_AGAIN: tuple[Step, ...] = (
+    Inject(name="B-away", fault=StopBroker(broker=B)),
+    AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+    Inject(name="A-away", fault=StopBroker(broker=A)),
+    Heal(name="A-away"),
+    AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+    Heal(name="B-away"),
+    AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+)
+_SCHEDULE = KIP_279_3.steps("common-epoch")
+_COMMON = next(index for index, step in enumerate(_SCHEDULE) if isinstance(step, Inject))
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    if case in (_OLD, _OWN):
+        return _SCHEDULE
+    if case == _RIGHT:
+        return (
+            *_SCHEDULE[: _COMMON - 1],
+            Tell(
+                text="every broker is restarted with the new jar, and speaks what the old one did"
+            ),
+            *_rolled((_PROTOCOL, "1.1"), kafka=_AFTER),
+            Tell(text="every broker is restarted once more, and speaks its own protocol"),
+            *_rolled((_PROTOCOL, "2.0")),
+            *_CONTROLLER_AGAIN,
+            *_SCHEDULE[_COMMON - 1 :],
+        )
+    return (
+        CreateTopic(topic="t", assignment=((A, B),)),
+        Produce(operation="common", topic="t", partition=0, records=1, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
+        Tell(text="B is restarted with the new jar and at once speaks its own protocol"),
+        Inject(name="roll-B", fault=RollBroker(broker=B, kafka=_AFTER)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        Tell(text="A, with the old jar, writes: does B get it?"),
+        Produce(operation="later", topic="t", partition=0, records=1, acks=1),
+    )
+
+
+_SOURCE = "KIP-279, Compatibility, Deprecation, and Migration Plan"
+
+
+def _asked(version: int) -> dict[str, dict[str, object]]:
+    return {
+        "link": {
+            "api": "OffsetForLeaderEpoch",
+            "direction": "request",
+            "source": A,
+            "target": B,
+            "api_version": version,
+        }
+    }
+
+
+def _answered(**fields: int) -> dict[str, dict[str, int]]:
+    return {"round": {"follower": A, "leader": B, **fields}}
+
+
+_REFUSED = {
+    "log": {
+        "broker": A,
+        "pattern": "Error getting request for apiKey: OFFSET_FOR_LEADER_EPOCH, apiVersion: 1",
+    }
+}
+_TWO_ROUNDS = (_asked(1), _answered(end_offset=2), _answered(end_offset=1))
+
+KIP_279_OLD_PROTOCOL = Entry(
+    name="KIP-279-old-protocol",
+    title="The fixed jar under an old inter-broker protocol diverges as before",
+    story=(
+        "The epoch in the answer to OffsetForLeaderEpoch is a new field of version 1, and a broker "
+        "asks with that version only from inter-broker protocol 2.0 on. So one jar gives both "
+        "verdicts of KIP-279's scenario 3. The KIP's migration plan is two rolling restarts, "
+        "first the jar under the old protocol, then the protocol. Who raises the protocol with "
+        "the jar has a follower that asks an old leader in versions that it does not know."
+    ),
+    source=_SOURCE,
+    cases={
+        _OLD: "inter.broker.protocol.version is 1.1",
+        _OWN: "the same jar with its own protocol",
+        _RIGHT: f"a cluster of {_BEFORE}, rolled twice as the KIP says",
+        _WRONG: f"a cluster of {_BEFORE}, of which one broker is upgraded, protocol included",
+    },
+    cluster=_cluster,
+    case_clusters={_OLD: _of_old_protocol, _RIGHT: _to_be_rolled, _WRONG: _to_be_rolled},
+    steps=_steps,
+    expectations={
+        (_OLD, _AFTER): Expectation(
+            safe=False,
+            findings=(("divergence", (A, B), 1, 1),),
+            witness=(_asked(0), _answered(end_offset=2)),
+            source=_SOURCE,
+        ),
+        (_OWN, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS, source=_SOURCE),
+        (_RIGHT, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS, source=_SOURCE),
+        (_WRONG, _AFTER): Expectation(
+            safe=False,
+            findings=(("replication-stopped", (B,), -1, -1),),
+            witness=(_REFUSED,),
+            source=f"{_SOURCE}; kafka.network.RequestChannel.Request, {_BEFORE}",
+        ),
+    },
+    default_releases=(_AFTER,),
+)

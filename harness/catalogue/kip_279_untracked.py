@@ -1,0 +1,92 @@
+"""KIP-279, backward compatibility: a leader that has no leader epochs at all."""
+
+from clusters.spec import BrokerSpec, ClusterSpec
+from faults import CutLink, KillBroker, PreferredElection
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitFollowing,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    ReorderReplicas,
+    Step,
+    Tell,
+)
+
+CONTROLLER, N, O = 0, 1, 2  # noqa: E741 - N writes the new format, O the old one
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=(
+            BrokerSpec(id=CONTROLLER, kafka=kafka),
+            BrokerSpec(id=N, kafka=kafka, properties={"log.message.format.version": "0.11.0"}),
+            BrokerSpec(id=O, kafka=kafka, properties={"log.message.format.version": "0.10.2"}),
+        ),
+        first_broker=CONTROLLER,
+        properties=QUICK,
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((O, N),)),
+        Tell(text="O leads and writes 0-10 in the old format, which has no leader epochs"),
+        Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(O, N), log_end_offset=11),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(O, N), high_watermark=11),
+        Tell(text="N is made the preferred replica, leads, and writes 11-20, which O never gets"),
+        ReorderReplicas(topic="t", partition=0, replicas=(N, O)),
+        Inject(name="N-O", fault=CutLink(source=N, target=O)),
+        Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
+        AwaitState(topic="t", partition=0, leader=N),
+        AwaitFollowing(topic="t", partition=0, follower=O, leader=N),
+        Produce(operation="n-only", topic="t", partition=0, records=10, acks=1),
+        Tell(text="N dies; O is elected, which has no epoch in its log, and writes 11-13"),
+        Inject(name="N-down", fault=KillBroker(broker=N)),
+        AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        Heal(name="N-O"),
+        Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
+        Tell(text="N returns, and asks for the end of an epoch: O tracks none"),
+        Heal(name="N-down"),
+    )
+
+
+_SOURCE = "KIP-279, Proposed Changes (backward compatibility)"
+_RELEASES = ("1.1.1", "2.0.0", "2.1.1")
+
+KIP_279_UNTRACKED = Entry(
+    name="KIP-279-untracked",
+    title="A leader without leader epochs: its follower truncates to the high watermark",
+    story=(
+        "KIP-279 says that a leader which does not track leader epochs yet answers a question for "
+        "an epoch's end with an undefined offset, and that the follower then truncates to its high "
+        "watermark, as before KIP-101. O has only written an old format, so its log has no epochs. "
+        "N has written 11-20 in a new format and comes back: O's answer is undefined, N truncates "
+        "to 11, its high watermark, and takes O's records. 2.0.1 and 2.1.0 are no example: there a "
+        "leader notes its own epoch when it is elected, whatever format it writes (KAFKA-7415), "
+        "and answers an older epoch with the start of that one."
+    ),
+    source=_SOURCE,
+    cases={"old-format": "the leader has only ever written an old message format"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        ("old-format", release): Expectation(
+            safe=True,
+            witness=(
+                {"round": {"follower": N, "leader": O, "end_offset": -1}},
+                {"epochs": {"snapshot": "final", "broker": O, "partition": "t-0", "starts": []}},
+                {"log": {"broker": N, "pattern": r"[Tt]runcat\w+ .*to( offset)? 11\b"}},
+            ),
+            source=_SOURCE,
+        )
+        for release in _RELEASES
+    },
+    default_releases=_RELEASES,
+)

@@ -1,0 +1,107 @@
+"""KAFKA-9839: a controller tells a broker an epoch that the broker itself does not know yet."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import ExpireSession, HoldPoint
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import BOUNCED
+from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitMessage
+from harness.playing.steps import (
+    AwaitHeld,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, REGISTERING, OTHER = 0, 1, 2
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, REGISTERING, OTHER)),
+        first_broker=CONTROLLER,
+        properties=BOUNCED,
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    both = (REGISTERING, OTHER)
+    return (
+        CreateTopic(topic="t", assignment=(both,)),
+        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
+        Tell(text="broker 1's session ends; it registers again, and ZooKeeper's answer is slow"),
+        Inject(name="knows", fault=HoldPoint(name="knows", broker=REGISTERING, point="registered")),
+        Inject(name="session", fault=ExpireSession(broker=REGISTERING, await_return=False)),
+        AwaitHeld(name="knows"),
+        AwaitState(topic="t", partition=0, leader=OTHER),
+        Tell(text="the controller names the new epoch: what does broker 1 answer?"),
+        AwaitMessage(
+            api="LeaderAndIsr",
+            source=CONTROLLER,
+            target=REGISTERING,
+            direction="response",
+            count=2,
+        ),
+        Tell(text="ZooKeeper's answer arrives"),
+        Heal(name="knows"),
+        Heal(name="session"),
+        Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
+    )
+
+
+_SOURCE = "KAFKA-9839 (fixed in 2.5.1); KafkaApis.isBrokerEpochStale; measured on real brokers"
+_HELD = {"hit": {"point": "registered", "broker": REGISTERING, "fate": "held"}}
+_THROWN = {
+    "log": {"broker": REGISTERING, "pattern": r"Epoch \d+ larger than current broker epoch \d+"}
+}
+
+
+def _answered(error_code: int) -> dict[str, object]:
+    return {
+        "link": {
+            "api": "LeaderAndIsr",
+            "target": REGISTERING,
+            "direction": "response",
+            "detail": {"error_code": error_code},
+        }
+    }
+
+
+KIP_380_EPOCH_AHEAD = Entry(
+    name="KIP-380-epoch-ahead",
+    title="A broker fails at a control request that names its newest epoch before it knows that",
+    story=(
+        "The session of broker 1, which leads t, ends, and its process goes on and registers "
+        "again. The controller reads the new registration and tells broker 1 of the new leader, "
+        "with the new epoch; the answer of ZooKeeper to broker 1 itself is slower. The document "
+        "knows smaller epochs and equal ones only. From 2.2.0 to 2.5.0 a greater one is an "
+        "IllegalStateException: the broker answers with an unknown error (-1), the controller "
+        "goes on and sends nothing again, and broker 1 leads t in its old epoch for ever, beside "
+        "broker 2. From 2.5.1 on it obeys. Up to 2.1 no epoch is told, and it obeys as well."
+    ),
+    source=_SOURCE,
+    cases={"registered-and-not-told": "the broker's own registration returns last"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        ("registered-and-not-told", release): Expectation(
+            safe=False,
+            findings=(("replication-stopped", (REGISTERING,), -1, -1),),
+            witness=(_HELD, _answered(-1), _THROWN),
+            source=_SOURCE,
+        )
+        for release in ("2.2.2", "2.4.1")
+    }
+    | {
+        ("registered-and-not-told", release): Expectation(
+            safe=True, witness=(_HELD, _answered(0)), source=_SOURCE
+        )
+        for release in ("2.1.1", "2.5.1", "2.8.2")
+    },
+    default_releases=("2.1.1", "2.2.2", "2.5.1", "2.8.2"),
+)

@@ -1,0 +1,132 @@
+"""KIP-380: a broker takes its partitions as its earlier generation was told of them."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import FastBounce, HoldRequests, StaleRequest
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import BOUNCED, late_answer
+from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitHighWatermarkForgotten
+from harness.playing.possible_steps import IfPossible
+from harness.playing.steps import (
+    AwaitFollowing,
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, BOUNCING, OTHER = 0, 1, 2
+_LEADS, _FORGETS = "leads-again", "forgets-high-watermarks"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
+        first_broker=CONTROLLER,
+        properties=BOUNCED,
+    )
+
+
+def _topic(topic: str) -> tuple[Step, ...]:
+    both = (BOUNCING, OTHER)
+    return (
+        CreateTopic(topic=topic, assignment=(both,)),
+        Produce(operation=f"{topic}-m1", topic=topic, partition=0, records=1, acks=-1),
+        AwaitReplicated(topic=topic, partition=0, brokers=both, log_end_offset=1),
+        AwaitHighWatermark(topic=topic, partition=0, brokers=both, high_watermark=1),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    is_zombie = case == _LEADS
+    after: tuple[Step, ...] = (
+        Tell(text="does the checkpoint still have u?"),
+        IfPossible(
+            do=AwaitHighWatermarkForgotten(broker=BOUNCING, topic="u", partition=0, timeout_s=4)
+        ),
+    )
+    if is_zombie:
+        after = (
+            Tell(text="does broker 1 take a write as leader?"),
+            Produce(
+                operation="zombie",
+                topic="t",
+                partition=0,
+                records=1,
+                acks=1,
+                broker=BOUNCING,
+                accept_error=True,
+                timeout_s=3,
+            ),
+        )
+    return (
+        *_topic("t"),
+        *(() if is_zombie else _topic("u")),
+        Tell(text="a LeaderAndIsr says that broker 1 leads t, and is late"),
+        Inject(
+            name="late",
+            fault=StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
+        ),
+        Tell(text="broker 1 bounces, broker 2 leads; the news of that are slow"),
+        Inject(
+            name="news",
+            fault=HoldRequests(name="news", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING),
+        ),
+        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+        AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
+        AwaitHeld(name="news"),
+        Tell(text="the request to the earlier generation arrives first"),
+        Heal(name="late"),
+        *after,
+        Heal(name="news"),
+        AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
+    )
+
+
+_SOURCE = "KIP-380, motivation, third example; measured on real brokers"
+_OBEYED, _REFUSED = late_answer("LeaderAndIsr", 0), late_answer("LeaderAndIsr", 77)
+_FORGOTTEN = {"observed": {"kind": "high-watermark-forgotten", "broker": BOUNCING, "topic": "u"}}
+_KEPT = {"observed": {"kind": "not-possible", "name": "AwaitHighWatermarkForgotten"}}
+_ACCEPTED = ("stale-request-accepted", (BOUNCING,), -1, -1)
+
+KIP_380_STALE_LEADER_AND_ISR = Entry(
+    name="KIP-380-stale-leader-and-isr",
+    title="A bounced broker takes its partitions as its earlier generation was told of them",
+    story=(
+        "Broker 1 led t and bounced; broker 2 leads t now. Before the controller has told "
+        "broker 1, an older LeaderAndIsr arrives that was made for its earlier generation. The "
+        "leader epoch fences nothing: a process that has just started knows none. Up to 2.1 "
+        "broker 1 leads t again in the old epoch and takes writes that are gone as soon as it "
+        "hears of broker 2; and since every first LeaderAndIsr starts the thread that writes "
+        "the checkpoint of high watermarks, the file is written anew with t alone: the high "
+        "watermark of u is forgotten (KAFKA-7235). From 2.2 on the request carries the czxid of "
+        "the broker's registration and is refused with STALE_BROKER_EPOCH (77). Such a request "
+        "harms only before the new one arrives: the controller's own is held at the link "
+        "meanwhile. The late one is made by kchaos at the injection, since a controller that "
+        "notices the bounce drops what it had still to send "
+        "(ControllerChannelManager.removeBroker)."
+    ),
+    source=_SOURCE,
+    cases={
+        _LEADS: "it says that the bounced broker leads",
+        _FORGETS: "it names one of two partitions",
+    },
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_LEADS, "2.1.1"): Expectation(
+            safe=False, findings=(_ACCEPTED,), witness=(_OBEYED,), source=_SOURCE
+        ),
+        (_LEADS, "2.2.2"): Expectation(safe=True, witness=(_REFUSED,), source=_SOURCE),
+        (_FORGETS, "2.1.1"): Expectation(
+            safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN), source=_SOURCE
+        ),
+        (_FORGETS, "2.2.2"): Expectation(safe=True, witness=(_REFUSED, _KEPT), source=_SOURCE),
+    },
+    default_releases=("2.1.1", "2.2.2"),
+)

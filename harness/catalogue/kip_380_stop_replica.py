@@ -1,0 +1,111 @@
+"""KIP-380: a replica is stopped, or deleted, by a request to its broker's earlier generation."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import FastBounce, StaleRequest
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import BOUNCED, late_answer
+from harness.playing.client_steps import Produce
+from harness.playing.steps import (
+    AwaitFollowing,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, BOUNCING, OTHER = 0, 1, 2
+_STOPPED, _DELETED = "stopped", "deleted"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
+        first_broker=CONTROLLER,
+        properties=BOUNCED,
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    deletes = case == _DELETED
+    replicas = (BOUNCING,) if deletes else (OTHER, BOUNCING)
+    return (
+        CreateTopic(topic="t", assignment=(replicas,)),
+        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=replicas, high_watermark=1),
+        Tell(text="a StopReplica for broker 1 is made, and is late"),
+        Inject(
+            name="late",
+            fault=StaleRequest(
+                api="StopReplica", broker=BOUNCING, partitions=(("t", 0),), deletes=deletes
+            ),
+        ),
+        Tell(text="broker 1 bounces; the controller notices, and it has all its replicas again"),
+        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+        AwaitState(topic="t", partition=0, leader=replicas[0], isr=replicas),
+        AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=replicas[0]),
+        AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
+        Tell(text="now the request to its earlier generation arrives"),
+        Heal(name="late"),
+        *(() if deletes else (Produce(operation="m2", topic="t", partition=0, records=1, acks=1),)),
+    )
+
+
+_SOURCE = "KIP-380, motivation, first example; measured on real brokers"
+_OBEYED, _REFUSED = late_answer("StopReplica", 0), late_answer("StopReplica", 77)
+
+KIP_380_STALE_STOP_REPLICA = Entry(
+    name="KIP-380-stale-stop-replica",
+    title="A replica is stopped by a request that was meant for the broker's earlier generation",
+    story=(
+        "Broker 1 has bounced, has heard of its replicas, and follows again, or leads. Then a "
+        "StopReplica arrives that the controller had made for its earlier generation, as it does "
+        "during a controlled shutdown. Up to 2.1 nothing in the request says so: the broker obeys. "
+        "Its fetcher is gone, it drops out of the ISR with the next write and never comes back, "
+        "since nobody sends it a LeaderAndIsr any more; with delete=true its log is deleted, and "
+        "if it was the only replica, what was acknowledged is gone. From 2.2 on the request "
+        "carries the czxid of the broker's registration and is refused with STALE_BROKER_EPOCH "
+        "(77). The request is made by kchaos at the injection and delivered after the bounce. One "
+        "that the controller itself sent and that a hold keeps back cannot show it: when the "
+        "controller notices that the broker was gone, it closes the connection and drops what it "
+        "had not got an answer to (ControllerChannelManager.removeBroker)."
+    ),
+    source=_SOURCE,
+    cases={
+        _STOPPED: "delete=false, to a follower that is in sync",
+        _DELETED: "delete=true, to the only replica",
+    },
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_STOPPED, "2.1.1"): Expectation(
+            safe=False,
+            findings=(
+                ("stale-request-accepted", (BOUNCING,), -1, -1),
+                ("replication-stopped", (BOUNCING,), -1, -1),
+            ),
+            witness=(_OBEYED,),
+            source=_SOURCE,
+        ),
+        (_DELETED, "2.1.1"): Expectation(
+            safe=False,
+            findings=(
+                ("stale-request-accepted", (BOUNCING,), -1, -1),
+                ("offline-partition", (), -1, -1),
+                ("committed-loss", (BOUNCING,), 0, 0),
+                # With its last partition gone the broker leaves its checkpoint as it was.
+                ("missing-tail", (BOUNCING,), 0, 0),
+            ),
+            witness=(_OBEYED,),
+            source=_SOURCE,
+        ),
+    }
+    | {
+        (case, "2.2.2"): Expectation(safe=True, witness=(_REFUSED,), source=_SOURCE)
+        for case in (_STOPPED, _DELETED)
+    },
+    default_releases=("2.1.1", "2.2.2"),
+)

@@ -1,0 +1,264 @@
+"""KIP-380, compatibility: until brokers have been rolled twice nobody names a generation."""
+
+from collections.abc import Mapping
+
+from clusters.releases import release_of
+from clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from faults import FastBounce, KillBroker, RollBroker, StaleRequest, StopBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import BOUNCED, late_answer
+from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitMessage
+from harness.playing.steps import (
+    AwaitFollowing,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, BOUNCING, OTHER = 0, 1, 2
+_FIRST, _SECOND, _UNKNOWN = "first-roll", "second-roll", "epoch-unknown"
+_TWO_ROLLS, _SKIPPED, _REVERSE = "two-rolls", "roll-skipped", "roll-skipped-old-controller"
+_BEFORE, _AFTER = "2.1.1", "2.2.2"
+_AT_2_1 = (("inter.broker.protocol.version", "2.1"),)
+_AT_2_2 = (("inter.broker.protocol.version", "2.2"),)
+_FIXED = (_TWO_ROLLS, _SKIPPED, _REVERSE)
+
+
+def _cluster(kafka: str, protocol: str = "2.2") -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
+        first_broker=CONTROLLER,
+        properties={**BOUNCED, "inter.broker.protocol.version": protocol},
+    )
+
+
+def _all_before(_kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(_BEFORE, (BOUNCING, OTHER)), first_broker=OTHER, properties=BOUNCED
+    )
+
+
+def _new_beside_old(_kafka: str) -> ClusterSpec:
+    """Broker 0 has the new release; broker 1, the old one, is the controller at first."""
+    return ClusterSpec(
+        brokers=(
+            BrokerSpec(id=CONTROLLER, kafka=_AFTER),
+            BrokerSpec(id=BOUNCING, kafka=_BEFORE),
+        ),
+        first_broker=BOUNCING,
+        properties=BOUNCED,
+    )
+
+
+def _old_controller(_kafka: str) -> ClusterSpec:
+    """Broker 1 has the new release and its protocol; the others have the old one."""
+    own = {
+        **dict(_AT_2_2),
+        "controlled.shutdown.enable": "true",
+        "controlled.shutdown.retry.backoff.ms": "200",
+    }
+    return ClusterSpec(
+        brokers=(
+            BrokerSpec(id=CONTROLLER, kafka=_BEFORE),
+            BrokerSpec(id=BOUNCING, kafka=_AFTER, properties=own),
+            BrokerSpec(id=OTHER, kafka=_BEFORE),
+        ),
+        first_broker=CONTROLLER,
+        properties=BOUNCED,
+    )
+
+
+def _topic() -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((OTHER, BOUNCING),)),
+        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+    )
+
+
+def _late(fault: StaleRequest) -> tuple[Step, ...]:
+    """Broker 1 bounces, is in sync again, and gets a request to its earlier generation."""
+    return (
+        Tell(text="a StopReplica for broker 1 is made, and is late"),
+        Inject(name="late", fault=fault),
+        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+        AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER, BOUNCING)),
+        AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
+        AwaitReplicated(topic="t", partition=0, brokers=(OTHER, BOUNCING), log_end_offset=1),
+        Tell(text="broker 1 has bounced and follows; now the request arrives"),
+        Heal(name="late"),
+        Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
+    )
+
+
+_STOP = StaleRequest(api="StopReplica", broker=BOUNCING, partitions=(("t", 0),))
+_WITHOUT = StaleRequest(
+    api="StopReplica", broker=BOUNCING, partitions=(("t", 0),), version=1, epoch="unknown"
+)
+
+
+def _rolls() -> tuple[Step, ...]:
+    """As the document says: new binaries at the old protocol, then the new protocol."""
+    first = [
+        Inject(name=f"binary-{one}", fault=RollBroker(broker=one, kafka=_AFTER, properties=_AT_2_1))
+        for one in (BOUNCING, OTHER)
+    ]
+    second = [
+        Inject(name=f"protocol-{one}", fault=RollBroker(broker=one, properties=_AT_2_2))
+        for one in (BOUNCING, OTHER)
+    ]
+    return (
+        Tell(text="the first roll: 2.2.2 at protocol 2.1"),
+        *first,
+        Tell(text="the second roll: protocol 2.2"),
+        *second,
+        AwaitState(topic="t", partition=0, isr=(OTHER, BOUNCING)),
+    )
+
+
+def _skipped() -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((BOUNCING,),)),
+        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        Tell(text="broker 0 goes to protocol 2.2 at once, and becomes the controller"),
+        Inject(name="protocol", fault=RollBroker(broker=CONTROLLER, properties=_AT_2_2)),
+        Inject(name="1-down", fault=KillBroker(broker=BOUNCING)),
+        Tell(text="broker 1, still on 2.1.1, returns: does it understand its controller?"),
+        Heal(name="1-down"),
+        AwaitMessage(
+            api="UpdateMetadata",
+            source=CONTROLLER,
+            target=BOUNCING,
+            fates=("passed", "abandoned"),
+            says=(("controller_id", CONTROLLER),),
+            count=2,
+        ),
+    )
+
+
+def _reverse() -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((BOUNCING, OTHER),)),
+        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(BOUNCING, OTHER), log_end_offset=1),
+        Tell(text="broker 1, at protocol 2.2, asks a 2.1.1 controller to shut it down"),
+        Inject(name="1-stops", fault=StopBroker(broker=BOUNCING)),
+        AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
+        Heal(name="1-stops"),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    match case:
+        case "two-rolls":
+            rolled = _late(_STOP)
+            return (*_topic(), *_rolls(), *rolled[:3], *rolled[4:])
+        case "roll-skipped":
+            return _skipped()
+        case "roll-skipped-old-controller":
+            return _reverse()
+        case "epoch-unknown":
+            return (*_topic(), *_late(_WITHOUT))
+        case _:
+            return (*_topic(), *_late(_STOP))
+
+
+def _cannot_show(case: str, release: str) -> str:
+    if release_of(release) < release_of("2.2.0"):
+        return (
+            f"{release} refuses no request for its generation, at no protocol, so that nothing "
+            f"could pass a fence: the nearest release that can show it is {_AFTER}; "
+            "KIP-380-stale-stop-replica is what happens before"
+        )
+    if case in _FIXED and release != _AFTER:
+        return f"the case {case} goes from {_BEFORE} to {_AFTER}: play it on {_AFTER}"
+    return ""
+
+
+_SOURCE = "KIP-380, compatibility, deprecation, and migration plan; measured on real brokers"
+_HARM = (
+    ("stale-request-accepted", (BOUNCING,), -1, -1),
+    ("replication-stopped", (BOUNCING,), -1, -1),
+)
+_OBEYED, _REFUSED = late_answer("StopReplica", 0), late_answer("StopReplica", 77)
+
+
+def _sent(api: str, version: int, source: int, target: int) -> Mapping[str, object]:
+    return {
+        "link": {
+            "api": api,
+            "api_version": version,
+            "source": source,
+            "target": target,
+            "direction": "request",
+        }
+    }
+
+
+KIP_380_UPGRADE_WINDOW = Entry(
+    name="KIP-380-upgrade-window",
+    title="Requests that name no generation pass the fence",
+    story=(
+        "The document says to roll a cluster twice: new binaries at the old inter-broker protocol, "
+        "then the new protocol. Between the two the fence is there and nothing is fenced: at "
+        "protocol 2.1 a 2.2.2 controller sends what a 2.1 controller sends, without a broker "
+        "epoch, and a 2.2.2 broker obeys what says nothing (KafkaApis.isBrokerEpochStale). The "
+        "same holds for a request with epoch -1 at protocol 2.2. Whoever skips the first roll is "
+        "worse off: a 2.1.1 broker cannot read UpdateMetadata v5 and closes the connection, the "
+        "controller repeats the request without end (RequestSendThread), and what comes behind "
+        "it is never sent, so that the broker is told nothing. The other way round, a broker at "
+        "protocol 2.2 cannot be shut down in a controlled way by a 2.1.1 controller, which does "
+        "not know ControlledShutdown v2: it gives up after its retries and stops. Late requests "
+        "are made by kchaos; which version they have follows from the protocol of the sender."
+    ),
+    source=_SOURCE,
+    cases={
+        _FIRST: "after the first roll, 2.2.2 at protocol 2.1",
+        _SECOND: "after the second roll, 2.2.2 at protocol 2.2",
+        _UNKNOWN: "a request with epoch -1 at protocol 2.2",
+        _TWO_ROLLS: "2.1.1, rolled twice as the document says",
+        _SKIPPED: "a 2.1.1 broker with a controller at protocol 2.2",
+        _REVERSE: "a broker at protocol 2.2 with a 2.1.1 controller",
+    },
+    cluster=_cluster,
+    case_clusters={
+        _FIRST: lambda kafka: _cluster(kafka, "2.1"),
+        _TWO_ROLLS: _all_before,
+        _SKIPPED: _new_beside_old,
+        _REVERSE: _old_controller,
+    },
+    steps=_steps,
+    cannot_show=_cannot_show,
+    expectations={
+        (case, _AFTER): Expectation(safe=False, findings=_HARM, witness=(_OBEYED,), source=_SOURCE)
+        for case in (_FIRST, _UNKNOWN)
+    }
+    | {
+        (case, _AFTER): Expectation(safe=True, witness=(_REFUSED,), source=_SOURCE)
+        for case in (_SECOND, _TWO_ROLLS)
+    }
+    | {
+        (_SKIPPED, _AFTER): Expectation(
+            safe=False,
+            findings=(
+                ("generation-not-initialised", (BOUNCING,), -1, -1),
+                ("offline-partition", (), -1, -1),
+            ),
+            witness=(_sent("UpdateMetadata", 5, CONTROLLER, BOUNCING),),
+            source=_SOURCE,
+        ),
+        (_REVERSE, _AFTER): Expectation(
+            safe=True,
+            witness=(
+                _sent("ControlledShutdown", 2, BOUNCING, CONTROLLER),
+                {"log": {"broker": BOUNCING, "pattern": r"Retrying controlled shutdown after"}},
+            ),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=(_AFTER,),
+)

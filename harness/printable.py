@@ -1,0 +1,21 @@
+"""Text for terminals: what a run says may not move the cursor, hide lines or turn them around."""
+
+import unicodedata
+
+_HARMLESS = "\n\t"
+_DANGEROUS = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+"""Control characters (C0, C1 and ESC), direction marks, surrogates, private use, separators."""
+
+
+def printable(text: str) -> str:
+    """The text with every character that a terminal might act upon spelt out, as in \\x1b."""
+    if text.isprintable():
+        return text
+    return "".join(map(_spelt, text))
+
+
+def _spelt(character: str) -> str:
+    if character in _HARMLESS or unicodedata.category(character) not in _DANGEROUS:
+        return character
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

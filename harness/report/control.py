@@ -1,0 +1,64 @@
+"""Control requests for the report: the broker epoch that each carried, beside the one in force."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checkers.errors import CheckError
+from checkers.evidence.generations import ControlRequest
+from harness.report.loading import Loaded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRow:
+    """One answered control request.
+
+    Attributes:
+        time: Of the answer, in seconds since 1970.
+        carried: What it said of the broker's generation, "none" where its version says nothing.
+        in_force: The czxid of the broker's registration when it arrived.
+        answer: In words.
+        is_late: Whether it was meant for an earlier generation.
+    """
+
+    time: float
+    request: str
+    about: str
+    carried: str
+    in_force: str
+    answer: str
+    is_late: bool
+
+
+def control_rows(loaded: Loaded) -> tuple[ControlRow, ...]:
+    """Every control request that was answered, late ones too; none without links."""
+    try:
+        found = loaded.evidence.control
+    except CheckError:
+        return ()  # The judgement says what cannot be read.
+    return tuple(_row(one) for one in found or ())
+
+
+def most_of(rows: Sequence[ControlRow], most: int) -> tuple[ControlRow, ...]:
+    """So many rows at most, in their order; late ones are left out last."""
+    if len(rows) <= most:
+        return tuple(rows)
+    ordinary = [row for row in rows if not row.is_late]
+    left_out = {id(row) for row in ordinary[: len(rows) - most]}
+    return tuple(row for row in rows if id(row) not in left_out)
+
+
+def _row(one: ControlRequest) -> ControlRow:
+    names = sorted({f"{topic}-{partition}" for topic, partition, _ in one.partitions})
+    answer = {0: "accepted", 77: "STALE_BROKER_EPOCH (77)"}.get(
+        one.error_code, f"error {one.error_code}"
+    )
+    made = ", made by kchaos" if one.is_made else ""
+    return ControlRow(
+        time=one.time,
+        request=f"{one.api} v{one.version} to broker {one.target}{made}",
+        about=", ".join(names),
+        carried="none" if one.broker_epoch is None else str(one.broker_epoch),
+        in_force=f"{one.in_force} of broker {one.broker}",
+        answer=f"late (for {one.meant_for}), {answer}" if one.is_late else answer,
+        is_late=one.is_late,
+    )

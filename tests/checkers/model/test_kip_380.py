@@ -1,0 +1,235 @@
+"""KIP-380: late control requests, broker generations, and what is forgotten without them."""
+
+from dataclasses import replace
+
+import pytest
+from model_timelines import cluster, kill, replica, start, state, write
+
+from checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest
+from checkers.model import generation_for, predict
+from checkers.model.control import handle, queue
+from checkers.model.events import Event, PartitionState, Snapshot, TopicCreated
+from checkers.model.predicting import left_alone_after
+from checkers.model.prediction import Prediction
+from checkers.model.requests import StopReplica
+from checkers.model.rules.kip_380 import (
+    is_for_an_earlier_generation,
+    is_higher,
+    refuse_earlier_epochs,
+    refuse_other_epochs,
+)
+from checkers.model.state import EMPTY, State
+from checkers.model.world import World
+
+AFTER = Snapshot(label="after")
+EARLIER, PRESENT = 101, 201
+T, U = ("t", 0), ("u", 0)
+
+
+def late(api: str, *, broker_epoch: int | None = EARLIER, **fields: object) -> StaleRequest:
+    """A request to broker 1's first generation, from controller 2; t-0 was led by broker 0."""
+    return StaleRequest(
+        **{  # type: ignore[arg-type]
+            "api": api,
+            "broker": 1,
+            "target": 1,
+            "version": 2,
+            "generation": EARLIER,
+            "broker_epoch": broker_epoch,
+            "controller": 2,
+            "controller_epoch": 1,
+            "states": (("t", 0, 0, 0, (0, 1), 1, 0, (0, 1)),),
+        }
+        | fields
+    )
+
+
+def bounced(release: str, *between: Event, **configuration: object) -> list[Event]:
+    """Broker 1 follows broker 0, has bounced, and follows again."""
+    return [
+        *cluster(release, controller=2, replicas=(0, 1), **configuration),
+        state(0, 0, (0, 1)),
+        write("m", 0, acks=-1),
+        *kill(1, high_watermark=1),
+        state(0, 1, (0,)),
+        *between,
+        *start(1, release, czxid=PRESENT, **configuration),
+        state(0, 1, (0, 1)),
+    ]
+
+
+def both(timeline: list[Event], release: str, *rules: str) -> tuple[Prediction, Prediction]:
+    """What the release predicts without these rules, and with them."""
+    old = generation_for(release, without=rules)
+    return (
+        predict(tuple(timeline), generations=dict.fromkeys((0, 1, 2), old)),
+        predict(tuple(timeline)),
+    )
+
+
+def test_a_replica_that_a_late_request_stopped_fetches_no_more():
+    timeline = [*bounced("2.2.2"), late("StopReplica"), write("n", 0), AFTER]
+    old, new = both(timeline, "2.2.2", "broker epochs", "KAFKA-9839")
+    assert [replica(one, 1).fetcher for one in (old, new)] == ["none", "fetching"]
+    assert [replica(one, 1).log_end_offset for one in (old, new)] == [1, 2]
+
+
+def test_a_replica_that_a_late_request_deleted_is_gone():
+    timeline = [*bounced("2.2.2"), late("StopReplica", deletes=True), AFTER]
+    old, new = both(timeline, "2.2.2", "broker epochs")
+    assert [len(one.snapshots["after"]) for one in (old, new)] == [1, 2]
+
+
+@pytest.mark.parametrize("told", [None, -1])
+def test_a_request_that_says_nothing_of_a_generation_is_obeyed(told):
+    timeline = [*bounced("2.2.2"), late("StopReplica", broker_epoch=told), AFTER]
+    assert replica(predict(tuple(timeline)), 1).fetcher == "none"
+
+
+@pytest.mark.parametrize(("release", "followed"), [("2.1.1", False), ("2.2.2", True)])
+def test_a_leader_that_a_late_request_calls_dead_is_not_followed(release, followed):
+    timeline = [
+        *cluster(release, controller=2, replicas=(0, 1, 3)),
+        state(0, 0, (0, 1, 3)),
+        *kill(1, high_watermark=0),
+        state(0, 1, (0, 3)),
+        *start(1, release, czxid=PRESENT),
+        state(0, 1, (0, 1, 3)),
+        late("UpdateMetadata", live=(0, 1, 2)),
+        state(3, 2, (0, 1, 3)),
+        write("n", 3),
+        AFTER,
+    ]
+    found = replica(predict(tuple(timeline)), 1)
+    assert (found.leader_epoch, found.log_end_offset) == ((2, 1) if followed else (1, 0))
+
+
+def test_a_late_first_request_makes_a_bounced_broker_lead_in_an_old_epoch():
+    timeline = [
+        *cluster("2.2.2", controller=2, replicas=(0, 1)),
+        state(1, 0, (1, 0)),
+        write("m", 1, acks=-1),
+        Hold(name="news", api="LeaderAndIsr", source=2, target=1),
+        *kill(1, high_watermark=1),
+        state(0, 1, (0,)),
+        *start(1, "2.2.2", czxid=PRESENT),
+        late("LeaderAndIsr", states=(("t", 0, 1, 0, (1, 0), 1, 0, (1, 0)),)),
+        write("zombie", 1),
+        AFTER,
+        ReleaseHold(name="news"),
+    ]
+    old, new = both(timeline, "2.2.2", "broker epochs")
+    assert [replica(one, 1).log_end_offset for one in (old, new)] == [2, 1]
+
+
+def forgets(release: str, **configuration: object) -> list[Event]:
+    """KAFKA-7235: the first LeaderAndIsr of a process names t alone, and u has a record."""
+    u_state = PartitionState(
+        topic="u", partition=0, leader=0, leader_epoch=0, isr=(0, 1), controller_epoch=1, version=0
+    )
+    u_record = replace(write("m", 0, acks=-1), topic="u")
+    checkpointed = (("t", 0, 0), ("u", 0, 1))
+    events = [
+        *cluster(release, controller=2, replicas=(0, 1), **configuration),
+        TopicCreated(topic="u", assignment=((0, 1),)),
+        state(0, 0, (0, 1)),
+        u_state,
+        u_record,
+        *kill(1),
+        CutLink(source=1, target=0),
+        Hold(name="news", api="LeaderAndIsr", source=2, target=1),
+        *start(1, release, czxid=PRESENT, **configuration),
+        late("LeaderAndIsr", broker_epoch=None),
+        ReleaseHold(name="news"),
+        AFTER,
+    ]
+    return [
+        replace(one, checkpointed=checkpointed) if hasattr(one, "checkpointed") else one
+        for one in events
+    ]
+
+
+def of_u(prediction: Prediction):
+    return next(one for one in prediction.snapshots["after"] if (one.topic, one.broker) == ("u", 1))
+
+
+def test_what_a_first_request_leaves_out_loses_its_high_watermark_and_at_0_10_2_its_records():
+    old_format = {"inter_broker_protocol": "0.10.2", "message_format": "0.10.2"}
+    oldest = of_u(predict(tuple(forgets("2.1.1", **old_format))))
+    newer = of_u(predict(tuple(forgets("2.1.1"))))
+    assert (oldest.high_watermarks, oldest.log_end_offset) == ((0,), 0)
+    assert (newer.high_watermarks, newer.log_end_offset) == ((0,), 1)
+
+
+def test_a_full_first_request_keeps_every_high_watermark():
+    without = [one for one in forgets("2.1.1") if not isinstance(one, StaleRequest)]
+    assert of_u(predict(tuple(without))).high_watermarks[0] == 1
+
+
+def test_a_broker_has_bounced_if_its_registration_is_later_than_the_one_that_was_seen():
+    assert is_higher(101, 201)
+    assert not is_higher(101, 101)
+    assert not is_higher(201, 101)
+
+
+@pytest.mark.parametrize(
+    ("told", "up_to_2_5_0", "later"),
+    [
+        (-1, "", ""),
+        (100, "STALE_BROKER_EPOCH", "STALE_BROKER_EPOCH"),
+        (101, "", ""),
+        (102, "UNKNOWN_SERVER_ERROR", ""),
+    ],
+)
+def test_what_a_broker_of_epoch_101_answers_to_an_epoch(told, up_to_2_5_0, later):
+    assert generation_for("2.1.1").error_of_broker_epoch(told, 101) == ""
+    assert refuse_other_epochs(told, 101) == up_to_2_5_0
+    assert refuse_earlier_epochs(told, 101) == later
+    for release, expected in (("2.2.2", up_to_2_5_0), ("2.5.0", up_to_2_5_0), ("2.5.1", later)):
+        assert generation_for(release).error_of_broker_epoch(told, 101) == expected
+
+
+def test_a_controller_refuses_a_shutdown_that_an_earlier_generation_asked_for():
+    assert is_for_an_earlier_generation(100, 101)
+    assert generation_for("2.2.2").refuses_shutdown(100, 101)
+    assert not generation_for("2.2.2").refuses_shutdown(101, 101)
+    assert not generation_for("2.2.2").refuses_shutdown(-1, 101)
+    assert not generation_for("2.1.1").refuses_shutdown(100, 101)
+
+
+def test_only_from_protocol_2_2_on_a_controller_tells_the_epoch():
+    tells = {
+        (release, protocol): generation_for(
+            release, inter_broker_protocol=protocol
+        ).tells_broker_epoch
+        for release, protocol in (("2.1.1", None), ("2.2.2", "2.1"), ("2.2.2", None))
+    }
+    assert tells == {("2.1.1", None): False, ("2.2.2", "2.1"): False, ("2.2.2", None): True}
+
+
+def after(*events: Event) -> State:
+    found = EMPTY
+    for event in events:
+        found, _ = left_alone_after(found, event, {})
+    return found
+
+
+def test_after_error_77_the_controller_goes_on_and_sends_nothing_again():
+    before = after(*bounced("2.2.2"))
+    world = World(before)
+    seen = dict(world.controller(1).seen)
+    world.put(("controller", 1), replace(world.controller(1), seen=tuple({**seen, 1: 7}.items())))
+    queue(world, 1, 1, StopReplica(partition=world.partitions(1)[0]))
+    settled, _ = left_alone_after(world.state(before), write("n", 0), {})
+    outbox = World(settled).outbox(1, 1)
+    assert outbox is not None
+    assert (outbox.requests, outbox.is_unanswered) == ((), False)
+    assert World(settled).known_replica(1, World(settled).partitions(1)[0]).log.log_end_offset == 2
+
+
+def test_a_broker_knows_its_epoch_until_it_hears_of_the_next_registration():
+    state_ = after(*bounced("2.2.2"))
+    world = World(state_)
+    assert world.broker(1).epoch == PRESENT
+    errors = handle(world, 1, 1, StopReplica(partition=world.partitions(1)[0]), broker_epoch=300)
+    assert errors == ((None, "UNKNOWN_SERVER_ERROR"),)

@@ -1,0 +1,172 @@
+"""Generations of brokers and control requests, read from the links' records."""
+
+from pathlib import Path
+from typing import Any
+
+from run_builder import CONTROLLER_SESSION, RunBuilder
+
+from checkers import acts
+from checkers.acts import LATE_CLIENT_ID, TopicPartition
+from checkers.evidence.generations import generations, never_told
+from checkers.evidence.run import RunEvidence
+
+T = TopicPartition("t", 0)
+KEYS = {"LEADER_AND_ISR": 4, "STOP_REPLICA": 5, "CONTROLLED_SHUTDOWN": 7}
+
+
+def two_generations(path: Path, release: str = "2.2.2") -> RunBuilder:
+    """Broker 1 has registered with czxid 3, is told of t-0, dies, and registers with czxid 8."""
+    build = RunBuilder(path, release=release, is_linked=True)
+    for broker in (0, 1, 2):
+        build.act(acts.StartBroker(broker=broker, release=release), zxid=0)
+    build.elect_controller(2, CONTROLLER_SESSION)
+    build.register(2, CONTROLLER_SESSION).register(1, 0x11).register(0, 0x10)
+    build.topic("t", [0, 1]).state(0, 0, [0, 1])
+    asked(build, "LEADER_AND_ISR", number=1, broker_epoch=3 if release == "2.2.2" else None)
+    build.act(acts.StopBroker(broker=1, clean=False))
+    build.close_session(0x11)
+    build.act(acts.StartBroker(broker=1, release=release))
+    build.register(1, 0x12)
+    return build
+
+
+def asked(
+    build: RunBuilder,
+    api: str,
+    *,
+    number: int,
+    broker_epoch: int | None = None,
+    error_code: int = 0,
+    client_id: str = "2",
+    held_since: Any = None,
+    **fields: Any,
+) -> None:
+    """A request to broker 1, or from it, and its answer; held if it is said what came between."""
+    state = {"leader": 0, "leader_epoch": 0, "isr": [0, 1], "controller_epoch": 1}
+    about = [{"topic": "t", "partition": 0} | state]
+    detail: dict[str, Any] = {"controller_id": 2, "controller_epoch": 1, "partitions": about}
+    if api == "CONTROLLED_SHUTDOWN":
+        detail = {"broker_id": 1}
+    if broker_epoch is not None:
+        detail["broker_epoch"] = broker_epoch
+    is_shutdown = api == "CONTROLLED_SHUTDOWN"
+    common = {
+        "api": api,
+        "api_key": KEYS[api],
+        "api_version": 0 if broker_epoch is None else 2,
+        "source": 1 if is_shutdown else 2,
+        "target": 2 if is_shutdown else 1,
+        "correlation_id": number,
+        "client_id": client_id,
+    } | fields
+    if held_since is not None:
+        build.link(**common, detail=detail, fate="held")
+        held_since()
+        build.link(**common, detail=detail, fate="released")
+    else:
+        build.link(**common, detail=detail)
+    answer = {"error_code": error_code, "partitions": [{"topic": "t", "partition": 0}]}
+    build.link(**common, direction="response", detail=answer)
+
+
+def made(build: RunBuilder, **fields: Any) -> None:
+    act = {"api": "StopReplica", "broker": 1, "target": 1, "version": 0, "generation": 3}
+    build.act(acts.StaleRequest(**(act | fields)))
+
+
+def last(build: RunBuilder) -> Any:
+    build.write_zookeeper()
+    found = RunEvidence(build.run).control
+    assert found is not None
+    return found[-1]
+
+
+def test_a_generation_is_a_registration_and_lasts_until_it_is_gone(tmp_path: Path) -> None:
+    build = two_generations(tmp_path / "run")
+    build.write_zookeeper()
+    found = generations(RunEvidence(build.run).events)
+    assert [(one.broker, one.czxid) for one in found] == [(2, 2), (1, 3), (0, 4), (1, 8)]
+    first, second = (one for one in found if one.broker == 1)
+    assert first.until is not None
+    assert first.since < first.until < second.since
+    assert second.until is None
+
+
+def test_a_request_with_the_epoch_of_an_earlier_generation_is_late(tmp_path: Path) -> None:
+    build = two_generations(tmp_path / "run")
+    asked(build, "STOP_REPLICA", number=2, broker_epoch=3, error_code=77)
+    found = last(build)
+    assert (found.meant_for, found.in_force, found.is_late) == (3, 8, True)
+    assert (found.error_code, found.predicted_error_code, found.is_made) == (77, 77, False)
+    assert found.in_words() == (
+        "StopReplica v2 to broker 1 (broker epoch 3), meant for generation 3 of broker 1; in force "
+        "was 8: refused, STALE_BROKER_EPOCH (77)"
+    )
+
+
+def test_a_request_with_the_present_epoch_is_not_late(tmp_path: Path) -> None:
+    build = two_generations(tmp_path / "run")
+    asked(build, "STOP_REPLICA", number=2, broker_epoch=8)
+    found = last(build)
+    assert (found.meant_for, found.is_late, found.predicted_error_code) == (8, False, 0)
+
+
+def test_what_kchaos_made_is_late_by_its_own_account(tmp_path: Path) -> None:
+    build = two_generations(tmp_path / "run", "2.1.1")
+    asked(build, "STOP_REPLICA", number=2, client_id=LATE_CLIENT_ID)
+    made(build)
+    found = last(build)
+    assert (found.meant_for, found.is_late, found.is_made) == (3, True, True)
+    assert (found.broker_epoch, found.predicted_error_code) == (None, 0)
+
+
+def test_a_request_that_a_hold_kept_over_a_bounce_is_late(tmp_path: Path) -> None:
+    build = two_generations(tmp_path / "run", "2.1.1")
+
+    def bounce() -> None:
+        build.close_session(0x12)
+        build.register(1, 0x13)
+
+    asked(build, "STOP_REPLICA", number=2, held_since=bounce)
+    found = last(build)
+    assert (found.meant_for, found.in_force, found.is_late) == (8, 10, True)
+
+
+def test_an_ordinary_request_without_an_epoch_is_never_called_late(tmp_path: Path) -> None:
+    build = two_generations(tmp_path / "run", "2.1.1")
+    asked(build, "STOP_REPLICA", number=2)
+    assert not last(build).is_late
+
+
+def test_a_controlled_shutdown_is_about_the_broker_that_sends_it(tmp_path: Path) -> None:
+    build = two_generations(tmp_path / "run")
+    asked(build, "CONTROLLED_SHUTDOWN", number=2, broker_epoch=3, error_code=77, client_id="1")
+    found = last(build)
+    assert (found.broker, found.target, found.is_late) == (1, 2, True)
+    assert found.predicted_error_code == 77
+
+
+def test_a_new_process_that_no_request_named_was_never_told(tmp_path: Path) -> None:
+    build = two_generations(tmp_path / "run")
+    build.write_zookeeper()
+    facts = RunEvidence(build.run)
+    assert never_told(facts.control, facts.events, T, (0, 1)) == (0, 1)
+
+
+def test_a_new_process_that_was_told_or_refused_all_is_told_apart(tmp_path: Path) -> None:
+    told = two_generations(tmp_path / "told")
+    asked(told, "LEADER_AND_ISR", number=2, broker_epoch=8)
+    refused = two_generations(tmp_path / "refused")
+    asked(refused, "LEADER_AND_ISR", number=2, broker_epoch=3, error_code=77)
+    for build, expected in ((told, ()), (refused, (1,))):
+        build.write_zookeeper()
+        facts = RunEvidence(build.run)
+        assert never_told(facts.control, facts.events, T, (1,)) == expected
+
+
+def test_without_links_nothing_is_said(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run").register(1, 0x11)
+    build.write_zookeeper()
+    facts = RunEvidence(build.run)
+    assert facts.control is None
+    assert never_told(None, facts.events, T, (1,)) == ()

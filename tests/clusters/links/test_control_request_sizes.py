@@ -1,0 +1,63 @@
+"""What KIP-380's schema saves by naming each topic once, in bytes, as docs/kip-380.md tells."""
+
+from pathlib import Path
+
+import pytest
+
+from checkers.acts import StaleRequest
+from clusters.links.api_keys import ApiKey
+from clusters.links.control_requests import request_bytes
+from faults.wire.stale_request import request_values
+
+PAGE = Path(__file__).parents[3] / "docs" / "kip-380.md"
+TOPIC = "a-topic-of-24-characters"
+VERSIONS = {
+    "LeaderAndIsr": (ApiKey.LEADER_AND_ISR, 1, 2),
+    "UpdateMetadata": (ApiKey.UPDATE_METADATA, 4, 5),
+    "StopReplica": (ApiKey.STOP_REPLICA, 0, 1),
+}
+REPLICAS = (0, 1, 2)
+
+
+def size(api: str, version: int, partitions: int) -> int:
+    """Of a request about one topic with three replicas of each partition, its size field apart."""
+    act = StaleRequest(
+        api=api,  # type: ignore[arg-type]
+        broker=1,
+        target=1,
+        version=version,
+        generation=1,
+        broker_epoch=1,
+        controller=0,
+        controller_epoch=1,
+        states=tuple((TOPIC, n, 0, 0, REPLICAS, 1, 0, REPLICAS) for n in range(partitions)),
+        live=REPLICAS,
+    )
+    endpoints = {
+        one: {
+            "host": "broker.example",
+            "port": 9092,
+            "endpoints": [
+                {
+                    "listener": "PLAINTEXT",
+                    "host": "broker.example",
+                    "port": 9092,
+                    "security_protocol": 0,
+                }
+            ],
+        }
+        for one in REPLICAS
+    }
+    values = request_values(act, endpoints)
+    key = VERSIONS[api][0]
+    return len(request_bytes(key, version, values, correlation_id=1, client_id="0")) - 4
+
+
+@pytest.mark.parametrize("partitions", [1, 100, 2000])
+@pytest.mark.parametrize("api", VERSIONS)
+def test_the_page_tells_what_naming_a_topic_once_saves(api: str, partitions: int) -> None:
+    _, old, new = VERSIONS[api]
+    before, after = size(api, old, partitions), size(api, new, partitions)
+    saved = 100 * (before - after) / before
+    row = f"| {api} | {partitions:,} | {before:,} (v{old}) | {after:,} (v{new}) | {saved:.1f} % |"
+    assert row in PAGE.read_text(encoding="utf-8"), row

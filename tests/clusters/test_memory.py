@@ -1,0 +1,41 @@
+"""How much memory there is for a cluster, also in a container with a limit."""
+
+from pathlib import Path
+
+import pytest
+
+from clusters import memory
+from clusters.memory import available_mib
+
+
+@pytest.fixture
+def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(memory, "_ROOT", tmp_path)
+    return tmp_path
+
+
+def _limited(group: Path, names: tuple[str, str], limit: str, stat: str) -> None:
+    group.mkdir(parents=True, exist_ok=True)
+    (group / names[0]).write_text(limit)
+    (group / names[1]).write_text(str(200 << 20))
+    (group / "memory.stat").write_text(stat)
+
+
+def test_a_groups_limit_counts_without_what_can_be_given_back(groups: Path) -> None:
+    _limited(
+        groups, ("memory.max", "memory.current"), str(300 << 20), f"inactive_file {50 << 20}\n"
+    )
+    _limited(
+        groups / "memory",
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        str(300 << 20),
+        f"cache 1\ntotal_inactive_file {50 << 20}\n",
+    )
+    assert available_mib() == 150
+
+
+def test_a_group_without_a_limit_leaves_the_machines_memory(groups: Path) -> None:
+    _limited(groups, ("memory.max", "memory.current"), "max\n", "inactive_file 0\n")
+    machine = available_mib()
+    assert machine is not None
+    assert machine > 150

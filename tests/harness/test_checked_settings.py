@@ -1,0 +1,93 @@
+"""Settings that brokers would refuse: said before anything starts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.spec import BrokerSpec, ClusterSpec
+from faults import ConfigureTopic, FormatDowngrade, RollBroker
+from harness.errors import ScenarioError
+from harness.playing.runner import RunOptions, play
+from harness.playing.scenario import Scenario
+from harness.playing.settings import check_settings, kafkas_of
+from harness.playing.steps import CreateTopic, Inject, Step
+
+FORMAT, PROTOCOL = "log.message.format.version", "inter.broker.protocol.version"
+
+
+def scenario(
+    *steps: Step, properties: dict[str, str] | None = None, release: str = "2.0.1"
+) -> Scenario:
+    brokers = (
+        BrokerSpec(id=0, kafka="1.1.1"),
+        BrokerSpec(id=1, kafka=release, properties=properties or {}),
+    )
+    return Scenario(
+        entry="test", case="one", release=release, cluster=ClusterSpec(brokers=brokers), steps=steps
+    )
+
+
+def inject(fault: Any) -> Inject:
+    return Inject(name="fault", fault=fault)
+
+
+RELEASES = {"1.1.1": "1.1.1", "2.0.1": "2.0.1", "patched": "2.0.2"}
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (scenario(properties={FORMAT: "2.0"}), r"broker 1: .*2\.0, which .*1\.1 forbids"),
+        (
+            scenario(CreateTopic(topic="t", assignment=((0, 1),), configuration=(("x", "1"),))),
+            r"step 0 \(CreateTopic\): broker 0: no topic setting is named 'x'",
+        ),
+        (
+            scenario(inject(RollBroker(broker=0, properties=((PROTOCOL, "2.0"),)))),
+            r"step 0 \(RollBroker\): broker 0: .* which 1\.1\.1 does not know",
+        ),
+        (
+            scenario(inject(RollBroker(broker=7))),
+            r"step 0 \(RollBroker\): the cluster has no broker 7",
+        ),
+        (
+            scenario(
+                inject(
+                    ConfigureTopic(
+                        topic="t", configuration=(("message.downconversion.enable", "false"),)
+                    )
+                )
+            ),
+            r"broker 0: 1\.1\.1 does not know the topic setting message.downconversion.enable",
+        ),
+        (
+            scenario(inject(FormatDowngrade(topic="t", message_format="2.1"))),
+            r"step 0 \(FormatDowngrade\): broker 0: message.format.version is 2\.1",
+        ),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_setting_that_is_refused_names_the_step_and_the_broker(made: Scenario, why: str) -> None:
+    with pytest.raises(ScenarioError, match=why):
+        check_settings(made, RELEASES)
+
+
+def test_what_a_broker_was_restarted_with_counts_for_what_comes_later() -> None:
+    raised = RollBroker(broker=0, kafka="patched", properties=((PROTOCOL, "2.0"),))
+    again = RollBroker(broker=0, properties=((FORMAT, "2.0"),))
+    check_settings(scenario(inject(raised), inject(again)), RELEASES)
+    with pytest.raises(ScenarioError, match=r"step 0 \(RollBroker\)"):
+        check_settings(scenario(inject(again)), RELEASES)
+
+
+def test_every_kafka_of_a_scenario_is_known_before_it_starts() -> None:
+    upgrade = inject(RollBroker(broker=0, kafka="patched"))
+    assert kafkas_of(scenario(upgrade, upgrade)) == ("1.1.1", "2.0.1", "patched")
+
+
+def test_a_scenario_that_is_refused_makes_no_run(tmp_path: Path) -> None:
+    refused = scenario(inject(FormatDowngrade(broker=1, message_format="2.1")), release="1.1.1")
+    with pytest.raises(ScenarioError, match=r"which 1\.1\.1 does not know"):
+        play(refused, options=RunOptions(runs_directory=tmp_path), say=lambda _text: None)
+    assert list(tmp_path.iterdir()) == []

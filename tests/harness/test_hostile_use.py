@@ -1,0 +1,273 @@
+"""What a user, a pipe, a signal or a file can do: a code and a sentence, never a traceback."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from checkers.folders import plain, plain_folder
+from checkers.judge import judge
+from checkers.run_directory import RunDirectory
+from clusters.spec import ClusterSpec, brokers_of
+from harness.playing.scenario import Scenario
+from tests.golden.stored import unpacked
+
+ROOT = Path(__file__).parents[2]
+KCHAOS = (sys.executable, "-m", "kchaos")
+SCENARIO = Scenario(
+    entry="x", case="", release="1.1.1", cluster=ClusterSpec(brokers=brokers_of("1.1.1")), steps=()
+).to_json()
+
+
+def _environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+def _run(arguments: Sequence[str], cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*KCHAOS, *arguments],
+        cwd=cwd,
+        env=_environment(**more),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _shell(line: str, cwd: Path) -> int:
+    """The exit code of the first command of a pipe."""
+    script = f"{line}; exit ${{PIPESTATUS[0]}}"
+    return subprocess.run(
+        ["bash", "-c", script], cwd=cwd, env=_environment(), capture_output=True, check=False
+    ).returncode
+
+
+@pytest.fixture
+def unsealed(tmp_path: Path) -> Path:
+    about = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
+    return RunDirectory.create(tmp_path / "run", run=about, scenario={"expectation": None}).path
+
+
+@pytest.mark.parametrize("end", ["| true", "| head -c 1", ">&-", "2>&- >&-", "2>&1 | true"])
+def test_a_reader_that_goes_away_does_not_change_the_code(
+    unsealed: Path, tmp_path: Path, end: str
+) -> None:
+    command = f"{' '.join(KCHAOS)} judge --no-spark --json {unsealed} {end}"
+    assert _shell(command, tmp_path) == 2
+    assert len(RunDirectory.open(unsealed).judgements()) == 1
+
+
+def test_json_tells_why_and_progress_goes_beside_it(unsealed: Path, tmp_path: Path) -> None:
+    done = _run(["judge", "--no-spark", "--json", str(unsealed)], tmp_path)
+    line = json.loads(done.stdout)
+    assert line["conforms"] is None
+    assert "not sealed" in line["unknown"]
+    assert Path(line["report"]).is_file()
+    assert {"reason", "witness", "started_at", "played_by", "judged_by"} <= line.keys()
+    assert "not sealed" in done.stderr
+
+
+def _changed(**more: object) -> str:
+    return json.dumps({**SCENARIO, **more})
+
+
+_CLUSTER = SCENARIO["cluster"]
+BAD_SCENARIOS = {
+    "steps that are a text": (_changed(steps="x"), "no step"),
+    "a step that is a number": (_changed(steps=[5]), "no step"),
+    "a step without a name": (_changed(steps=[{}]), "nothing is named None"),
+    "a fault that is a text": (
+        _changed(steps=[{"step": "Inject", "name": "n", "fault": "KillBroker"}]),
+        "no fault",
+    ),
+    "an entry that leads elsewhere": (_changed(entry="../../ESC"), "'../../ESC' cannot be part"),
+    "an entry that is a number": (_changed(entry=5), "entry is 5; it must be a text"),
+    "an unknown field": (_changed(color="red"), "color"),
+    "a newer format": (_changed(format=99), "format 99"),
+    "an unknown expectation": (_changed(expectation={"save": True}), "save"),
+    "a property that is a number": (
+        _changed(cluster={**_CLUSTER, "properties": {"a": 5}}),
+        "properties are names and texts",
+    ),
+    "a listener for everybody": (
+        _changed(cluster={**_CLUSTER, "properties": {"listeners": "PLAINTEXT://0.0.0.0:1"}}),
+        "listeners is kchaos's to set",
+    ),
+    "a list": ("[]", "format None"),
+    "no JSON": ("{", "cannot be read as a scenario"),
+    "a text that is no text": (b"\xff\xfe".decode("latin-1"), "cannot be read as a scenario"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_SCENARIOS)
+def test_a_scenario_that_cannot_be_played_is_refused_by_name(what: str, tmp_path: Path) -> None:
+    text, said = BAD_SCENARIOS[what]
+    (tmp_path / "scenario.json").write_text(text, encoding="latin-1")
+    done = _run(["replay", "scenario.json"], tmp_path)
+    assert done.returncode == 64, done.stderr
+    assert "scenario.json" in done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["scenario.json"]
+
+
+def _gone(folder: Path) -> Sequence[str]:
+    return ["bash", "-c", f"mkdir x && cd x && rmdir ../x && exec {' '.join(KCHAOS)} list"]
+
+
+def _no_folder(folder: Path) -> Sequence[str]:
+    return [*KCHAOS, "reproduce", "KAFKA-6361", "--kafka", "1.1.1", "--runs-dir", "/etc/passwd/x"]
+
+
+def _no_results(folder: Path) -> Sequence[str]:
+    (folder / "results.jsonl").write_text("[]\n")
+    return [*KCHAOS, "measure", "--results", "results.jsonl"]
+
+
+def _no_kafka(folder: Path) -> Sequence[str]:
+    return [*KCHAOS, "up", "--kafka", ""]
+
+
+def _no_archive(folder: Path) -> Sequence[str]:
+    return [*KCHAOS, "up", "--kafka", "./x.tgz"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (_gone, "the working directory is gone"),
+        (_no_folder, "there can be no runs in /etc/passwd/x: Not a directory"),
+        (_no_results, "results.jsonl:1 is no result of a run"),
+        (_no_kafka, "no Kafka is named"),
+        (_no_archive, "./x.tgz is neither a distribution folder nor a .tgz: nothing is there"),
+    ],
+    ids=lambda one: getattr(one, "__name__", "").strip("_"),
+)
+def test_what_is_not_there_is_the_callers_to_know(
+    command: Callable[[Path], Sequence[str]], said: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        command(tmp_path),
+        cwd=tmp_path,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 64, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_warnings_that_are_errors_are_none_of_a_commands(unsealed: Path, tmp_path: Path) -> None:
+    done = _run(["judge", "--no-spark", str(unsealed)], tmp_path, PYTHONWARNINGS="error")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_process_that_may_have_no_more_memory_says_so(tmp_path: Path) -> None:
+    run = unpacked("1.1.1", tmp_path).path
+    line = f"ulimit -v 150000; exec {' '.join(KCHAOS)} judge --no-spark {run}"
+    done = subprocess.run(
+        ["bash", "-c", line],
+        cwd=tmp_path,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 69), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_second_signal_changes_nothing(sent: signal.Signals, tmp_path: Path) -> None:
+    code = (
+        "import signal, threading\n"
+        "from harness.commands import cli, process\n"
+        "def run(arguments):\n"
+        "    try:\n"
+        "        print('ready', flush=True)\n"
+        "        threading.Event().wait(60)\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('ending', flush=True)\n"
+        "        signal.sigtimedwait([signal.SIGUSR1], 30)\n"
+        "    return 130\n"
+        "cli.run = run\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
+        "process.main([])\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(sent)
+        assert child.stdout.readline() == "ending\n"
+        for _ in range(3):
+            child.send_signal(sent)
+        child.send_signal(signal.SIGUSR1)
+        _, said = child.communicate(timeout=60)
+    assert (child.returncode, said) == (130, "")
+
+
+def test_a_run_without_zookeepers_log_does_not_conform_nor_fail_to(tmp_path: Path) -> None:
+    run = unpacked("1.1.1", tmp_path)
+    for log in run.path.glob("zookeeper/member-*/log.*"):
+        log.unlink()
+    (run.path / "manifest.json").unlink()
+    run.seal()
+    results = judge(run)
+    assert results.conforms is None
+    assert "no transaction log of ZooKeeper" in str(results.unknown)
+
+
+@pytest.mark.cluster
+def test_latest_that_is_a_folder_and_a_cache_that_takes_no_class_lists_cost_no_run(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "runs/latest").mkdir(parents=True)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    real = Path(os.environ.get("KCHAOS_CACHE") or Path.home() / ".cache/kchaos")
+    for name in ("kafka", "maven", "java"):
+        (cache / name).symlink_to(real / name)
+    (cache / "archives").write_text("no folder")
+    command = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "2.0.1", "--json"]
+    done = _run([*command, "--runs-dir", "runs"], tmp_path, KCHAOS_CACHE=str(cache))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["expected"] is True
+    about = RunDirectory.open(tmp_path / json.loads(done.stdout)["run"]).read("run.json")
+    digests = about["jars"]["2.0.1"]
+    assert len(digests["kafka-clients-2.0.1.jar"]) == 64
+
+
+@pytest.mark.cluster
+def test_any_path_that_the_file_system_takes_works(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode("ö a:b,c\\d%20\n*".encode() + b"\xff")
+    cache, runs = odd / "cache", odd / "runs"
+    cache.mkdir(parents=True)
+    real = Path(os.environ.get("KCHAOS_CACHE") or Path.home() / ".cache/kchaos")
+    for name in ("kafka", "maven"):
+        (cache / name).symlink_to(real / name)
+    command = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1", "--json"]
+    environment = {"KCHAOS_CACHE": str(cache), "HOME": str(odd)}
+    try:
+        done = _run([*command, "--runs-dir", str(runs)], odd, **environment)
+    finally:
+        shutil.rmtree(plain_folder(cache))
+        plain(cache).unlink()
+    assert done.returncode == 0, done.stderr
+    line = json.loads(done.stdout)
+    assert (line["conforms"], line["safe"], line["expected"]) == (True, False, True)

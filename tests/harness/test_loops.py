@@ -1,0 +1,67 @@
+"""A fetch loop, as the links see it."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+from checkers.acts import TopicPartition
+from clusters.links import ApiKey, LinkRecord
+from harness.playing.loops import ANSWERS, fetch_loop
+from harness.playing.play import Play
+
+ABOUT = TopicPartition("t", 0)
+
+
+def answers(*error_codes: int) -> list[LinkRecord]:
+    """Answers of broker 0 to broker 1, ten a second."""
+    return [
+        LinkRecord(
+            sequence=index + 1,
+            monotonic_s=index / 10,
+            wall_time_s=index / 10,
+            connection=1,
+            source=1,
+            target=0,
+            api_key=ApiKey.FETCH,
+            api_version=12,
+            correlation_id=index,
+            client_id=None,
+            direction="response",
+            fate="passed",
+            detail={"partitions": [{"topic": "t", "partition": 0, "error_code": code}]},
+        )
+        for index, code in enumerate(error_codes)
+    ]
+
+
+def loop(records: list[LinkRecord] | None) -> str:
+    links = None if records is None else SimpleNamespace(log=lambda: records)
+    cluster = SimpleNamespace(links=links, brokers={})
+    play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
+    return fetch_loop(play, 1, 0, ABOUT)
+
+
+def test_a_follower_that_is_out_of_range_again_and_again_is_in_a_loop() -> None:
+    said = loop(answers(*[0] * 5, *[1] * ANSWERS))
+    assert said == (
+        f"its last {ANSWERS} fetches from broker 0, 10 a second, were all answered with "
+        "OFFSET_OUT_OF_RANGE"
+    )
+
+
+def test_a_follower_that_was_answered_once_is_in_no_loop() -> None:
+    assert loop(answers(*[1] * (ANSWERS - 1))) == ""
+    assert loop(answers(*[1] * 50, 0, *[1] * (ANSWERS - 1))) == ""
+
+
+def test_answers_of_others_and_about_other_partitions_do_not_count() -> None:
+    refused = answers(*[1] * ANSWERS)
+    assert loop([replace(one, target=2) for one in refused]) == ""
+    assert loop([replace(one, source=2) for one in refused]) == ""
+    other = {"partitions": [{"topic": "u", "partition": 0, "error_code": 1}]}
+    assert loop([replace(one, detail=other) for one in refused]) == ""
+    assert loop([replace(one, detail=None) for one in refused]) == ""
+
+
+def test_without_links_nobody_can_tell() -> None:
+    assert loop(None) == ""

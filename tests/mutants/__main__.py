@@ -1,0 +1,114 @@
+"""Change the evidence of stored runs in every known way, and see what the judge believes.
+
+`python -m tests.mutants`: every kind over the golden runs of all releases; `--release` and `--kind`
+choose, `--seed` draws other places. With `--table` the table in docs/mutants.md is written anew;
+with `--spark` all mutants are judged by Spark as well, and both must say the same. Exit code 1 if a
+change is believed that is not in `tests.mutants.survivors`, if a harmless one raises an alarm, or
+if Spark disagrees.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.golden.stored import RELEASES, unpacked
+from tests.mutants.agreement_with_spark import disagreements_with_spark
+from tests.mutants.kinds import KINDS
+from tests.mutants.suite import Judged, judged_mutants, kinds_named, wrong
+from tests.mutants.survivors import SURVIVORS
+
+_TABLE = Path(__file__).parents[2] / "docs" / "mutants.md"
+_MARK = "<!-- table -->\n"
+
+
+def main() -> int:
+    """Do what the command line asks for; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.mutants")
+    parser.add_argument("--release", action="append", choices=RELEASES, help="default: all")
+    parser.add_argument("--kind", default="", help="a part of the names of kinds")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--thorough", action="store_true", help="search every run to its end")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--spark", action="store_true")
+    given = parser.parse_args()
+    releases = given.release or list(RELEASES)
+    jobs = [(one, given.kind, given.seed, given.thorough) for one in releases]
+    with ProcessPoolExecutor(given.processes) as pool:
+        judged = [one for found in pool.map(_of_release, jobs) for one in found]
+    problems = wrong(judged)
+    if not given.kind and not given.release:
+        believed = {one.kind for one in judged if one.is_believed}
+        problems += [
+            f"{name}: is in the list, and always noticed"
+            for name in SURVIVORS
+            if name not in believed
+        ]
+    if given.spark:
+        for release in releases:
+            problems += disagreements_with_spark(release, given.kind, given.seed)
+    print(_summary(judged))
+    print("\n".join(problems) or "nothing was believed that is not in the list, and no false alarm")
+    if given.table:
+        text = _TABLE.read_text().partition(_MARK)[0]
+        _TABLE.write_text(text + _MARK + _table(judged))
+    return 1 if problems else 0
+
+
+def _of_release(job: tuple[str, str, int, bool]) -> list[Judged]:
+    release, pattern, seed, is_thorough = job
+    with tempfile.TemporaryDirectory() as folder:
+        run = unpacked(release, Path(folder))
+        return list(
+            judged_mutants(
+                run, kinds_named(pattern), Path(folder), seed=seed, is_thorough=is_thorough
+            )
+        )
+
+
+def _summary(judged: Sequence[Judged]) -> str:
+    kinds = {one.kind for one in judged}
+    believed = sum(one.is_believed and not KINDS[one.kind].is_harmless for one in judged)
+    return (
+        f"{len(judged)} mutants of {len(kinds)} kinds over {len({one.run for one in judged})} "
+        "runs: "
+        f"{believed} believed, all but those below with a reason in tests/mutants/survivors.py"
+    )
+
+
+def _table(judged: Sequence[Judged]) -> str:
+    by_area: dict[str, list[Judged]] = defaultdict(list)
+    for one in judged:
+        by_area[KINDS[one.kind].area].append(one)
+    lines = [
+        "| evidence | kinds | mutants | finding | unknown | believed | harmless |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for area, found in sorted(by_area.items()):
+        changing = [one for one in found if not KINDS[one.kind].is_harmless]
+        refused = [one for one in changing if not one.is_believed]
+        unknown = sum(one.is_unknown for one in refused)
+        numbers = (
+            len({one.kind for one in found}),
+            len(found),
+            len(refused) - unknown,
+            unknown,
+            len(changing) - len(refused),
+            len(found) - len(changing),
+        )
+        lines.append(f"| {area} | {' | '.join(map(str, numbers))} |")
+    lines += ["", "Believed, and why:", "", "| change | of | reason |", "|---|---|---|"]
+    for name, reason in SURVIVORS.items():
+        of = [one for one in judged if one.kind == name]
+        times = sum(one.is_believed for one in of)
+        if times:
+            lines.append(f"| {name} | {times} of {len(of)} | {reason} |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""Whether Spark says of mutants what plain Python says."""
+
+import tempfile
+from pathlib import Path
+
+from checkers.judge import judge
+from checkers.results import results_to_json
+from checkers.run_directory import RunDirectory
+from tests.golden.stored import unpacked
+from tests.mutants.suite import kinds_named, mutants
+
+_COMPARED = ("conforms", "safe", "expected", "findings", "predicted_findings")
+
+
+def disagreements_with_spark(release: str, pattern: str, seed: int) -> list[str]:
+    """One line for each mutant of a release's golden run of which Spark says something else."""
+    from checkers.spark import judge_runs
+    from clusters.java import spark_java_home
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = unpacked(release, Path(folder))
+        made = list(mutants(run, kinds_named(pattern), Path(folder) / "made", seed=seed))
+        paths = [mutant.path for _, _, mutant in made]
+        judgement = judge_runs(
+            paths, output=Path(folder) / "spark", java_home=spark_java_home(offline=True)
+        )
+        told = {one.run: one for one in judgement.results}
+        found = []
+        for kind, place, mutant in made:
+            plain, spark = _plain(mutant.path), _shown(told[mutant.name])
+            if plain != spark:
+                found.append(f"{kind.name} ({place}): Spark disagrees on {_first(plain, spark)}")
+        return found
+
+
+def _plain(path: Path) -> dict[str, object]:
+    try:
+        return _shown(judge(RunDirectory.open(path)))
+    except Exception:  # noqa: BLE001 - Spark says of such a run that it is unknown
+        return {name: None for name in _COMPARED} | {"expected": False}
+
+
+def _shown(results: object) -> dict[str, object]:
+    told = results_to_json(results)  # type: ignore[arg-type]
+    if told["reason"] == "not judged":
+        return {name: None for name in _COMPARED} | {"expected": False}
+    return {name: told[name] for name in _COMPARED}
+
+
+def _first(plain: dict[str, object], spark: dict[str, object]) -> str:
+    name = next(name for name in _COMPARED if plain[name] != spark[name])
+    return f"{name}: {str(plain[name])[:200]} and {str(spark[name])[:200]}"

@@ -1,0 +1,202 @@
+"""Damage files at random and read them: nothing may escape, hang or pass unseen.
+
+`python -m tests.mutants.fuzz --segments 100000 --files 10000`: so many mutated segments, and so
+many mutated files of every other kind, each read by what reads it when a run is judged.
+"""
+
+import argparse
+import random
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checkers.agreement import disagreements
+from checkers.errors import CheckError
+from checkers.evidence.run import RunEvidence
+from checkers.judge import about_the_run
+from checkers.run_directory import RunDirectory
+from checkers.segments.reader import SegmentContents, read_segment
+from tests.golden.stored import RELEASES, unpacked
+from tests.mutants.segment_edits import resealed, split
+
+MOST_SECONDS = 5.0
+MOST_BYTES = 2 << 30
+_INTERESTING = (
+    b"\x00",
+    b"\xff",
+    b"\x7f",
+    b"\x80",
+    b"[",
+    b"{",
+    b"-",
+    b"9" * 30,
+    b"NaN",
+    b"..",
+    b"/",
+)
+_KINDS = (
+    "run.json",
+    "scenario.json",
+    "outcome.json",
+    "actions.jsonl",
+    "history.jsonl",
+    "observations.jsonl",
+    "links.jsonl",
+    "manifest.json",
+    "snapshots/*/snapshot.json",
+    "snapshots/*/*/replication-offset-checkpoint",
+    "snapshots/*/*/*/leader-epoch-checkpoint",
+    "snapshots/*/*/log-start-offset-checkpoint",
+    "snapshots/*/*/meta.properties",
+    "snapshots/*/*/*/partition.metadata",
+    "zookeeper/*/log.*",
+)
+
+
+@dataclass(slots=True)
+class Fuzzed:
+    """What came of it: how many of each kind, and a line for each thing that may not be."""
+
+    numbers: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    slowest_s: float = 0.0
+
+    def attempt(self, kind: str, where: str, read: Callable[[], str]) -> None:
+        """Reads once; `read` says what is wrong, or ""."""
+        self.numbers[kind] += 1
+        begun = time.perf_counter()
+        try:
+            problem = read()
+        except Exception as error:  # noqa: BLE001 - what escapes is what is looked for
+            problem = f"escaped: {error!r}"
+        seconds = time.perf_counter() - begun
+        self.slowest_s = max(self.slowest_s, seconds)
+        if seconds > MOST_SECONDS:
+            problem = problem or f"it took {seconds:.1f} s"
+        if problem:
+            self.problems.append(f"{kind} ({where}): {problem}")
+
+
+def mutated(content: bytes, draw: random.Random) -> bytes:
+    """The content with one to four small changes; never the same."""
+    body = bytearray(content)
+    while bytes(body) == content:
+        for _ in range(draw.randint(1, 4)):
+            at = draw.randrange(len(body) + 1)
+            match draw.randrange(6):
+                case 0 if at < len(body):
+                    body[at] ^= 1 << draw.randrange(8)
+                case 1:
+                    body[at:at] = draw.choice(_INTERESTING)
+                case 2:
+                    del body[at : at + draw.randint(1, 40)]
+                case 3:
+                    other = draw.randrange(len(body) + 1)
+                    body[at:at] = body[other : other + draw.randint(1, 60)]
+                case 4 if at + 8 <= len(body):
+                    body[at : at + 8] = draw.randbytes(8)
+                case _:
+                    body[at : at + 4] = draw.choice(_INTERESTING) * 4
+    return bytes(body)
+
+
+def fuzz_segments(fuzzed: Fuzzed, segments: list[bytes], number: int, draw: random.Random) -> None:
+    """Damaged segments, half of them with right checksums, must not be read as the sound ones."""
+    sound = [_read(segment) for segment in segments]
+    for count in range(number):
+        index = draw.randrange(len(segments))
+        content = _damaged(segments[index], draw)
+        if content == segments[index]:
+            continue
+
+        def read(content: bytes = content, index: int = index) -> str:
+            found = _read(content)
+            return "it reads like the sound one" if found == sound[index] else ""
+
+        fuzzed.attempt("segment", str(count), read)
+
+
+def _damaged(segment: bytes, draw: random.Random) -> bytes:
+    if draw.random() < 0.5:
+        return mutated(segment, draw)
+    entries = split(segment)
+    at = draw.randrange(len(entries))
+    changed = mutated(entries[at], draw)
+    if len(changed) > 61:
+        changed = resealed(changed)
+    return b"".join([*entries[:at], changed, *entries[at + 1 :]])
+
+
+def _read(segment: bytes) -> SegmentContents:
+    return read_segment(segment, base_offset=0, file="00000000000000000000.log")
+
+
+def fuzz_files(fuzzed: Fuzzed, run: RunDirectory, number: int, draw: random.Random) -> None:
+    """Damages one file of a kind after the other and reads all evidence but segments."""
+    for pattern in _KINDS:
+        names = [file for file in sorted(run.path.glob(pattern)) if file.stat().st_size]
+        for count in range(number if names else 0):
+            file = draw.choice(names)
+            content = file.read_bytes()
+            file.write_bytes(mutated(content, draw))
+            fuzzed.attempt(pattern, f"{file.relative_to(run.path)}, {count}", lambda: _all(run))
+            file.write_bytes(content)
+
+
+def _all(run: RunDirectory) -> str:
+    """Reads and compares; damage may only be told as a `CheckError` or a finding."""
+    try:
+        evidence = RunEvidence(RunDirectory.open(run.path)).read()
+        list(disagreements(evidence))
+        for _ in about_the_run(evidence, None):
+            pass
+        for snapshot in evidence.snapshots:
+            for broker, about in evidence.copied.replicas(snapshot.label, snapshot.brokers):
+                evidence.copied.epoch_entries(snapshot.label, broker, about)
+        is_whole = not evidence.files.broken_seal()
+    except CheckError:
+        return ""
+    return "the seal holds" if is_whole else ""
+
+
+def main() -> int:
+    """Do what the command line asks for; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.mutants.fuzz")
+    parser.add_argument("--segments", type=int, default=100_000)
+    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    draw = random.Random(given.seed)
+    fuzzed = Fuzzed()
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [unpacked(release, Path(folder)) for release in (RELEASES[0], RELEASES[-3])]
+        fuzz_segments(fuzzed, list(_segments(runs)), given.segments, draw)
+        for run in runs:
+            writable = Path(folder) / f"{run.name}-copy"
+            shutil.copytree(run.path, writable)
+            fuzz_files(fuzzed, RunDirectory(writable), given.files // len(runs), draw)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if peak > MOST_BYTES:
+        fuzzed.problems.append(f"{peak} bytes of memory were taken")
+    for kind, number in sorted(fuzzed.numbers.items()):
+        print(f"{number:8} {kind}")
+    print(f"slowest: {fuzzed.slowest_s:.2f} s; memory: {peak >> 20} MiB")
+    print("\n".join(fuzzed.problems[:50]) or "nothing escaped, hung or passed unseen")
+    return 1 if fuzzed.problems else 0
+
+
+def _segments(runs: list[RunDirectory]) -> Iterator[bytes]:
+    for run in runs:
+        for file in sorted(run.path.glob("snapshots/final/broker-*/t-0/*.log")):
+            if file.stat().st_size:
+                yield file.read_bytes()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

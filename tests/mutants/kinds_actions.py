@@ -1,0 +1,231 @@
+"""Changes to actions.jsonl: what the scenario says that it did."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.mutants.kinds import add, kind
+from tests.mutants.run_copy import Line, RunCopy
+
+ACTIONS = "actions.jsonl"
+
+
+def _is(*events: str, **fields: Any) -> Callable[[Line], bool]:
+    return lambda line: (
+        line["action"]["event"] in events
+        and all(line["action"].get(name) == value for name, value in fields.items())
+    )
+
+
+def _action(name: str, event: str, edit: Callable[[dict[str, Any]], object], **fields: Any) -> None:
+    add(
+        f"actions: {name}",
+        lambda run: run.edit_line(
+            ACTIONS, lambda line: edit(line["action"]), _is(event, **fields), event
+        ),
+    )
+
+
+def _line(name: str, edit: Callable[[Line], object], *events: str) -> None:
+    where = _is(*events) if events else lambda line: True
+    add(f"actions: {name}", lambda run: run.edit_line(ACTIONS, edit, where, "action"))
+
+
+def _without(name: str, event: str, **fields: Any) -> None:
+    add(f"actions: {name}", lambda run: run.drop_line(ACTIONS, _is(event, **fields), event))
+
+
+def _with(name: str, action: dict[str, Any], *, at: float = 0.6) -> None:
+    def mutate(run: RunCopy) -> str:
+        lines = run.lines(ACTIONS)
+        index = int(len(lines) * at)
+        lines.insert(index, {**lines[index], "action": action})
+        run.write_lines(ACTIONS, lines)
+        return f"{ACTIONS}:{index + 1}"
+
+    add(f"actions: {name}", mutate)
+
+
+_action("a produce with other acks", "Produce", lambda one: one.update(acks=-one["acks"]))
+_action("a produce to another broker", "Produce", lambda one: one.update(broker=1 - one["broker"]))
+_action("a produce of other records", "Produce", lambda one: one.update(records=["other"]))
+_action(
+    "a produce of one record more",
+    "Produce",
+    lambda one: one.update(records=[*one["records"], "more"]),
+)
+_action("a produce to another topic", "Produce", lambda one: one.update(topic="u"))
+_action("a produce to another partition", "Produce", lambda one: one.update(partition=4))
+_action("a produce of another name", "Produce", lambda one: one.update(operation="renamed"))
+_action("a produce with another codec", "Produce", lambda one: one.update(codec="gzip"))
+_without("a produce is not there", "Produce")
+_without("a snapshot is not there", "Snapshot")
+_without("the last snapshot is not there", "Snapshot", label="final")
+_action("a snapshot of another name", "Snapshot", lambda one: one.update(label="elsewhere"))
+_with("a snapshot that nobody took", {"event": "Snapshot", "label": "elsewhere"})
+_action("a start of another release", "StartBroker", lambda one: one.update(release="0.10.0.0"))
+_action("a start of no release", "StartBroker", lambda one: one.update(release="x"))
+_action(
+    "a start with unclean elections",
+    "StartBroker",
+    lambda one: one.update(unclean_leader_election=True),
+)
+_action(
+    "a start with another min.insync.replicas",
+    "StartBroker",
+    lambda one: one.update(min_insync_replicas=3),
+)
+_action(
+    "a start with another message format",
+    "StartBroker",
+    lambda one: one.update(message_format="0.9.0"),
+)
+_action(
+    "a start with another protocol",
+    "StartBroker",
+    lambda one: one.update(inter_broker_protocol="0.10.2"),
+)
+_action("a start of another broker", "StartBroker", lambda one: one.update(broker=5))
+_without("a start is not there", "StartBroker")
+_without("a stop is not there", "StopBroker")
+_action("a stop that is clean", "StopBroker", lambda one: one.update(clean=not one["clean"]))
+_action(
+    "a stop with another checkpoint",
+    "StopBroker",
+    lambda one: one.update(checkpointed=[[*x[:2], x[2] + 1] for x in one["checkpointed"] or ()]),
+)
+_action(
+    "a stop with a checkpoint far behind",
+    "StopBroker",
+    lambda one: one.update(checkpointed=[[*x[:2], x[2] + 999] for x in one["checkpointed"] or ()]),
+)
+_action("a stop without a checkpoint", "StopBroker", lambda one: one.update(checkpointed=[]))
+_action("a stop of another broker", "StopBroker", lambda one: one.update(broker=1 - one["broker"]))
+_without("a cut is not there", "CutLink")
+_action("a cut one way", "CutLink", lambda one: one.update(one_way=not one["one_way"]))
+_action("a cut of another name", "CutLink", lambda one: one.update(name="other"))
+_action("a cut of other brokers", "CutLink", lambda one: one.update(target=2))
+_with(
+    "a cut that nobody made",
+    {
+        "event": "CutLink",
+        "source": 0,
+        "target": 1,
+        "one_way": False,
+        "style": "silent",
+        "name": "x",
+    },
+    at=0.1,
+)
+_without("a healing is not there", "HealLink")
+_without("a high watermark that was seen is not there", "HighWatermarkObserved")
+_action(
+    "a high watermark that was seen, higher",
+    "HighWatermarkObserved",
+    lambda one: one.update(high_watermark=one["high_watermark"] + 1),
+)
+_action(
+    "a high watermark that was seen, lower",
+    "HighWatermarkObserved",
+    lambda one: one.update(high_watermark=one["high_watermark"] - 1),
+)
+_action(
+    "a high watermark that was seen, of another broker",
+    "HighWatermarkObserved",
+    lambda one: one.update(broker=2),
+)
+_with(
+    "a high watermark that nobody saw",
+    {
+        "event": "HighWatermarkObserved",
+        "broker": 0,
+        "topic": "t",
+        "partition": 0,
+        "high_watermark": 777,
+    },
+)
+_with(
+    "a tail that nobody took",
+    {
+        "event": "LoseTail",
+        "broker": 0,
+        "topic": "t",
+        "partition": 0,
+        "log_end_offset": 0,
+    },
+    at=0.9,
+)
+_with("an event that is not known", {"event": "Explode"})
+_with("an event with a field too many", {"event": "Snapshot", "label": "x", "more": 1})
+_with("an event with a field too few", {"event": "Snapshot"})
+_with("an event whose field is of another type", {"event": "StopBroker", "broker": "zero"})
+_with(
+    "a produce that is in no history",
+    {
+        "event": "Produce",
+        "operation": "added",
+        "broker": 0,
+        "topic": "t",
+        "partition": 0,
+        "records": ["x"],
+        "acks": 1,
+        "codec": "none",
+    },
+)
+_line("an earlier zxid", lambda line: line.update(zxid=max(0, line["zxid"] - 30)), "Produce")
+_line("a later zxid", lambda line: line.update(zxid=line["zxid"] + 500), "Produce")
+_line("a zxid that is no number", lambda line: line.update(zxid="x"))
+_line("a zxid that is not finite", lambda line: line.update(zxid=float("inf")))
+_line("an hour later", lambda line: line.update(time=line["time"] + 3600), "Produce", "CutLink")
+_line("an hour earlier", lambda line: line.update(time=line["time"] - 3600), "Produce", "HealLink")
+_line("a time that is not finite", lambda line: line.update(time=float("nan")))
+_line("a beginning after the end", lambda line: line.update(began=line["time"] + 50))
+_line("a step that the scenario does not have", lambda line: line.update(step=900))
+_line("a step that is no number", lambda line: line.update(step=[]))
+_line("no action", lambda line: line.update(action=None))
+
+
+@kind("actions: two lines changed places")
+def _swapped(run: RunCopy) -> str:
+    lines = run.lines(ACTIONS)
+    pairs = [
+        index
+        for index in range(len(lines) - 1)
+        if {lines[index]["action"]["event"], lines[index + 1]["action"]["event"]}
+        & {"StopBroker", "CutLink", "Produce"}
+        and lines[index]["action"]["event"] != lines[index + 1]["action"]["event"]
+    ]
+    at = run.pick(pairs, "two different actions")
+    lines[at], lines[at + 1] = lines[at + 1], lines[at]
+    run.write_lines(ACTIONS, lines)
+    return f"{ACTIONS}:{at + 1}"
+
+
+@kind("actions: a line is there twice")
+def _twice(run: RunCopy) -> str:
+    lines = run.lines(ACTIONS)
+    at = run.pick([i for i, one in enumerate(lines) if _is("Produce")(one)], "produce")
+    run.write_lines(ACTIONS, [*lines[: at + 1], *lines[at:]])
+    return f"{ACTIONS}:{at + 1}"
+
+
+@kind("actions: no file")
+def _no_file(run: RunCopy) -> str:
+    return run.remove(ACTIONS)
+
+
+@kind("actions: nothing in it")
+def _nothing(run: RunCopy) -> str:
+    return run.write(ACTIONS, b"")
+
+
+@kind("actions: a produce is nowhere, neither here nor in the history")
+def _nowhere(run: RunCopy) -> str:
+    lines = run.lines(ACTIONS)
+    chosen = run.pick(
+        [one["action"]["operation"] for one in lines if _is("Produce")(one)], "produce"
+    )
+    kept = [one for one in lines if one["action"].get("operation") != chosen]
+    run.write_lines(ACTIONS, kept)
+    told = [one for one in run.lines("history.jsonl") if one["operation"] != chosen]
+    run.write_lines("history.jsonl", told)
+    return f"{ACTIONS}: {chosen}"

@@ -1,0 +1,153 @@
+"""Changes to what every replica holds alike, at every snapshot: only what was sent tells them."""
+
+import struct
+from collections.abc import Callable
+
+from tests.mutants.kinds import add, kind
+from tests.mutants.kinds_bytes import begin_later
+from tests.mutants.run_copy import NotApplicableError, RunCopy
+from tests.mutants.segment_edits import (
+    compressed,
+    field_of,
+    magic_of,
+    on_all_replicas,
+    record,
+    resealed,
+    split,
+    values_of,
+    with_changed_payload,
+    with_field,
+    with_records,
+)
+
+
+def _all(name: str, edit: Callable[[bytes], bytes]) -> None:
+    add(f"alike: {name}", lambda run: on_all_replicas(run, edit))
+
+
+def _flag(bit: int) -> Callable[[bytes], bytes]:
+    return lambda one: with_field(one, "attributes", lambda flags: flags ^ bit)
+
+
+_DAY_MS = 86_400_000
+_all("the value", with_changed_payload)
+_all("the leader epoch", lambda one: with_field(one, "partitionLeaderEpoch", lambda e: e + 1))
+_all("the transactional bit", _flag(0x10))
+_all("the control bit", _flag(0x20))
+_all("the timestamp type", _flag(0x08))
+_all("a spare attribute", _flag(0x80))
+_all("the first timestamp", lambda one: with_field(one, "baseTimestamp", lambda t: t - _DAY_MS))
+_all("the last timestamp", lambda one: with_field(one, "maxTimestamp", lambda t: t + _DAY_MS))
+_all("the producer id", lambda one: with_field(one, "producerId", lambda _: 77))
+_all("the producer epoch", lambda one: with_field(one, "producerEpoch", lambda _: 3))
+_all("the sequence", lambda one: with_field(one, "baseSequence", lambda _: 5))
+_all("the codec", compressed)
+_all(
+    "a header",
+    lambda one: with_records(
+        one, [record(v, i, headers=[("h", b"x")]) for i, v in enumerate(values_of(one))]
+    ),
+)
+_all(
+    "a key",
+    lambda one: with_records(one, [record(v, i, key=b"k") for i, v in enumerate(values_of(one))]),
+)
+_all(
+    "an attribute of a record",
+    lambda one: with_records(
+        one, [record(v, i, attributes=1) for i, v in enumerate(values_of(one))]
+    ),
+)
+_all(
+    "the value, null",
+    lambda one: with_records(one, [record(None, i) for i, _ in enumerate(values_of(one))]),
+)
+
+
+@kind("alike: the timestamp of a message")
+def _timestamp_of_a_message(run: RunCopy) -> str:
+    def later(one: bytes) -> bytes:
+        if magic_of(one) != 1:
+            raise NotApplicableError("the entry is no message of magic 1")
+        (time,) = struct.unpack_from(">q", one, 18)
+        return resealed(one[:18] + struct.pack(">q", time + _DAY_MS) + one[26:])
+
+    return on_all_replicas(run, later)
+
+
+def _every_log(run: RunCopy, edit: Callable[[list[bytes]], list[bytes]], *, final: bool) -> str:
+    name, _ = run.state_of_final()
+    where = run.final() if final else "*"
+    logs = [
+        one for one in run.names(f"snapshots/{where}/broker-*/{name}/*.log") if run.content(one)
+    ]
+    for log in logs:
+        run.write(log, b"".join(edit(split(run.content(log)))))
+    return f"{len(logs)} logs of {name}"
+
+
+@kind("alike: the last batch is gone")
+def _last(run: RunCopy) -> str:
+    return _every_log(run, lambda found: found[:-1], final=True)
+
+
+@kind("alike: the first batch is gone")
+def _first(run: RunCopy) -> str:
+    return _every_log(run, lambda found: found[1:], final=False)
+
+
+@kind("alike: the log begins later")
+def _later(run: RunCopy) -> str:
+    name, _ = run.state_of_final()
+    logs = [one for one in run.names(f"snapshots/*/broker-*/{name}/*.log") if run.content(one)]
+    if any(len(split(run.content(log))) < 2 for log in logs):
+        raise NotApplicableError("a log has one entry alone")
+    for log in logs:
+        begin_later(run, log)
+    return f"{len(logs)} logs of {name}"
+
+
+@kind("alike: the log begins later at the end")
+def _later_at_the_end(run: RunCopy) -> str:
+    name, _ = run.state_of_final()
+    logs = run.names(f"snapshots/{run.final()}/broker-*/{name}/*.log")
+    for log in logs:
+        begin_later(run, log)
+    return f"{len(logs)} logs of {name}"
+
+
+@kind("alike: a batch more than anybody wrote")
+def _more(run: RunCopy) -> str:
+    def more(found: list[bytes]) -> list[bytes]:
+        last = found[-1]
+        count = field_of(last, "lastOffsetDelta") + 1 if magic_of(last) == 2 else 1
+        (offset,) = struct.unpack_from(">q", last)
+        return [*found, struct.pack(">q", offset + count) + last[8:]]
+
+    return _every_log(run, more, final=True)
+
+
+@kind("alike: two batches are one")
+def _merged(run: RunCopy) -> str:
+    def merged(found: list[bytes]) -> list[bytes]:
+        if len(found) < 2:
+            return found
+        both = [*values_of(found[0]), *values_of(found[1])]
+        return [with_records(found[0], [record(v, i) for i, v in enumerate(both)]), *found[2:]]
+
+    return _every_log(run, merged, final=False)
+
+
+@kind("alike: one batch is two")
+def _split(run: RunCopy) -> str:
+    def parted(found: list[bytes]) -> list[bytes]:
+        first, *rest = found
+        values = values_of(first)
+        if len(values) < 2:
+            raise NotApplicableError("the batch has one record")
+        head = with_records(first, [record(values[0], 0)])
+        tail = with_records(first, [record(v, i) for i, v in enumerate(values[1:])])
+        (offset,) = struct.unpack_from(">q", first)
+        return [head, struct.pack(">q", offset + 1) + tail[8:], *rest]
+
+    return _every_log(run, parted, final=False)

@@ -1,0 +1,200 @@
+"""Changes to the bytes of one in-sync replica's log in the last snapshot."""
+
+import struct
+from collections.abc import Callable
+
+from tests.mutants.kinds import add, kind
+from tests.mutants.run_copy import NotApplicableError, RunCopy
+from tests.mutants.segment_edits import (
+    compressed,
+    edit_entry,
+    edit_segment,
+    field_of,
+    magic_of,
+    record,
+    resealed,
+    segment_of,
+    split,
+    values_of,
+    with_changed_payload,
+    with_field,
+    with_records,
+)
+
+_TRANSACTIONAL, _CONTROL, _LOG_APPEND_TIME = 0x10, 0x20, 0x08
+
+
+def _segment(run: RunCopy) -> str:
+    return segment_of(run, run.in_sync_directory())
+
+
+def _entry(name: str, edit: Callable[[bytes], bytes]) -> None:
+    add(f"bytes: {name}", lambda run: edit_entry(run, _segment(run), edit))
+
+
+def _list(name: str, edit: Callable[[list[bytes]], list[bytes]], *, at_least: int = 1) -> None:
+    def mutate(run: RunCopy) -> str:
+        segment = _segment(run)
+        if len(split(run.content(segment))) < at_least:
+            raise NotApplicableError(f"there are fewer than {at_least} entries")
+        return edit_segment(run, segment, edit)
+
+    add(f"bytes: {name}", mutate)
+
+
+def _raw(entry: bytes, at: int, change: Callable[[int], int]) -> bytes:
+    body = bytearray(entry)
+    body[at] = change(body[at]) & 0xFF
+    return bytes(body)
+
+
+def _offset(entry: bytes, by: int) -> bytes:
+    return struct.pack(">q", struct.unpack_from(">q", entry)[0] + by) + entry[8:]
+
+
+_entry("a bit under the checksum", lambda one: _raw(one, -1, lambda byte: byte ^ 4))
+_entry("the checksum", lambda one: _raw(one, 18 if magic_of(one) == 2 else 13, lambda b: b ^ 1))
+_entry("the length", lambda one: _raw(one, 11, lambda byte: byte + 1))
+_entry("the magic", lambda one: _raw(one, 16, lambda byte: byte + 1))
+_entry("the magic, with a checksum", lambda one: resealed(_raw(one, 16, lambda byte: byte ^ 1)))
+_entry("the value", with_changed_payload)
+_entry("the base offset, up", lambda one: _offset(one, 1))
+_entry("the base offset, down", lambda one: _offset(one, -1))
+_entry("the base offset, to the largest", lambda one: struct.pack(">q", 2**63 - 1) + one[8:])
+_entry("the base offset, negative", lambda one: struct.pack(">q", -5) + one[8:])
+_entry("the leader epoch, up", lambda one: with_field(one, "partitionLeaderEpoch", lambda e: e + 1))
+_entry("the leader epoch, -1", lambda one: with_field(one, "partitionLeaderEpoch", lambda _: -1))
+_entry("the codec", lambda one: with_field(one, "attributes", lambda flags: flags ^ 1))
+_entry("an unknown codec", lambda one: with_field(one, "attributes", lambda flags: flags | 7))
+_entry("a spare attribute", lambda one: with_field(one, "attributes", lambda flags: flags | 0x80))
+_entry(
+    "the transactional bit",
+    lambda one: with_field(one, "attributes", lambda flags: flags ^ _TRANSACTIONAL),
+)
+_entry("the control bit", lambda one: with_field(one, "attributes", lambda f: f ^ _CONTROL))
+_entry(
+    "the timestamp type", lambda one: with_field(one, "attributes", lambda f: f ^ _LOG_APPEND_TIME)
+)
+_entry("the first timestamp", lambda one: with_field(one, "baseTimestamp", lambda t: t - 1000))
+_entry("the last timestamp", lambda one: with_field(one, "maxTimestamp", lambda t: t + 1000))
+_entry("the producer id", lambda one: with_field(one, "producerId", lambda _: 77))
+_entry("the producer epoch", lambda one: with_field(one, "producerEpoch", lambda _: 3))
+_entry("the sequence", lambda one: with_field(one, "baseSequence", lambda _: 5))
+_entry("the last offset", lambda one: with_field(one, "lastOffsetDelta", lambda delta: delta + 1))
+_entry("the last offset, negative", lambda one: with_field(one, "lastOffsetDelta", lambda _: -2))
+_entry("the record count, up", lambda one: with_field(one, "records count", lambda n: n + 1))
+_entry("the record count, zero", lambda one: with_field(one, "records count", lambda _: 0))
+_entry(
+    "a header",
+    lambda one: with_records(
+        one, [record(v, i, headers=[("h", b"x")]) for i, v in enumerate(values_of(one))]
+    ),
+)
+_entry(
+    "a key",
+    lambda one: with_records(one, [record(v, i, key=b"k") for i, v in enumerate(values_of(one))]),
+)
+_entry(
+    "an attribute of a record",
+    lambda one: with_records(
+        one, [record(v, i, attributes=1) for i, v in enumerate(values_of(one))]
+    ),
+)
+_entry(
+    "the value, empty",
+    lambda one: with_records(one, [record(b"", i) for i, _ in enumerate(values_of(one))]),
+)
+_entry(
+    "the value, null",
+    lambda one: with_records(one, [record(None, i) for i, _ in enumerate(values_of(one))]),
+)
+_entry("the same records, compressed", lambda one: compressed(one) if magic_of(one) == 2 else b"")
+_list("the first batch is gone", lambda found: found[1:])
+_list(
+    "a middle batch is gone",
+    lambda found: found[: len(found) // 2] + found[len(found) // 2 + 1 :],
+    at_least=3,
+)
+_list("the last batch is gone", lambda found: found[:-1])
+_list("a batch is there twice", lambda found: [*found, found[-1]])
+_list("the first batch comes twice", lambda found: [found[0], *found])
+_list("two batches changed places", lambda f: [*f[:-2], f[-1], f[-2]], at_least=2)
+_list("half a batch at the end", lambda found: [*found, _offset(found[-1], 1)[:30]])
+_list("the last batch is cut short", lambda found: [*found[:-1], found[-1][:-3]])
+_list("garbage at the end", lambda found: [*found, b"\xde\xad\xbe\xef" * 20])
+_list("garbage at the beginning", lambda found: [b"\xde\xad\xbe\xef" * 20, *found])
+_list("zeros at the end", lambda found: [*found, bytes(100)])
+_list("zeros between batches", lambda f: [*f[:-1], bytes(80), f[-1]], at_least=2)
+_list("the order is reversed", lambda found: found[::-1], at_least=2)
+
+
+@kind("bytes: a batch more than anybody wrote")
+def _one_more(run: RunCopy) -> str:
+    def more(found: list[bytes]) -> list[bytes]:
+        last = found[-1]
+        return [
+            *found,
+            _offset(last, field_of(last, "lastOffsetDelta") + 1 if _is_two(last) else 1),
+        ]
+
+    return edit_segment(run, _segment(run), more)
+
+
+@kind("bytes: the segment is gone")
+def _gone(run: RunCopy) -> str:
+    return run.remove(_segment(run))
+
+
+@kind("bytes: the segment is empty")
+def _empty(run: RunCopy) -> str:
+    return run.write(_segment(run), b"")
+
+
+@kind("bytes: the segment has another name")
+def _renamed(run: RunCopy) -> str:
+    name = _segment(run)
+    content = run.content(name)
+    run.remove(name)
+    return run.write(f"{name.rpartition('/')[0]}/{5:020d}.log", content)
+
+
+@kind("bytes: the segment's name is no offset")
+def _misnamed(run: RunCopy) -> str:
+    name = _segment(run)
+    content = run.content(name)
+    return run.write(f"{name.rpartition('/')[0]}/first.log", content)
+
+
+@kind("bytes: the log begins later on one replica")
+def _later(run: RunCopy) -> str:
+    return begin_later(run, _segment(run))
+
+
+@kind("bytes: the segment in two, at a batch edge", harmless=True)
+def _in_two(run: RunCopy) -> str:
+    name = _segment(run)
+    broker = name.split("/")[2].removeprefix("broker-")
+    run.edit_json(
+        f"snapshots/{run.final()}/snapshot.json",
+        lambda value: value["brokers"][broker].update(files=value["brokers"][broker]["files"] + 1),
+    )
+    found = split(run.content(name))
+    if len(found) < 2:
+        raise NotApplicableError("there is one entry alone")
+    (offset,) = struct.unpack_from(">q", found[-1])
+    run.write(f"{name.rpartition('/')[0]}/{offset:020d}.log", found[-1])
+    return run.write(name, b"".join(found[:-1]))
+
+
+def begin_later(run: RunCopy, name: str) -> str:
+    """Leave out the first entry of a segment and name it after the second."""
+    found = split(run.content(name))
+    if len(found) < 2:
+        raise NotApplicableError("there is one entry alone")
+    (offset,) = struct.unpack_from(">q", found[1])
+    run.remove(name)
+    return run.write(f"{name.rpartition('/')[0]}/{offset:020d}.log", b"".join(found[1:]))
+
+
+def _is_two(entry: bytes) -> bool:
+    return magic_of(entry) == 2

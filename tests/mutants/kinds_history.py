@@ -1,0 +1,204 @@
+"""Changes to history.jsonl: what clients say that they did and got."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.mutants.kinds import add, kind
+from tests.mutants.run_copy import Line, RunCopy
+
+HISTORY = "history.jsonl"
+
+
+def _is(kind_of_line: str, *, acks: int | None = None, probe: bool = False) -> Any:
+    def where(line: Line) -> bool:
+        return (
+            line["type"] == kind_of_line
+            and line["function"] == "produce"
+            and bool(line.get("probe")) is probe
+            and acks in (None, line["acks"])
+        )
+
+    return where
+
+
+def _ok(name: str, edit: Callable[[Line], object], *, acks: int | None = None) -> None:
+    add(
+        f"history: {name}",
+        lambda run: run.edit_line(HISTORY, edit, _is("ok", acks=acks), "acknowledged produce"),
+    )
+
+
+def _invoke(name: str, edit: Callable[[Line], object]) -> None:
+    add(f"history: {name}", lambda run: run.edit_line(HISTORY, edit, _is("invoke"), "produce"))
+
+
+def _both(name: str, edit: Callable[[Line], object], *, acks: int | None = None) -> None:
+    """Both lines of one acknowledged operation are changed alike."""
+
+    def mutate(run: RunCopy) -> str:
+        lines = run.lines(HISTORY)
+        chosen = run.pick(
+            [line["operation"] for line in lines if _is("ok", acks=acks)(line)], "produce"
+        )
+        for line in lines:
+            if line["operation"] == chosen:
+                edit(line)
+        run.write_lines(HISTORY, lines)
+        return f"{HISTORY}: {chosen}"
+
+    add(f"history: {name}", mutate)
+
+
+_ERROR = {"error": "NOT_ENOUGH_REPLICAS", "error_code": 19, "base_offset": None, "promised": False}
+_ok("an acknowledgement is an error", lambda line: line.update(type="fail", **_ERROR))
+_ok(
+    "an acknowledgement is a time-out of the broker's",
+    lambda line: line.update(
+        type="info", **_ERROR | {"error": "REQUEST_TIMED_OUT", "error_code": 7}
+    ),
+)
+_ok(
+    "an acknowledgement never came",
+    lambda line: line.update(type="info", base_offset=None, promised=False, error="", error_code=0),
+)
+_ok("another base offset", lambda line: line.update(base_offset=line["base_offset"] + 1))
+_ok("a base offset beyond 64 bits", lambda line: line.update(base_offset=10**30))
+_ok("a negative base offset", lambda line: line.update(base_offset=-7))
+_ok("no base offset", lambda line: line.update(base_offset=None))
+_ok("no promise", lambda line: line.update(promised=False), acks=-1)
+_ok("a promise with acks=1", lambda line: line.update(promised=True), acks=1)
+_ok("an end of no known type", lambda line: line.update(type="maybe"))
+_ok("an end that says another broker", lambda line: line.update(broker=line["broker"] + 1))
+_ok("an end that says another partition", lambda line: line.update(partition=7))
+_ok("an end before its beginning", lambda line: line.update(time=line["time"] - 100))
+_ok("an end an hour later", lambda line: line.update(time=line["time"] + 3600))
+_ok("no time", lambda line: line.pop("time"))
+_ok("a time that is no number", lambda line: line.update(time="soon"))
+_ok("a time that is not finite", lambda line: line.update(time=float("nan")))
+_ok("an error beside the acknowledgement", lambda line: line.update(error="X", error_code=3))
+_invoke("other records", lambda line: line.update(records=["other", *line["records"][1:]]))
+_invoke("a record more", lambda line: line.update(records=[*line["records"], "more"]))
+_invoke("no records", lambda line: line.update(records=[]))
+_invoke("records that are no text", lambda line: line.update(records=[7]))
+_invoke("another broker", lambda line: line.update(broker=line["broker"] + 1))
+_invoke("another topic", lambda line: line.update(topic="other"))
+_invoke("another partition", lambda line: line.update(partition=3))
+_invoke("a function that is not known", lambda line: line.update(function="delete"))
+_invoke("a topic that is a path", lambda line: line.update(topic="../../../etc"))
+_both("acks=1 instead of all", lambda line: line.update(acks=1), acks=-1)
+_both("acks=all instead of 1", lambda line: line.update(acks=-1), acks=1)
+_both("acks=0", lambda line: line.update(acks=0))
+_both("another broker in both lines", lambda line: line.update(broker=line["broker"] + 1))
+_both("another name", lambda line: line.update(operation="renamed"))
+_both("a produce is a read", lambda line: line.update(function="read"))
+_both("a produce is a probe", lambda line: line.update(probe=True))
+_both("the times of an hour ago", lambda line: line.update(time=line["time"] - 3600))
+
+
+@kind("history: an acknowledgement is not there")
+def _no_end(run: RunCopy) -> str:
+    return run.drop_line(HISTORY, _is("ok"), "acknowledged produce")
+
+
+@kind("history: an end alone is there")
+def _no_beginning(run: RunCopy) -> str:
+    return run.drop_line(HISTORY, _is("invoke"), "produce")
+
+
+@kind("history: an operation is not there")
+def _no_operation(run: RunCopy) -> str:
+    lines = run.lines(HISTORY)
+    chosen = run.pick([line["operation"] for line in lines if _is("ok")(line)], "produce")
+    run.write_lines(HISTORY, [line for line in lines if line["operation"] != chosen])
+    return f"{HISTORY}: {chosen}"
+
+
+def _added(run: RunCopy, function: str, sent: list[str], base_offset: int, **ended: Any) -> str:
+    lines = run.lines(HISTORY)
+    like = next(line for line in lines if line["type"] == "ok")
+    one = {**like, "operation": "added", "function": function, "acks": -1, "probe": False}
+    one = {name: value for name, value in one.items() if name not in ("base_offset", "promised")}
+    begun = {**one, "type": "invoke", "records": sent if function == "produce" else []}
+    end = {**one, "type": "ok", "base_offset": base_offset, "promised": True, **ended}
+    run.write_lines(HISTORY, [*lines, begun, end])
+    return f"{HISTORY}: {function} added"
+
+
+@kind("history: a produce that nobody sent")
+def _more(run: RunCopy) -> str:
+    return _added(run, "produce", ["x"], 500)
+
+
+@kind("history: a produce that nobody sent, of a record that is there")
+def _more_of_the_same(run: RunCopy) -> str:
+    first = next(line for line in run.lines(HISTORY) if line["type"] == "invoke")
+    return _added(run, "produce", first["records"], 0)
+
+
+@kind("history: a read of what nobody holds")
+def _read(run: RunCopy) -> str:
+    return _added(run, "read", [], 0, records=["never written"])
+
+
+@kind("history: two acknowledgements")
+def _twice(run: RunCopy) -> str:
+    lines = run.lines(HISTORY)
+    one = run.pick([line for line in lines if _is("ok")(line)], "acknowledged produce")
+    run.write_lines(HISTORY, [*lines, {**one, "base_offset": one["base_offset"] + 1}])
+    return f"{HISTORY}: {one['operation']}"
+
+
+@kind("history: two beginnings")
+def _begun_twice(run: RunCopy) -> str:
+    lines = run.lines(HISTORY)
+    one = run.pick([line for line in lines if _is("invoke")(line)], "produce")
+    run.write_lines(HISTORY, [one, *lines])
+    return f"{HISTORY}: {one['operation']}"
+
+
+@kind("history: no file")
+def _no_file(run: RunCopy) -> str:
+    return run.remove(HISTORY)
+
+
+@kind("history: nothing in it")
+def _nothing(run: RunCopy) -> str:
+    return run.write(HISTORY, b"")
+
+
+@kind("history: a probe's acknowledgement is not there")
+def _no_probe(run: RunCopy) -> str:
+    return run.drop_line(HISTORY, _is("ok", probe=True), "acknowledged probe")
+
+
+@kind("history: a probe is no probe")
+def _not_a_probe(run: RunCopy) -> str:
+    lines = run.lines(HISTORY)
+    for line in lines:
+        line["probe"] = False
+    run.write_lines(HISTORY, lines)
+    return HISTORY
+
+
+@kind("history: every probe is gone, from the actions too")
+def _no_probe_at_all(run: RunCopy) -> str:
+    lines = run.lines(HISTORY)
+    probes = {line["operation"] for line in lines if line.get("probe")}
+    run.pick(probes, "probe")
+    run.write_lines(HISTORY, [one for one in lines if one["operation"] not in probes])
+    return HISTORY
+
+
+def _line(name: str, line: bytes) -> None:
+    add(
+        f"history: {name}",
+        lambda run: run.write(HISTORY, run.content(HISTORY) + line),
+    )
+
+
+_line("a line that is no JSON", b"{torn\n")
+_line("a line that is no object", b"[1, 2]\n")
+_line("a line without its end", b'{"operation":"x"')
+_line("a line of deep JSON", b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n")
+_line("a line that is no text", b'{"operation":"\xff\xfe"}\n')
+_line("an empty line", b"\n")

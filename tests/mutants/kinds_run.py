@@ -1,0 +1,240 @@
+"""Changes to what says how the run was made and how it ended, and to the seal."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.mutants.kinds import add, kind
+from tests.mutants.run_copy import Line, NotApplicableError, RunCopy
+
+OUTCOME, ABOUT, SCENARIO, SEEN = "outcome.json", "run.json", "scenario.json", "observations.jsonl"
+Value = dict[str, Any]
+
+
+def _outcome(name: str, edit: Callable[[Value], object], *, harmless: bool = False) -> None:
+    add(f"outcome: {name}", lambda run: run.edit_json(OUTCOME, edit), harmless=harmless)
+
+
+def _settle(name: str, edit: Callable[[Value], object]) -> None:
+    _outcome(name, lambda value: edit(value["settle"]))
+
+
+def _another(state: str) -> str:
+    return "failed" if state != "failed" else "converged"
+
+
+_settle("another state", lambda one: one.update(state=_another(one["state"])))
+_settle("stalled without a reason", lambda one: one.update(state="stalled", reasons=[]))
+_settle("a state that is not known", lambda one: one.update(state="fine"))
+_settle("no probes", lambda one: one.update(probes=[]))
+_settle(
+    "a probe that nobody acknowledged",
+    lambda one: [probe.update(acknowledged=False) for probe in one["probes"]],
+)
+_settle("a probe that is in no history", lambda one: one["probes"][0].update(operation="x"))
+_settle(
+    "a reason that nobody saw",
+    lambda one: one["reasons"].append(
+        {"kind": "replication-stopped", "broker": 1, "topic": "t", "partition": 0, "detail": "x"}
+    ),
+)
+_settle("a reason of no kind", lambda one: one["reasons"].append({"kind": "x", "broker": 1}))
+_settle("no reasons at all", lambda one: one.pop("reasons"))
+_settle("no bound", lambda one: one.pop("bound_s"))
+_settle(
+    "another ISR seen", lambda o: [s.update(isr=[s["leader"]]) for s in o["last_seen"].values()]
+)
+_settle(
+    "other ends seen",
+    lambda one: [
+        s["ends"].update({k: v + 3 for k, v in s["ends"].items()})
+        for s in one["last_seen"].values()
+    ],
+)
+_settle("nothing seen", lambda one: one.update(last_seen={}))
+_outcome("no settle record", lambda value: value.update(settle=None))
+_outcome("a settle record that is no object", lambda value: value.update(settle=7))
+_outcome("not finished", lambda value: value.update(finished=False))
+_outcome("unknown", lambda value: value.update(unknown="a gate did not hold"))
+_outcome("seconds that are no number", lambda value: value.update(seconds="soon"))
+_outcome("seconds that are negative", lambda value: value.update(seconds=-5))
+_outcome("other seconds", lambda value: value.update(seconds=value["seconds"] + 1), harmless=True)
+
+
+@kind("outcome: the reasons are gone")
+def _no_reasons(run: RunCopy) -> str:
+    if not (run.json(OUTCOME)["settle"] or {}).get("reasons"):
+        raise NotApplicableError("there are no reasons")
+    return run.edit_json(OUTCOME, lambda value: value["settle"].update(reasons=[]))
+
+
+@kind("outcome: no file")
+def _no_outcome(run: RunCopy) -> str:
+    return run.remove(OUTCOME)
+
+
+def _about(name: str, edit: Callable[[Value], object], *, harmless: bool = False) -> None:
+    add(f"run: {name}", lambda run: run.edit_json(ABOUT, edit), harmless=harmless)
+
+
+_about("another release", lambda value: value.update(release="0.10.0.0"))
+_about(
+    "other releases of brokers",
+    lambda v: [
+        b.update(release="3.9.1" if b["release"] != "3.9.1" else "2.0.0")
+        for b in v["brokers"].values()
+    ],
+)
+_about(
+    "brokers judged as others",
+    lambda v: [
+        b.update(judged_as="0.10.2.2" if b["judged_as"] != "0.10.2.2" else "3.9.1")
+        for b in v["brokers"].values()
+    ],
+)
+_about("no links", lambda value: value.update(unlinked="no room"))
+_about("a later format", lambda value: value.update(format=99))
+_about("a format that is no number", lambda value: value.update(format="1"))
+_about("no format", lambda value: value.pop("format"))
+_about("a seed that is no number", lambda value: value.update(seed="x"))
+_about("a seed beyond 64 bits", lambda value: value.update(seed=10**30))
+_about("an entry that is no text", lambda value: value.update(entry=["x"]))
+_about("another entry", lambda value: value.update(entry="another"))
+_about("escapes for the terminal", lambda v: v.update(title="\x1b[2J\u202e"), harmless=True)
+_about("a field more", lambda value: value.update(more=1), harmless=True)
+add("run: no run.json", lambda run: run.remove(ABOUT))
+add("run: run.json is no JSON", lambda run: run.write(ABOUT, b"{"))
+add("run: run.json is deep", lambda run: run.write(ABOUT, b"[" * 100_000 + b"]" * 100_000))
+add("run: run.json is no text", lambda run: run.write(ABOUT, b"\xff\xfe\xfd"))
+add("run: run.json is a list", lambda run: run.write(ABOUT, b"[]"))
+
+
+def _scenario(name: str, edit: Callable[[Value], object]) -> None:
+    add(f"scenario: {name}", lambda run: run.edit_json(SCENARIO, edit))
+
+
+_scenario("no links", lambda value: value["cluster"].update(linked=False))
+_scenario("a step fewer", lambda value: value["steps"].pop())
+_scenario("no steps", lambda value: value.update(steps=[]))
+_scenario("a broker fewer", lambda value: value["cluster"]["brokers"].pop())
+_scenario("no cluster", lambda value: value.pop("cluster"))
+_scenario("a cluster that is no object", lambda value: value.update(cluster=[]))
+_scenario(
+    "another release",
+    lambda v: [
+        b.update(kafka="3.9.1" if b["kafka"] != "3.9.1" else "2.0.0")
+        for b in v["cluster"]["brokers"]
+    ],
+)
+_scenario(
+    "another min.insync.replicas",
+    lambda value: value["cluster"]["properties"].update({"min.insync.replicas": "3"}),
+)
+_scenario(
+    "unclean elections",
+    lambda value: value["cluster"]["properties"].update({"unclean.leader.election.enable": "true"}),
+)
+_scenario(
+    "an expectation of what was not found",
+    lambda v: v.update(expectation={"safe": False, "findings": [{"kind": "hole", "brokers": [0]}]}),
+)
+_scenario("an expectation that is no object", lambda value: value.update(expectation=[1]))
+_scenario("an expectation without findings", lambda value: value.update(expectation={}))
+_scenario(
+    "an expectation with a witness that no line is",
+    lambda v: v.update(expectation={"safe": True, "witness": [{"log": {"pattern": "never"}}]}),
+)
+_scenario(
+    "an expectation with a pattern that takes for ever",
+    lambda v: v.update(expectation={"safe": True, "witness": [{"log": {"pattern": "(a+)+$"}}]}),
+)
+_scenario(
+    "an expectation with a broker that is a path",
+    lambda v: v.update(
+        expectation={
+            "safe": True,
+            "witness": [{"log": {"pattern": ".", "broker": "../../../../etc"}}],
+        }
+    ),
+)
+_scenario("another title", lambda value: value.update(title="another"))
+add("scenario: no file", lambda run: run.remove(SCENARIO))
+add("scenario: no JSON", lambda run: run.write(SCENARIO, b"nothing"))
+
+
+def _seen(name: str, edit: Callable[[Line], object], kind_of_line: str) -> None:
+    add(
+        f"observations: {name}",
+        lambda run: run.edit_line(SEEN, edit, lambda x: x["kind"] == kind_of_line, kind_of_line),
+    )
+
+
+_PINNED = "high-watermarks-pinned"
+_seen(
+    "another high watermark pinned",
+    lambda o: o.update(high_watermark=o["high_watermark"] + 1),
+    _PINNED,
+)
+_seen("other brokers pinned", lambda one: one.update(brokers=[7]), _PINNED)
+_seen("brokers that are no numbers", lambda one: one.update(brokers="all"), _PINNED)
+_seen("another act", lambda one: one.update(act="PauseBroker"), "act")
+_seen("an act of another broker", lambda one: one.update(broker=77), "act")
+_seen("another state", lambda one: one["state"].update(leader=5), "state")
+_seen("other ends", lambda one: one["ends"].update({"0": 500}), "log-end")
+_seen("a step that has no name", lambda one: one.update(name="Nothing"), "step")
+add("observations: no file", lambda run: run.remove(SEEN))
+add("observations: nothing in it", lambda run: run.write(SEEN, b""))
+add(
+    "observations: nothing was pinned",
+    lambda run: run.drop_line(SEEN, lambda line: line["kind"] == _PINNED, _PINNED),
+)
+
+
+def _unsealed(name: str, mutate: Callable[[RunCopy], str]) -> None:
+    """A change after the seal, or of the seal itself."""
+
+    def changed(run: RunCopy) -> str:
+        run.is_resealed = False
+        return mutate(run)
+
+    add(f"seal: {name}", changed)
+
+
+_unsealed("no manifest", lambda run: run.remove("manifest.json"))
+_unsealed("a manifest that is no JSON", lambda run: run.write("manifest.json", b"{"))
+_unsealed("a manifest without files", lambda run: run.write("manifest.json", b'{"format":1}'))
+_unsealed("a file more", lambda run: run.write("more.txt", b"x"))
+_unsealed("a file fewer", lambda run: run.remove("history.jsonl"))
+_unsealed("a hidden file more", lambda run: run.write(".hidden", b"x"))
+_unsealed(
+    "one byte of a file",
+    lambda run: run.write(
+        "outcome.json", run.content("outcome.json").replace(b"true", b"tr ue"[:4])
+    ),
+)
+_unsealed(
+    "a blank more in a file",
+    lambda run: run.write("outcome.json", run.content("outcome.json") + b" "),
+)
+_unsealed(
+    "a file that the manifest names elsewhere",
+    lambda run: run.edit_json(
+        "manifest.json",
+        lambda v: v["files"].update({"../outside": {"size_bytes": 1, "sha256": "0"}}),
+    ),
+)
+
+
+@kind("files: JSON in another layout", harmless=True)
+def _layout(run: RunCopy) -> str:
+    import json
+
+    for name in (OUTCOME, SCENARIO, ABOUT):
+        run.write(name, json.dumps(run.json(name), sort_keys=True).encode())
+    return "three files"
+
+
+@kind("files: a broker's log beside the rest", harmless=True)
+def _log(run: RunCopy) -> str:
+    name = "brokers/0/server.log"
+    before = run.content(name) if (run.path / name).is_file() else b""
+    return run.write(name, before + b"INFO one line more\n")

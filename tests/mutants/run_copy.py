@@ -1,0 +1,157 @@
+"""A copy of a run whose evidence is edited, and that is sealed again afterwards.
+
+Files are shared with the original by hard links and replaced when they are written, never changed.
+"""
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from checkers.run_directory import MANIFEST, RunDirectory
+
+_T = TypeVar("_T")
+Line = dict[str, Any]
+
+
+class NotApplicableError(Exception):
+    """A run has nothing that this kind of change could be made to; the message says what."""
+
+
+@dataclass(slots=True)
+class RunCopy:
+    """The files of one run, by their names below its directory.
+
+    Attributes:
+        draw: Chooses the places of changes.
+        is_resealed: Whether the manifest is written anew at the end.
+    """
+
+    path: Path
+    draw: random.Random
+    is_resealed: bool = True
+    _cached: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: RunDirectory, path: Path, draw: random.Random) -> "RunCopy":
+        """A copy of a sealed run at a path that does not exist yet."""
+        shutil.copytree(
+            run.path, path, copy_function=os.link, ignore=shutil.ignore_patterns("judgements")
+        )
+        return cls(path=path, draw=draw)
+
+    def sealed(self) -> RunDirectory:
+        """The edited run, sealed again unless `is_resealed` is false."""
+        run = RunDirectory(self.path)
+        if self.is_resealed:
+            (self.path / MANIFEST).unlink(missing_ok=True)
+            run.seal()
+        return run
+
+    def names(self, pattern: str) -> list[str]:
+        """The names of files that match a glob pattern, sorted."""
+        found = sorted(self.path.glob(pattern))
+        return [str(file.relative_to(self.path)) for file in found if file.is_file()]
+
+    def pick(self, choices: Iterable[_T], what: str) -> _T:
+        """One of the choices; there must be one."""
+        found = list(choices)
+        if not found:
+            raise NotApplicableError(f"there is no {what}")
+        return self.draw.choice(found)
+
+    def content(self, name: str) -> bytes:
+        """What a file holds; it must be there."""
+        if not (self.path / name).is_file():
+            raise NotApplicableError(f"there is no {name}")
+        return (self.path / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> str:
+        """Put a file in place of what was there; gives its name back."""
+        file = self.path / name
+        file.unlink(missing_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        return name
+
+    def remove(self, name: str) -> str:
+        """Remove a file or a folder that must be there."""
+        path = self.path / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.exists():
+            path.unlink()
+        else:
+            raise NotApplicableError(f"there is no {name}")
+        return name
+
+    def json(self, name: str) -> dict[str, Any]:
+        """The JSON object in a file."""
+        found: dict[str, Any] = json.loads(self.content(name))
+        return found
+
+    def write_json(self, name: str, value: object) -> str:
+        """Put a JSON value into a file."""
+        return self.write(name, (json.dumps(value, indent=1) + "\n").encode())
+
+    def edit_json(self, name: str, edit: Callable[[dict[str, Any]], object]) -> str:
+        """Change the JSON object in a file in place."""
+        value = self.json(name)
+        edit(value)
+        return self.write_json(name, value)
+
+    def lines(self, name: str) -> list[Line]:
+        """The JSON objects of a `.jsonl` file."""
+        return [json.loads(line) for line in self.content(name).splitlines()]
+
+    def write_lines(self, name: str, lines: Sequence[Line]) -> None:
+        """Put JSON objects into a `.jsonl` file."""
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        self.write(name, text.encode())
+
+    def edit_line(
+        self,
+        name: str,
+        edit: Callable[[Line], object],
+        where: Callable[[Line], bool] = lambda line: True,
+        what: str = "such line",
+    ) -> str:
+        """Change one drawn line of a `.jsonl` file in place."""
+        lines = self.lines(name)
+        index = self.pick((i for i, line in enumerate(lines) if where(line)), what)
+        edit(lines[index])
+        self.write_lines(name, lines)
+        return f"{name}:{index + 1}"
+
+    def drop_line(
+        self, name: str, where: Callable[[Line], bool] = lambda line: True, what: str = "such line"
+    ) -> str:
+        """Leave out one drawn line of a `.jsonl` file."""
+        lines = self.lines(name)
+        index = self.pick((i for i, line in enumerate(lines) if where(line)), what)
+        del lines[index]
+        self.write_lines(name, lines)
+        return f"{name}:{index + 1}"
+
+    def final(self) -> str:
+        """The label of the last snapshot."""
+        names = self.names("snapshots/*/snapshot.json")
+        return self.pick(
+            (name.split("/")[1] for name in names if self.json(name)["is_final"]), "last snapshot"
+        )
+
+    def state_of_final(self) -> tuple[str, dict[str, Any]]:
+        """The partition of the scenario at the last snapshot, and its leader, epoch and ISR."""
+        states = self.json(f"snapshots/{self.final()}/snapshot.json")["states"]
+        name = self.pick(sorted(states), "partition")
+        return name, states[name]
+
+    def in_sync_directory(self) -> str:
+        """The directory of a drawn in-sync replica in the last snapshot."""
+        name, state = self.state_of_final()
+        broker = self.pick(state["isr"], "in-sync replica")
+        return f"snapshots/{self.final()}/broker-{broker}/{name}"

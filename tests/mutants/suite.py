@@ -1,0 +1,168 @@
+"""Makes mutants of runs, judges each, and says which of them were believed."""
+
+import random
+import shutil
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkers.errors import RunDirectoryError
+from checkers.evidence.run import RunEvidence
+from checkers.findings import Question
+from checkers.judge import judge
+from checkers.model.prediction import Prediction
+from checkers.record import predict_run
+from checkers.results import Results
+from checkers.run_directory import RunDirectory
+from checkers.verdict import FindingKey, finding_key
+from tests.mutants import (  # noqa: F401 - each registers its kinds
+    kinds_actions,
+    kinds_alike,
+    kinds_bytes,
+    kinds_checkpoints,
+    kinds_history,
+    kinds_links,
+    kinds_run,
+    kinds_snapshots,
+    kinds_zookeeper,
+)
+from tests.mutants.kinds import KINDS, Kind
+from tests.mutants.run_copy import NotApplicableError, RunCopy
+from tests.mutants.survivors import SURVIVORS
+
+_FEW_STATES = 1_000
+ESCAPED = "escaped:"
+"""What is said of a mutant begins so if the judge raised what it does not document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One mutant and what became of it.
+
+    Attributes:
+        kind: Its kind's name.
+        run: The name of the run that it was made of.
+        place: What was changed where.
+        is_believed: Whether the judge takes it for a run that is as expected.
+        is_unknown: Whether it says that it cannot know.
+        said: What the judge found instead, or why it cannot know.
+        crash: The last line of a checker's traceback, or "".
+        seconds: How long judging took.
+    """
+
+    kind: str
+    run: str
+    place: str
+    is_believed: bool
+    is_unknown: bool
+    said: str
+    crash: str
+    seconds: float
+
+
+def mutants(
+    run: RunDirectory, kinds: Iterable[Kind], folder: Path, *, seed: int
+) -> Iterator[tuple[Kind, str, RunDirectory]]:
+    """Each kind's mutant of a run, with its place; kinds that do not apply are passed over."""
+    for kind in kinds:
+        number = zlib.crc32(f"{kind.name}/{run.name}/{seed}".encode())
+        path = folder / f"{run.name}-{number:08x}"
+        copy = RunCopy.of(run, path, random.Random(number))
+        try:
+            place = kind.mutate(copy)
+        except NotApplicableError:
+            shutil.rmtree(path)
+            continue
+        yield kind, place, copy.sealed()
+
+
+def judged_mutants(
+    run: RunDirectory,
+    kinds: Iterable[Kind],
+    folder: Path,
+    *,
+    seed: int = 0,
+    is_thorough: bool = False,
+) -> Iterator[Judged]:
+    """As `mutants`, each judged in plain Python and thrown away; see `judge_path`."""
+    original = judge(run) if is_thorough else None
+    for kind, place, mutant in mutants(run, kinds, folder, seed=seed):
+        begun = time.perf_counter()
+        results, why = judge_path(mutant.path, original)
+        yield Judged(
+            kind=kind.name,
+            run=run.name,
+            place=place,
+            is_believed=results is not None and results.expected,
+            is_unknown=results is None or bool(results.unknown),
+            said=why if results is None else said(results),
+            crash=_crash(results) if results is not None else why if ESCAPED in why else "",
+            seconds=time.perf_counter() - begun,
+        )
+        shutil.rmtree(mutant.path)
+
+
+def judge_path(path: Path, original: Results | None = None) -> tuple[Results | None, str]:
+    """The results of a run directory, or why there can be none.
+
+    A run that no state explains is searched to its end, which takes seconds. Few states are tried
+    first: what is believed, or refused for another reason, would be with more states too. If that
+    is the only reason, all states are tried when the original's results are given.
+    """
+    try:
+        results = judge(RunDirectory.open(path), predict=_quickly)
+        if original is not None and _is_undecided(results, original):
+            results = judge(RunDirectory.open(path))
+    except RunDirectoryError as error:
+        return None, str(error)
+    except Exception as error:  # noqa: BLE001 - what escapes is what is looked for
+        return None, f"{ESCAPED} {error!r}"
+    return results, ""
+
+
+def _quickly(evidence: RunEvidence) -> Prediction:
+    return predict_run(evidence, most_states=_FEW_STATES)
+
+
+def _is_undecided(results: Results, original: Results) -> bool:
+    limit = results.prediction.limit if results.prediction is not None else ""
+    alone = f"the model gave up following the run: {limit}"
+    return bool(limit) and results.unknown == alone and _safety(results) == _safety(original)
+
+
+def _safety(results: Results) -> set[FindingKey]:
+    return {finding_key(one) for one in results.findings if one.question is Question.SAFETY}
+
+
+def said(results: Results) -> str:
+    """What a judgement amounts to, in one line."""
+    kinds = sorted({one.kind for one in results.findings})
+    return "; ".join([*kinds, results.unknown or ""])[:300]
+
+
+def _crash(results: Results) -> str:
+    last = (one.strip().splitlines()[-1] for one in results.crashes)
+    # The model says so of a timeline that it has no state for; that is an answer.
+    return next((line for line in last if "ModelError" not in line), "")
+
+
+def wrong(judged: Iterable[Judged]) -> list[str]:
+    """What may not be: changes that are believed without a reason, false alarms, and crashes."""
+    found = []
+    for one in judged:
+        where = f"{one.kind} ({one.run}, {one.place})"
+        if KINDS[one.kind].is_harmless:
+            if not one.is_believed:
+                found.append(f"{where}: a false alarm: {one.said}")
+        elif one.is_believed and one.kind not in SURVIVORS:
+            found.append(f"{where}: it is believed")
+        if one.crash:
+            found.append(f"{where}: {one.crash}")
+    return found
+
+
+def kinds_named(pattern: str = "") -> list[Kind]:
+    """The kinds whose names contain a text, in their order."""
+    return [kind for name, kind in KINDS.items() if pattern in name]
