@@ -68,10 +68,17 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "offline-partition",
-        "after everything is healed a partition has no leader, or one that does not lead it",
-        ("replication-stopped",),
+        "after everything is healed a partition has no leader, or one that does not lead it; or it "
+        "had none for want of followers that did all they could to stay in sync",
+        (),
     ),
-    (_S, "under-min-isr", "fewer in-sync replicas than min.insync.replicas after healing", ()),
+    (
+        _S,
+        "under-min-isr",
+        "fewer in-sync replicas than min.insync.replicas after healing, or writes refused for want "
+        "of followers that did all they could to stay in sync",
+        (),
+    ),
     (
         _S,
         "generation-not-initialised",

@@ -15,7 +15,8 @@ expected; or it is an object:
                  {"magics": {"snapshot": "final", "broker": 2, "partition": "t-0",
                              "runs": [2, 1, 2]}},
                  {"observed": {"kind": "high-watermark-forgotten", "broker": 1}},
-                 {"hit": {"point": "controller-broker-change", "fate": "held"}}],
+                 {"hit": {"point": "controller-broker-change", "fate": "held"}},
+                 {"operation": {"operation": "refused", "error_code": 19}}],
      "source": "where it is written or measured"}
 
 A finding may also name "topic" and "partition". A `round` is found if some question for a leader
@@ -26,7 +27,9 @@ all the named fields, where "api" is compared without case and underscores, and 
 `hit` if a line of hits.jsonl has all the named fields, an `observed` if one of observations.jsonl
 has; `epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs at these offsets
 (none for an empty file, or for no file): the epochs themselves may differ from run to run; `magics`
-if the replica's batches, in their order, are in these message formats, each run of one format once.
+if the replica's batches, in their order, are in these message formats, each run of one format once;
+an `operation` if one of a client has all the named fields of
+`checkers.evidence.history.Operation`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +40,7 @@ from typing import Any
 from checkers.acts import TopicPartition
 from checkers.errors import ScenarioDataError
 from checkers.evidence.epoch_rounds import round_in_words
+from checkers.evidence.history import Operation
 from checkers.evidence.links import LinkMessage
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding, Question
@@ -256,6 +260,8 @@ def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
             return _link_witness(wanted, fields, evidence)
         case {"hit": {} as fields, **rest} if not rest:
             return _hit_witness(wanted, fields, evidence)
+        case {"operation": {} as fields, **rest} if not rest:
+            return _operation_witness(wanted, fields, evidence)
         case {"observed": {} as fields, **rest} if not rest:
             return _observed_witness(wanted, fields, evidence)
         case {
@@ -271,7 +277,7 @@ def _witness(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
         case _:
             raise ScenarioDataError(
                 f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, "
-                "hit, observed, or epochs or magics with snapshot, broker and partition"
+                "hit, operation, observed, or epochs or magics with snapshot, broker and partition"
             )
 
 
@@ -350,6 +356,20 @@ def _hit_witness(
     return Witness(wanted=wanted, found=False, seen=f"none of {len(evidence.hits)} hits at points")
 
 
+def _operation_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    unknown = fields.keys() - set(Operation.__dataclass_fields__)
+    if unknown:
+        named = ", ".join(sorted(unknown))
+        raise ScenarioDataError(f"scenario.json: an operation has no field {named}")
+    for one in evidence.operations:
+        if all(_plain_value(getattr(one, name)) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=one.read_at)
+    seen = f"none of {len(evidence.operations)} operations"
+    return Witness(wanted=wanted, found=False, seen=seen)
+
+
 def _observed_witness(
     wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
 ) -> Witness:
@@ -374,6 +394,11 @@ def _has(message: LinkMessage, name: str, value: Any) -> bool:
 
 def _includes(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(entry.get(name) == value for name, value in wanted.items())
+
+
+def _plain_value(value: Any) -> Any:
+    """As JSON has it."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _plain(api: str) -> str:

@@ -61,6 +61,7 @@ def run_evidence(
                 predicted=_predicted(prediction, about, snapshot.label),
                 earlier=() if before is None else tuple(_earlier(before)),
                 excuses=tuple(evidence.excuses(about)),
+                dropped=tuple(evidence.dropped(about)),
                 operations=own,
                 settle=_settle(evidence.outcome.settle, about),
                 may_delete=evidence.may_delete(about.topic),

@@ -157,6 +157,27 @@ class Excuse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedFollower:
+    """A follower that left the ISR while its leader kept a fetch of its unread.
+
+    Attributes:
+        kept_from: Since when the leader had that fetch unread, in seconds since the epoch.
+        dropped_at: When the ISR without it was written.
+        leaderless_at: When the partition lost its leader with the follower still outside the ISR;
+            None if it did not.
+        ended_at: When it was in the ISR again, the partition had another leader or leader epoch, or
+            the follower itself failed; None if nothing of it came.
+    """
+
+    broker: int
+    leader: int
+    kept_from: float
+    dropped_at: float
+    leaderless_at: float | None = None
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEvidence:
     """Everything about one partition at one snapshot.
 
@@ -174,6 +195,7 @@ class PartitionEvidence:
         disallowed: Decisions about the partition that the model's rules forbid.
         settle: What `outcome.json` says of the partition; None if the run never settled.
         impossible: Observed high watermarks of the partition that the model does not allow.
+        dropped: Followers that left its ISR while their leader kept fetches of theirs unread.
         late_requests: Control requests about the partition that kchaos made, or that arrived when
             the generation of the broker for which they were meant was over (KIP-380).
         never_told: Registered brokers of the assignment whose process got no LeaderAndIsr about the
@@ -203,6 +225,7 @@ class PartitionEvidence:
     disallowed: tuple[DisallowedDecision, ...] = ()
     settle: Mapping[str, Any] | None = None
     impossible: tuple[ImpossibleHighWatermark, ...] = ()
+    dropped: tuple[DroppedFollower, ...] = ()
     late_requests: tuple[ControlRequest, ...] = ()
     never_told: tuple[int, ...] = ()
     may_delete: bool = False

@@ -20,6 +20,12 @@ from checkers.evidence.about import (
     read_outcome,
 )
 from checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
+from checkers.evidence.dropped import (
+    OverdueFetch,
+    dropped_followers,
+    fetch_wait_s,
+    overdue_fetches,
+)
 from checkers.evidence.epoch_rounds import epoch_rounds
 from checkers.evidence.files import EvidenceFiles
 from checkers.evidence.generations import ControlRequest, control_requests
@@ -27,7 +33,7 @@ from checkers.evidence.history import Operation, operations
 from checkers.evidence.hits import PointHit, read_hits
 from checkers.evidence.links import LinkMessage, read_links
 from checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
-from checkers.evidence.partition import Excuse
+from checkers.evidence.partition import DroppedFollower, Excuse
 from checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
 from checkers.evidence.zookeeper import (
     cluster_id,
@@ -174,6 +180,11 @@ class RunEvidence:
         return None if self.links is None else epoch_rounds(self.links)
 
     @cached_property
+    def overdue_fetches(self) -> tuple[OverdueFetch, ...]:
+        """Followers' fetches that their leaders kept for too long before they read."""
+        return overdue_fetches(self.hits, fetch_wait_s(self.scenario.cluster))
+
+    @cached_property
     def control(self) -> tuple[ControlRequest, ...] | None:
         """Control requests that were answered; None without links.jsonl."""
         return None if self.links is None else control_requests(self.links, self.events)
@@ -268,6 +279,10 @@ class RunEvidence:
         for properties in (cluster.get("properties"), *own):
             found.update(properties if isinstance(properties, dict) else {})
         return found
+
+    def dropped(self, about: TopicPartition) -> Iterator[DroppedFollower]:
+        """Yields each follower that left its ISR while it waited for its leader."""
+        return dropped_followers(self.events, self.overdue_fetches, about)
 
     def min_insync_replicas(self, about: TopicPartition, leader: int) -> int:
         """The topic's min.insync.replicas, else that of the leader's broker as it last started."""

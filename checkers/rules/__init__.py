@@ -27,6 +27,7 @@ from checkers.rules.conformance import (
 )
 from checkers.rules.divergence import divergence
 from checkers.rules.down_conversion import not_down_converted
+from checkers.rules.dropped import dropped_while_waiting
 from checkers.rules.generations import (
     generation_not_initialised,
     late_requests_as_predicted,
@@ -47,6 +48,7 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     missing_tail,
     loss,
     not_settled,
+    dropped_while_waiting,
     high_watermark_regression,
     truncated_below_high_watermark,
     epoch_cache_mismatch,

@@ -27,6 +27,12 @@ from harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
 from harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REPLICA
 from harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
 from harness.catalogue.kip_380_upgrade_window import KIP_380_UPGRADE_WINDOW
+from harness.catalogue.kip_501_below_min_isr_leader import KIP_501_BELOW_MIN_ISR_LEADER
+from harness.catalogue.kip_501_equal_end import KIP_501_EQUAL_END
+from harness.catalogue.kip_501_long_hang import KIP_501_LONG_HANG
+from harness.catalogue.kip_501_min_isr import KIP_501_MIN_ISR
+from harness.catalogue.kip_501_slow_follower import KIP_501_SLOW_FOLLOWER
+from harness.catalogue.kip_501_slow_reads import KIP_501_SLOW_READS
 from harness.errors import UsageError
 from harness.playing.scenario import Scenario
 
@@ -55,6 +61,12 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_380_STALE_STOP_REPLICA,
         KIP_380_STALE_UPDATE_METADATA,
         KIP_380_UPGRADE_WINDOW,
+        KIP_501_SLOW_READS,
+        KIP_501_LONG_HANG,
+        KIP_501_MIN_ISR,
+        KIP_501_EQUAL_END,
+        KIP_501_BELOW_MIN_ISR_LEADER,
+        KIP_501_SLOW_FOLLOWER,
     )
 }
 

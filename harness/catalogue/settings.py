@@ -24,6 +24,19 @@ QUICK: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "6000",
 }
 
+SLOW_READS: Mapping[str, str] = {
+    **QUICK,
+    # Who is slow leaves the ISR; the leader looks every half of it.
+    "replica.lag.time.max.ms": "3000",
+    # A follower shall not hang up on a read that is slow.
+    "replica.socket.timeout.ms": "30000",
+    "request.timeout.ms": "30000",
+    "zookeeper.session.timeout.ms": "3000",
+    # A held read keeps a handler thread; two of two held would stop the broker.
+    "num.io.threads": "8",
+}
+"""What the scenarios of KIP-501 have in common."""
+
 BOUNCED: Mapping[str, str] = {
     **QUICK,
     # A stopped follower leaves the ISR by this alone.

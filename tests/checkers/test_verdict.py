@@ -248,6 +248,17 @@ def test_a_hit_at_a_point_is_found_by_its_fields(tmp_path: Path) -> None:
     ) == [True, False, False]
 
 
+def test_an_operation_of_a_client_is_found_by_its_fields(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run").produce("m1", 0, ["m1-0"], acks=-1, error_code=19)
+
+    assert witnesses(
+        build,
+        {"operation": {"operation": "m1", "error_code": 19, "isr_when_ended": []}},
+        {"operation": {"operation": "m1", "outcome": "ok"}},
+        {"operation": {"operation": "m2"}},
+    ) == [True, False, False]
+
+
 def test_without_links_no_round_is_found(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run")
 
@@ -262,6 +273,7 @@ def test_without_links_no_round_is_found(tmp_path: Path) -> None:
         {"log": {"broker": 1}},
         {"log": {"pattern": "("}},
         {"round": {"end": 21}},
+        {"operation": {"name": "m1"}},
     ],
 )
 def test_a_witness_of_another_form_is_refused(wrong: Mapping[str, Any], tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def all_runs(folder: Path) -> list[Path]:
         impossible_action,
         impossible_high_watermarks,
         two_topics,
+        follower_dropped_while_it_waits,
         late_request_obeyed,
     )
     made = [make(folder / make.__name__.replace("_", "-")).path for make in planted]
@@ -60,6 +61,20 @@ def clean(path: Path) -> RunBuilder:
     build.snapshot("before-healing", same, is_final=False, high_watermarks={0: 11, 1: 11})
     build.snapshot("final", same, high_watermarks={0: 11, 1: 11})
     return build
+
+
+def follower_dropped_while_it_waits(path: Path) -> RunDirectory:
+    """Broker 0 keeps 1's fetch, shrinks the ISR and dies; then all is well."""
+    build = clean(path)
+    hit = {"number": 1, "broker": 0, "life": 1, "point": "fetch-read", "thread": "handler-0"}
+    more = {"reader": "1", "seen": "", "hold": "slow"}
+    build.run.append("hits.jsonl", {"time": build.tick(), **hit, **more, "fate": "held"})
+    build.state(0, 0, [0])
+    build.run.append("hits.jsonl", {"time": build.tick(), **hit, **more, "fate": "gone"})
+    build.state(-1, 1, [0]).state(0, 2, [0]).state(0, 2, [0, 1])
+    log = [(0, 0, BOTH[2])]
+    build.snapshot("last", {0: log, 1: log}, high_watermarks={0: 11, 1: 11})
+    return build.seal()
 
 
 def corrupt_batch(path: Path) -> RunDirectory:

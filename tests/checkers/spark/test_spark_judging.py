@@ -112,6 +112,13 @@ def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted(both: Both
     assert sorted(one["brokers"] for one in found) == [[0], [7]]
 
 
+def test_a_follower_that_was_dropped_while_it_waited_makes_its_run_unsafe(both: Both) -> None:
+    told = both.spark["follower-dropped-while-it-waits"]
+
+    found = [(one["kind"], one["brokers"]) for one in told["findings"]]
+    assert ("offline-partition", [1]) in found
+
+
 def test_a_model_that_fails_leaves_only_conformance_unknown(both: Both) -> None:
     told = both.spark["impossible-action"]
 

@@ -1,0 +1,67 @@
+"""KIP-501 says that a partition below min.insync.replicas cannot get another leader: it can."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import CutLink, KillBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import SLOW_READS
+from harness.playing.client_steps import Produce
+from harness.playing.steps import AwaitState, CreateTopic, Inject, Step, Tell
+
+CONTROLLER, LEADER, OTHER = 0, 1, 2
+_TWO_OF_THREE = "two-of-three"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
+        first_broker=CONTROLLER,
+        properties={**SLOW_READS, "min.insync.replicas": "3"},
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    assert case == _TWO_OF_THREE
+    return (
+        CreateTopic(topic="t", assignment=((LEADER, CONTROLLER, OTHER),)),
+        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        Tell(text="one follower is cut off; two of three that are required stay in sync"),
+        Inject(name="link", fault=CutLink(source=OTHER, target=LEADER)),
+        Produce(operation="two", topic="t", partition=0, records=1, acks=1),
+        AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER, CONTROLLER)),
+        Produce(operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True),
+        Tell(text="the leader dies, and the other in-sync replica leads"),
+        Inject(name="down", fault=KillBroker(broker=LEADER)),
+        AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
+        Produce(operation="goes-on", topic="t", partition=0, records=1, acks=1),
+    )
+
+
+_SOURCE = "KIP-501, motivation, second scenario; measured on real brokers"
+_NOT_ENOUGH_REPLICAS = 19
+
+KIP_501_BELOW_MIN_ISR_LEADER = Entry(
+    name="KIP-501-below-min-isr-leader",
+    title="A partition below min.insync.replicas still gets another leader",
+    story=(
+        "KIP-501 says that a partition goes offline when fewer than min.insync.replicas are in "
+        "sync and its leader goes down, since no other follower can lead. With two of three in "
+        "sync writes with acks=all are refused, but when the leader dies the other in-sync replica "
+        "is elected, cleanly, and takes writes with acks=1: an election does not look at "
+        "min.insync.replicas. Offline it goes when the leader was the only one in sync."
+    ),
+    source=_SOURCE,
+    cases={_TWO_OF_THREE: "two in sync, three required; then the leader dies"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_TWO_OF_THREE, "2.8.2"): Expectation(
+            safe=True,
+            witness=(
+                {"operation": {"operation": "refused", "error_code": _NOT_ENOUGH_REPLICAS}},
+                {"operation": {"operation": "goes-on", "broker": CONTROLLER, "outcome": "ok"}},
+            ),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("2.8.2",),
+)

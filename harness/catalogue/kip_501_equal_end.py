@@ -1,0 +1,80 @@
+"""KIP-501: "a follower with the leader's end offset is in sync" holds from 2.1.0 on."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import CutLink
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import QUICK
+from harness.playing.client_steps import Produce
+from harness.playing.steps import AwaitHighWatermark, AwaitState, CreateTopic, Inject, Step, Tell
+
+LEADER, FOLLOWER, CONTROLLER = 0, 1, 2
+_CUT_OFF = "cut-off"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (LEADER, FOLLOWER, CONTROLLER)),
+        first_broker=CONTROLLER,
+        properties={**QUICK, "replica.lag.time.max.ms": "1000"},
+    )
+
+
+def _alone(topic: str) -> tuple[Step, ...]:
+    """The leader has a record of this topic that its follower lacks, and drops it for that."""
+    return (
+        Produce(operation=f"{topic}-alone", topic=topic, partition=0, records=1, acks=1),
+        AwaitState(topic=topic, partition=0, leader=LEADER, isr=(LEADER,)),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    assert case == _CUT_OFF
+    return (
+        *(CreateTopic(topic=topic, assignment=((LEADER, FOLLOWER),)) for topic in "tuw"),
+        Produce(operation="t-both", topic="t", partition=0, records=1, acks=-1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(LEADER, FOLLOWER), high_watermark=1),
+        Tell(text="the follower is cut off; it has all of t, and lacks the ends of u and w"),
+        Inject(name="link", fault=CutLink(source=LEADER, target=FOLLOWER)),
+        # A whole round of the leader's check lies between the two.
+        *_alone("u"),
+        *_alone("w"),
+        Produce(operation="t-then", topic="t", partition=0, records=1, acks=1),
+    )
+
+
+_SOURCE = "KIP-501, proposed changes; kafka.cluster.Partition.getOutOfSyncReplicas, 2.0.1 and 2.1.0"
+
+
+def _isr_of_t(*isr: int) -> Expectation:
+    """What a release does with the follower that has everything of t."""
+    return Expectation(
+        safe=True,
+        witness=(
+            {"operation": {"operation": "w-alone", "outcome": "ok"}},
+            {"operation": {"operation": "t-then", "isr_when_ended": [*isr]}},
+        ),
+        source=_SOURCE,
+    )
+
+
+KIP_501_EQUAL_END = Entry(
+    name="KIP-501-equal-end",
+    title="A follower that has everything stays in the ISR, but only from 2.1 on",
+    story=(
+        "KIP-501 says that a replica whose log ends where its leader's does is in sync, however "
+        "long it has not fetched. Up to 2.0 only time counts: a follower that is cut off leaves "
+        "the ISR of t, to which nobody writes, as it leaves those of u and w, whose last record it "
+        "lacks. From 2.1.0 on it stays in that of t. Neither breaks a promise: the entry says what "
+        "a release does."
+    ),
+    source=_SOURCE,
+    cases={_CUT_OFF: "the follower of a topic to which nobody writes is cut off"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CUT_OFF, "2.0.1"): _isr_of_t(LEADER),
+        (_CUT_OFF, "2.1.0"): _isr_of_t(LEADER, FOLLOWER),
+        (_CUT_OFF, "2.2.2"): _isr_of_t(LEADER, FOLLOWER),
+    },
+    default_releases=("2.0.1", "2.1.0", "2.2.2"),
+)

@@ -1,0 +1,99 @@
+"""KIP-501's other side: one long hang inside a log read keeps the ISR and stops the producers."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import SlowFetchReads
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import SLOW_READS
+from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitDecision
+from harness.playing.possible_steps import AwaitInSync
+from harness.playing.steps import (
+    AwaitHeld,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, LEADER, OTHER = 0, 1, 2
+_HANG = "inside-the-log-read"
+_ALL = (LEADER, CONTROLLER, OTHER)
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
+        first_broker=CONTROLLER,
+        properties=SLOW_READS,
+    )
+
+
+def _unanswered(operation: str, acks: int) -> Produce:
+    """A write that is given twice as long as a follower may lag."""
+    return Produce(
+        operation=operation,
+        topic="t",
+        partition=0,
+        records=1,
+        acks=acks,
+        accept_error=True,
+        timeout_s=6,
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    assert case == _HANG
+    return (
+        CreateTopic(topic="t", assignment=(_ALL,)),
+        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        Tell(text="a read for a follower hangs inside the log"),
+        Inject(
+            name="hang", fault=SlowFetchReads(broker=LEADER, where="log", topic="t", partition=0)
+        ),
+        AwaitHeld(name="hang"),
+        Tell(text="a write with acks=all waits for the followers until its time is up"),
+        _unanswered("waits", -1),
+        Tell(text="now a write that waits for no follower is not answered either"),
+        _unanswered("blocked", 1),
+        AwaitDecision(topic="t", partition=0, leader=LEADER, isr=_ALL),
+        AwaitHeld(name="hang"),
+        Heal(name="hang"),
+        AwaitInSync(),
+    )
+
+
+_SOURCE = "measured on real brokers; kafka.cluster.Partition.readRecords, maybeShrinkIsr"
+
+KIP_501_LONG_HANG = Entry(
+    name="KIP-501-long-hang",
+    title="A read that hangs inside the log keeps the ISR whole and stops the producers",
+    story=(
+        "A follower's read hangs inside the leader's log. From 2.1 on it holds the partition's "
+        "leaderIsrUpdateLock for reading meanwhile (Partition.readRecords). After "
+        "replica.lag.time.max.ms the leader wants to shrink the ISR and waits for that lock to "
+        "write; behind it waits every append, which takes it to read. So the ISR stays whole, and "
+        "producers get no answer, those with acks=1 neither. On 2.0.1 the outcome is the same for "
+        "another reason: the read is not under the lock by itself, but the thread of a write "
+        "finishes the fetches that wait for it while it holds the lock, and hangs in their reads. "
+        "When the read goes on "
+        "the ISR may shrink for a moment. KIP-501 speaks of slow reads as one thing: one long hang "
+        "hurts producers before it hurts the ISR."
+    ),
+    source=_SOURCE,
+    cases={_HANG: "one read of a follower hangs for four times what a follower may lag"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_HANG, release): Expectation(
+            safe=True,
+            witness=(
+                {"hit": {"point": "log-read", "broker": LEADER, "fate": "held"}},
+                {"operation": {"operation": "blocked", "acks": 1, "outcome": "info"}},
+            ),
+            source=_SOURCE,
+        )
+        for release in ("2.0.1", "2.8.2", "3.9.1")
+    },
+    default_releases=("2.0.1", "2.8.2", "3.9.1"),
+)

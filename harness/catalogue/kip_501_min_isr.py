@@ -1,0 +1,82 @@
+"""KIP-501: writes are refused for want of followers that fetched in time."""
+
+from clusters.spec import ClusterSpec, brokers_of
+from faults import SlowFetchReads
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import SLOW_READS
+from harness.playing.client_steps import AwaitAnswer, Produce
+from harness.playing.possible_steps import AwaitInSync
+from harness.playing.steps import (
+    AwaitHeld,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, LEADER, OTHER = 0, 1, 2
+_REFUSED = "acks-all-refused"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
+        first_broker=CONTROLLER,
+        properties={**SLOW_READS, "min.insync.replicas": "2"},
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    assert case == _REFUSED
+    return (
+        CreateTopic(topic="t", assignment=((LEADER, CONTROLLER, OTHER),)),
+        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        Tell(text="both followers ask, and the leader is slow to read for them"),
+        Inject(name="slow", fault=SlowFetchReads(broker=LEADER, topic="t", partition=0)),
+        AwaitHeld(name="slow"),
+        # Up to 2.6 the thread of a write also reads for fetches that wait, before it answers.
+        Produce(operation="alone", topic="t", partition=0, records=1, acks=1, await_answer=False),
+        AwaitHeld(name="slow", count=2),
+        Tell(text="the leader finds both followers slow, and refuses what acks=all asks for"),
+        AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
+        Produce(operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True),
+        Heal(name="slow"),
+        AwaitAnswer(operation="alone"),
+        AwaitInSync(),
+    )
+
+
+_SOURCE = "KIP-501, motivation (under discussion, never merged); measured on real brokers"
+_NOT_ENOUGH_REPLICAS = 19
+
+KIP_501_MIN_ISR = Entry(
+    name="KIP-501-min-isr",
+    title="Writes with acks=all are refused although every follower fetched in time",
+    story=(
+        "Two in-sync replicas are required. The leader has read the fetches of both followers from "
+        "the network and is slow to read its log for them; it goes on in all else. After "
+        "replica.lag.time.max.ms it takes both followers, who can do nothing but wait for its "
+        "answer, for slow, and shrinks the ISR to itself. Up to 2.6 it writes that to ZooKeeper, "
+        "from 2.7 on it asks the controller. From then until its reads go on it refuses every "
+        "write with acks=all."
+    ),
+    source=_SOURCE,
+    cases={_REFUSED: "both followers wait for the leader's reads; two replicas are required"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_REFUSED, release): Expectation(
+            safe=False,
+            findings=(("under-min-isr", (CONTROLLER, OTHER), -1, -1),),
+            witness=(
+                {"hit": {"point": "fetch-read", "broker": LEADER, "fate": "held"}},
+                {"operation": {"operation": "refused", "error_code": _NOT_ENOUGH_REPLICAS}},
+            ),
+            source=_SOURCE,
+        )
+        for release in ("2.6.3", "2.8.2")
+    },
+    default_releases=("2.6.3", "2.8.2"),
+)

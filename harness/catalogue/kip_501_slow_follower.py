@@ -1,0 +1,91 @@
+"""KIP-501's other half: followers that do not ask in time are rightly dropped."""
+
+from clusters.agent.points import SEND_FETCH
+from clusters.spec import ClusterSpec, brokers_of
+from faults import HoldPoint, KillBroker
+from harness.catalogue.entry import Entry, Expectation
+from harness.catalogue.settings import SLOW_READS
+from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitDecision
+from harness.playing.steps import (
+    AwaitHeld,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, LEADER, OTHER = 0, 1, 2
+_SLOW = "slow-with-what-they-got"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
+        first_broker=CONTROLLER,
+        properties=SLOW_READS,
+    )
+
+
+def _slow(follower: int) -> Inject:
+    """The follower's fetcher thread does not come to its next fetch."""
+    name = f"slow-{follower}"
+    return Inject(name=name, fault=HoldPoint(name=name, broker=follower, point=SEND_FETCH))
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    assert case == _SLOW
+    return (
+        CreateTopic(topic="t", assignment=((LEADER, CONTROLLER, OTHER),)),
+        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        Tell(text="both followers live, and do not come to their next fetch"),
+        _slow(CONTROLLER),
+        _slow(OTHER),
+        AwaitHeld(name=f"slow-{CONTROLLER}"),
+        AwaitHeld(name=f"slow-{OTHER}"),
+        Produce(operation="alone", topic="t", partition=0, records=2, acks=1),
+        AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
+        Tell(text="the leader dies, and the followers go on: neither may lead"),
+        Inject(name="down", fault=KillBroker(broker=LEADER)),
+        AwaitDecision(topic="t", partition=0, leader=-1),
+        Heal(name=f"slow-{CONTROLLER}"),
+        Heal(name=f"slow-{OTHER}"),
+    )
+
+
+_SOURCE = "KIP-501, motivation, second reason to be out of sync; measured on real brokers"
+_HELD = tuple(
+    {"hit": {"point": SEND_FETCH, "broker": follower, "fate": "held"}}
+    for follower in (CONTROLLER, OTHER)
+)
+
+KIP_501_SLOW_FOLLOWER = Entry(
+    name="KIP-501-slow-follower",
+    title="Live followers that are slow with what they fetched are rightly dropped",
+    story=(
+        "The steps of KIP-501-slow-reads, but it is the followers that are slow: their fetcher "
+        "threads are held between one fetch and the next. The leader has answered all that they "
+        "asked, they lack what was written since, and after replica.lag.time.max.ms it shrinks the "
+        "ISR to itself. That the partition has no leader when it dies is the price of clean "
+        "elections, and no fault: KIP-501 keeps a follower only if a fetch of its waits at "
+        "the leader, and here none does."
+    ),
+    source=_SOURCE,
+    cases={_SLOW: "the followers do not come to their next fetch; then the leader dies"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_SLOW, release): Expectation(
+            safe=True,
+            witness=(
+                *_HELD,
+                {"log": {"broker": LEADER, "pattern": "Shrinking ISR from .* to 1[. ]"}},
+            ),
+            source=_SOURCE,
+        )
+        for release in ("2.8.2", "3.9.1")
+    },
+    default_releases=("2.8.2", "3.9.1"),
+)

@@ -1,0 +1,174 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rule_evidence import acknowledged, evidence, replica, shown
+from run_builder import CONTROLLER_SESSION, RunBuilder, values
+
+from checkers import acts
+from checkers.acts import TopicPartition
+from checkers.evidence.dropped import OverdueFetch, fetch_wait_s, overdue_fetches
+from checkers.evidence.hits import PointHit
+from checkers.evidence.partition import OBSERVED, PREDICTED, DroppedFollower, PartitionEvidence
+from checkers.evidence.run import RunEvidence
+from checkers.rules.dropped import dropped_while_waiting
+
+ABOUT = TopicPartition("t", 0)
+OUT = DroppedFollower(broker=1, leader=0, kept_from=790.0, dropped_at=795.0, ended_at=810.0)
+LEADERLESS = replace(OUT, leaderless_at=805.0)
+
+
+def dropped(*followers: DroppedFollower, **fields: Any) -> PartitionEvidence:
+    return evidence(replica(0), replica(1), dropped=followers, **fields)
+
+
+def refused(**fields: Any) -> Any:
+    return acknowledged(
+        *("op", -1, "x"),
+        **{"outcome": "fail", "promised": False, "error_code": 19, "isr_when_ended": (0,)} | fields,
+    )
+
+
+def test_a_partition_without_leader_is_offline_if_a_waiting_follower_was_dropped() -> None:
+    planted = dropped(LEADERLESS)
+
+    for side in (OBSERVED, PREDICTED):
+        (found,) = dropped_while_waiting(planted, side)
+        assert shown([found]) == [("offline-partition", (1,), -1, -1)]
+        assert found.evidence["dropped"] == [
+            {"broker": 1, "leader": 0, "waited_s": 5.0, "leaderless_s": 5.0, "out_s": 15.0}
+        ]
+
+
+def test_a_follower_that_is_back_before_the_leader_dies_makes_no_finding() -> None:
+    assert shown(dropped_while_waiting(dropped(OUT), OBSERVED)) == []
+    assert shown(dropped_while_waiting(dropped(), OBSERVED)) == []
+    assert shown(dropped_while_waiting(dropped(LEADERLESS, is_final=False), OBSERVED)) == []
+
+
+def test_a_write_that_is_refused_for_want_of_a_waiting_follower_is_found() -> None:
+    planted = dropped(OUT, min_insync_replicas=2, operations=(refused(),))
+
+    (found,) = dropped_while_waiting(planted, OBSERVED)
+
+    assert shown([found]) == [("under-min-isr", (1,), -1, -1)]
+    assert found.evidence["refused"] == ["op"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "required"),
+    [
+        (refused(ended_at=794.0), 2),
+        (refused(ended_at=811.0), 2),
+        (refused(acks=1), 2),
+        (refused(error_code=6), 2),
+        (refused(), 3),
+    ],
+    ids=["before", "after", "acks-1", "another-error", "too-few-with-it"],
+)
+def test_a_write_that_is_refused_for_another_reason_is_not(operation: Any, required: int) -> None:
+    clean = dropped(OUT, min_insync_replicas=required, operations=(operation,))
+
+    assert shown(dropped_while_waiting(clean, OBSERVED)) == []
+
+
+def hit(time: float, fate: Any, *, reader: str = "1", number: int = 7) -> PointHit:
+    return PointHit(
+        time=time,
+        number=number,
+        broker=0,
+        life=1,
+        point="fetch-read",
+        thread="handler-0",
+        reader=reader,
+        seen="",
+        fate=fate,
+        hold="slow",
+    )
+
+
+def test_a_kept_fetch_is_overdue_once_it_has_waited_for_longer_than_a_fetch_may() -> None:
+    assert overdue_fetches([hit(1.0, "held"), hit(3.0, "released")], 0.5) == (
+        OverdueFetch(follower=1, leader=0, kept_from=1.0, kept_until=3.0),
+    )
+    assert overdue_fetches([hit(1.0, "held"), hit(1.4, "released")], 0.5) == ()
+    assert overdue_fetches([hit(1.0, "passed")], 0.5) == ()
+
+
+def test_a_kept_fetch_is_its_follower_s_whether_named_by_id_or_by_client() -> None:
+    hits = [
+        hit(1.0, "delayed", reader="broker-2-fetcher-0"),
+        hit(1.0, "held", number=8, reader="-1"),
+        hit(1.0, "held", number=9, reader="FetchLogEnd"),
+    ]
+
+    assert [(one.follower, one.kept_until) for one in overdue_fetches(hits, 0.5)] == [(2, None)]
+
+
+def test_the_longest_wait_of_a_fetch_is_the_cluster_s_or_a_broker_s_own() -> None:
+    own = {"brokers": [{"properties": {"replica.fetch.wait.max.ms": "900"}}]}
+
+    assert fetch_wait_s(None) == 0.5
+    assert fetch_wait_s({"properties": {"replica.fetch.wait.max.ms": "200"}}) == 0.2
+    assert fetch_wait_s(own | {"properties": {"replica.fetch.wait.max.ms": "200"}}) == 0.9
+
+
+def keep(build: RunBuilder, fate: str) -> RunBuilder:
+    rest = {"number": 1, "broker": 0, "life": 1, "point": "fetch-read", "thread": "handler-0"}
+    more = {"reader": "1", "seen": "", "fate": fate, "hold": "slow"}
+    build.run.append("hits.jsonl", {"time": build.tick(), **rest, **more})
+    return build
+
+
+def cluster(path: Path) -> RunBuilder:
+    """Broker 0 leads t, 1 follows, both in sync; 2 is the controller."""
+    build = RunBuilder(path)
+    for broker in (0, 1, 2):
+        build.act(acts.StartBroker(broker=broker, release="2.8.2"), zxid=0)
+    build.elect_controller(2, CONTROLLER_SESSION)
+    build.register(2, CONTROLLER_SESSION).register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 0, [0, 1])
+    return build.produce("both", 0, values("both", 1), acks=-1, base_offset=0)
+
+
+def told(build: RunBuilder) -> list[tuple[int, bool, bool]]:
+    """Broker, whether the partition had no leader meanwhile, and whether it ended."""
+    build.seal()
+    return [
+        (one.broker, one.leaderless_at is not None, one.ended_at is not None)
+        for one in RunEvidence(build.run).dropped(ABOUT)
+    ]
+
+
+def test_a_follower_whose_fetch_is_kept_is_dropped_while_waiting(tmp_path: Path) -> None:
+    build = keep(cluster(tmp_path / "run"), "held").state(0, 0, [0])
+    keep(build, "gone").state(-1, 1, [0]).state(0, 2, [0])
+
+    assert told(build) == [(1, True, True)]
+
+
+def test_a_follower_that_is_dropped_after_its_fetch_was_read_is_not(tmp_path: Path) -> None:
+    build = keep(keep(cluster(tmp_path / "run"), "held"), "released").state(0, 0, [0])
+
+    assert told(build) == []
+
+
+def test_a_follower_that_stands_still_or_is_gone_is_not(tmp_path: Path) -> None:
+    paused = keep(cluster(tmp_path / "paused"), "held").act(acts.PauseBroker(broker=1))
+    gone = keep(cluster(tmp_path / "gone"), "held").close_session(0x11)
+
+    assert told(paused.state(0, 0, [0])) == []
+    assert told(gone.state(0, 0, [0])) == []
+
+
+def test_who_is_back_in_the_isr_is_dropped_no_longer(tmp_path: Path) -> None:
+    build = keep(cluster(tmp_path / "run"), "held").state(0, 0, [0]).state(0, 0, [0, 1])
+
+    assert told(build.state(-1, 1, [0])) == [(1, False, True)]
+
+
+def test_a_controller_s_election_drops_nobody_who_waits(tmp_path: Path) -> None:
+    build = keep(cluster(tmp_path / "run"), "held").state(-1, 1, [0])
+
+    assert told(build) == []
