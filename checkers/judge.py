@@ -22,7 +22,8 @@ from checkers.rules.as_sent import NOT_COMPARED
 from checkers.rules.decided import impossible_decisions
 from checkers.rules.ghosts import ghosts
 from checkers.run_directory import RunDirectory
-from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
+from checkers.verdict import Unknown, Verdict, find_witnesses, verdict
+from checkers.witness import Witness
 
 _T = TypeVar("_T")
 Predict = Callable[[RunEvidence], Prediction]

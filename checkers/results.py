@@ -11,7 +11,7 @@ from checkers.findings import Finding
 from checkers.json_form import ShapeError, from_json
 from checkers.model.prediction import Prediction
 from checkers.run_directory import JUDGEMENTS, RunDirectory
-from checkers.verdict import Witness
+from checkers.witness import Witness
 
 LINE_FIELDS = (
     *("entry", "case", "release", "driver", "seed", "started_at", "played_by", "judged_by"),

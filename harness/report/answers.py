@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from checkers.verdict import Witness
+from checkers.witness import Witness
 from harness.report.loading import Loaded
 
 Answer = Literal["yes", "no", "unknown", "none"]

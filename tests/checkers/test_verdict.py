@@ -8,7 +8,8 @@ from run_builder import RunBuilder
 from checkers.errors import ScenarioDataError
 from checkers.evidence.run import RunEvidence
 from checkers.findings import Finding
-from checkers.verdict import Unknown, Verdict, Witness, find_witnesses, verdict
+from checkers.verdict import Unknown, Verdict, find_witnesses, verdict
+from checkers.witness import Witness
 
 
 def found(kind: str, *brokers: int, first: int = -1, last: int = -1) -> Finding:

@@ -1,0 +1,204 @@
+"""Witnesses: what in a run's evidence shows that a bug's mechanism ran.
+
+A `round` is found if some question for a leader epoch has all the named fields of
+`checkers.model.prediction.EpochRound`; a `log` if a line of the broker's server.log (any broker's
+without "broker") matches; a `link` if a line of links.jsonl has
+all the named fields, where "api" is compared without case and underscores, and "partition" and
+"detail" are objects whose fields must be in one of the message's partitions, or in its detail; a
+`hit` if a line of hits.jsonl has all the named fields, an `observed` if one of observations.jsonl
+has; `epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs at these offsets
+(none for an empty file, or for no file): the epochs themselves may differ from run to run; `magics`
+if the replica's batches, in their order, are in these message formats, each run of one format once;
+an `operation` if one of a client has all the named fields of
+`checkers.evidence.history.Operation`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from checkers.acts import TopicPartition
+from checkers.errors import ScenarioDataError
+from checkers.evidence.epoch_rounds import round_in_words
+from checkers.evidence.history import Operation
+from checkers.evidence.links import LinkMessage
+from checkers.evidence.run import RunEvidence
+from checkers.model.prediction import EpochRound
+from checkers.searching import first_match
+from checkers.segments.directory import topic_partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """One thing that shows that a bug's mechanism ran.
+
+    Attributes:
+        wanted: As the expectation has it.
+        found: Whether it was there.
+        seen: What was found, or what there was instead.
+    """
+
+    wanted: Mapping[str, Any]
+    found: bool
+    seen: str
+
+
+def witness_of(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
+    """Looks for one witness in the run's evidence.
+
+    Raises:
+        AttributeError, ScenarioDataError, ShapeError, TypeError: It is not of a documented form.
+    """
+    match dict(wanted):
+        case {"round": {} as fields, **rest} if not rest:
+            return _round_witness(wanted, fields, evidence.rounds)
+        case {"log": {"pattern": str(pattern)} as log, **rest} if not rest:
+            return _log_witness(wanted, pattern, log.get("broker"), evidence)
+        case {"link": {} as fields, **rest} if not rest:
+            return _link_witness(wanted, fields, evidence)
+        case {"hit": {} as fields, **rest} if not rest:
+            return _hit_witness(wanted, fields, evidence)
+        case {"operation": {} as fields, **rest} if not rest:
+            return _operation_witness(wanted, fields, evidence)
+        case {"observed": {} as fields, **rest} if not rest:
+            return _observed_witness(wanted, fields, evidence)
+        case {
+            "epochs": {"snapshot": str(label), "broker": int(broker), "partition": str(name)},
+            **rest,
+        } if not rest:
+            return _epochs_witness(wanted, evidence, label, broker, _about(name))
+        case {
+            "magics": {"snapshot": str(label), "broker": int(broker), "partition": str(name)},
+            **rest,
+        } if not rest:
+            return _magics_witness(wanted, evidence, label, broker, _about(name))
+        case _:
+            raise ScenarioDataError(
+                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, "
+                "hit, operation, observed, or epochs or magics with snapshot, broker and partition"
+            )
+
+
+def _round_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], rounds: Sequence[EpochRound] | None
+) -> Witness:
+    if rounds is None:
+        return Witness(wanted=wanted, found=False, seen="the run has no links.jsonl")
+    unknown = fields.keys() - set(EpochRound.__dataclass_fields__)
+    if unknown:
+        raise ScenarioDataError(f"scenario.json: a round has no field {', '.join(sorted(unknown))}")
+    for one in rounds:
+        if all(getattr(one, name) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=round_in_words(one))
+    shown = "; ".join(round_in_words(one) for one in rounds[:10]) or "none"
+    return Witness(
+        wanted=wanted, found=False, seen=f"questions for leader epochs ({len(rounds)}): {shown}"
+    )
+
+
+def _log_witness(
+    wanted: Mapping[str, Any], pattern: str, broker: int | None, evidence: RunEvidence
+) -> Witness:
+    logs = [log for owner, log in evidence.server_logs.items() if broker in (None, owner)]
+    found = first_match(pattern, logs)
+    if found is not None:
+        return Witness(wanted=wanted, found=True, seen=found)
+    return Witness(wanted=wanted, found=False, seen=f"no such line in {len(logs)} server logs")
+
+
+def _link_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    messages = evidence.links or ()
+    for message in messages:
+        if all(_has(message, name, value) for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=message.read_at)
+    return Witness(wanted=wanted, found=False, seen=f"none of {len(messages)} messages")
+
+
+def _about(name: str) -> TopicPartition:
+    found = topic_partition(name)
+    if found is None:
+        raise ScenarioDataError(f"scenario.json: a witness names {name!r}, which is no partition")
+    return TopicPartition(*found)
+
+
+def _epochs_witness(
+    wanted: Mapping[str, Any], evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+) -> Witness:
+    if evidence.copied.contents(label, broker, about) is None:
+        return Witness(wanted=wanted, found=False, seen="the run has no such replica")
+    entries = evidence.copied.epoch_entries(label, broker, about)
+    starts = [start for _, start in entries or ()]
+    seen = "no leader-epoch-checkpoint" if entries is None else f"epochs begin at {starts}"
+    return Witness(wanted=wanted, found=starts == wanted["epochs"].get("starts"), seen=seen)
+
+
+def _magics_witness(
+    wanted: Mapping[str, Any], evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+) -> Witness:
+    contents = evidence.copied.contents(label, broker, about)
+    if contents is None:
+        return Witness(wanted=wanted, found=False, seen="the run has no such replica")
+    runs = [magic for magic, _ in groupby(batch.magic for batch in contents.batches)]
+    found = runs == wanted["magics"].get("runs")
+    return Witness(wanted=wanted, found=found, seen=f"its batches are in magic {runs}")
+
+
+def _hit_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    for hit in evidence.hits:
+        if all(getattr(hit, name, None) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=hit.read_at)
+    return Witness(wanted=wanted, found=False, seen=f"none of {len(evidence.hits)} hits at points")
+
+
+def _operation_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    unknown = fields.keys() - set(Operation.__dataclass_fields__)
+    if unknown:
+        named = ", ".join(sorted(unknown))
+        raise ScenarioDataError(f"scenario.json: an operation has no field {named}")
+    for one in evidence.operations:
+        if all(_plain_value(getattr(one, name)) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=one.read_at)
+    seen = f"none of {len(evidence.operations)} operations"
+    return Witness(wanted=wanted, found=False, seen=seen)
+
+
+def _observed_witness(
+    wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
+) -> Witness:
+    for line in evidence.observed:
+        if _includes({"kind": line.kind, **line.detail}, fields):
+            return Witness(wanted=wanted, found=True, seen=line.read_at)
+    return Witness(
+        wanted=wanted, found=False, seen=f"none of {len(evidence.observed)} observations"
+    )
+
+
+def _has(message: LinkMessage, name: str, value: Any) -> bool:
+    detail = message.detail or {}
+    if name == "api":
+        return _plain(message.api or "") == _plain(value)
+    if name == "partition":
+        return any(_includes(entry, value) for entry in detail.get("partitions", ()))
+    if name == "detail":
+        return _includes(detail, value)
+    return bool(getattr(message, name, None) == value)
+
+
+def _includes(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(entry.get(name) == value for name, value in wanted.items())
+
+
+def _plain_value(value: Any) -> Any:
+    """As JSON has it."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _plain(api: str) -> str:
+    return api.replace("_", "").lower()
