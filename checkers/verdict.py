@@ -361,13 +361,12 @@ def _operation_witness(
 ) -> Witness:
     unknown = fields.keys() - set(Operation.__dataclass_fields__)
     if unknown:
-        named = ", ".join(sorted(unknown))
-        raise ScenarioDataError(f"scenario.json: an operation has no field {named}")
+        raise ScenarioDataError(f"scenario.json: an operation has no field {', '.join(unknown)}")
+    values = {name: tuple(one) if isinstance(one, list) else one for name, one in fields.items()}
     for one in evidence.operations:
-        if all(_plain_value(getattr(one, name)) == value for name, value in fields.items()):
+        if all(getattr(one, name) == value for name, value in values.items()):
             return Witness(wanted=wanted, found=True, seen=one.read_at)
-    seen = f"none of {len(evidence.operations)} operations"
-    return Witness(wanted=wanted, found=False, seen=seen)
+    return Witness(wanted=wanted, found=False, seen=f"none of {len(evidence.operations)}")
 
 
 def _observed_witness(
@@ -394,11 +393,6 @@ def _has(message: LinkMessage, name: str, value: Any) -> bool:
 
 def _includes(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(entry.get(name) == value for name, value in wanted.items())
-
-
-def _plain_value(value: Any) -> Any:
-    """As JSON has it."""
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _plain(api: str) -> str:
