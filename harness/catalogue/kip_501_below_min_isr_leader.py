@@ -5,6 +5,7 @@ from faults import CutLink, KillBroker
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import SLOW_READS
 from harness.playing.client_steps import Produce
+from harness.playing.observing_steps import AwaitLog
 from harness.playing.steps import AwaitState, CreateTopic, Inject, Step, Tell
 
 CONTROLLER, LEADER, OTHER = 0, 1, 2
@@ -28,6 +29,8 @@ def _steps(case: str) -> tuple[Step, ...]:
         Inject(name="link", fault=CutLink(source=OTHER, target=LEADER)),
         Produce(operation="two", topic="t", partition=0, records=1, acks=1),
         AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER, CONTROLLER)),
+        # From 2.7 on the state is there before the leader has heard that it may.
+        AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1,0\b"),
         Produce(operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True),
         Tell(text="the leader dies, and the other in-sync replica leads"),
         Inject(name="down", fault=KillBroker(broker=LEADER)),

@@ -5,6 +5,7 @@ from faults import SlowFetchReads
 from harness.catalogue.entry import Entry, Expectation
 from harness.catalogue.settings import SLOW_READS
 from harness.playing.client_steps import AwaitAnswer, Produce
+from harness.playing.observing_steps import AwaitLog
 from harness.playing.possible_steps import AwaitInSync
 from harness.playing.steps import (
     AwaitHeld,
@@ -41,6 +42,8 @@ def _steps(case: str) -> tuple[Step, ...]:
         AwaitHeld(name="slow", count=2),
         Tell(text="the leader finds both followers slow, and refuses what acks=all asks for"),
         AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
+        # From 2.7 on the state is there before the leader has heard that it may.
+        AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1\b[^,]"),
         Produce(operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True),
         Heal(name="slow"),
         AwaitAnswer(operation="alone"),
