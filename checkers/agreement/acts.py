@@ -107,17 +107,26 @@ def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterat
     )
     seen: Counter[tuple[Any, ...]] = Counter()
     for one in evidence.observed:
-        if one.kind != "high-watermark":
-            continue
-        about, marks = one.detail, one.detail.get("seen")
-        for broker, mark in (marks if isinstance(marks, dict) else {}).items():
-            seen[one.step, about.get("topic"), about.get("partition"), int(broker), mark] += 1
+        about = one.detail
+        for broker, mark in _marks(one):
+            seen[one.step, about.get("topic"), about.get("partition"), broker, mark] += 1
     for which, missing_in in ((acted - seen, OBSERVATIONS), (seen - acted, ACTIONS)):
         for step, topic, partition, broker, mark in which:
             yield (
                 f"the high watermark {mark} of {topic}-{partition} on broker {broker} that was "
                 f"seen in step {step} is not in {missing_in}"
             )
+
+
+def _marks(one: Observed) -> Iterator[tuple[int, Any]]:
+    """Each broker with the high watermark that an observation says of it."""
+    match one.kind, dict(one.detail):
+        case "high-watermark", {"seen": {} as marks}:
+            yield from ((int(broker), mark) for broker, mark in marks.items())
+        case "high-watermark-kept", {"brokers": [*brokers], "value": mark}:
+            yield from ((broker, mark) for broker in brokers)
+        case "high-watermark-forgotten", {"broker": int(broker)}:
+            yield broker, 0
 
 
 def _pinned(evidence: RunEvidence) -> Iterator[str]:

@@ -164,7 +164,9 @@ def _refuse_contradictions(operation: Operation, line: _Line, place: str) -> Non
     if line.time < operation.invoked_at - _CLOCK_STEPS_BACK_S:
         raise ScenarioDataError(f"{place} ends {name!r} before it was invoked")
     is_promise = operation.function == "read" or operation.acks == -1
-    if line.type == "ok":
+    if operation.function == "fetch":
+        agrees = not line.promised and line.base_offset is None
+    elif line.type == "ok":
         agrees = bool(line.promised) == is_promise and not line.error and not line.error_code
         agrees = agrees and line.base_offset is not None and line.base_offset >= 0
     else:

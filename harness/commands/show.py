@@ -45,8 +45,6 @@ def result_lines(results: Results) -> list[str]:
         )
     if results.expectation_from == "model":
         lines += _wrapped("the entry says nothing of this release; the model's answer is expected")
-    for missing in results.not_checked:
-        lines += _wrapped(f"not checked: {missing}")
     if results.unknown:
         lines += _wrapped(f"unknown: {results.unknown}")
     if results.reason:

@@ -242,7 +242,13 @@ class AwaitHighWatermarkKept:
                 high_watermark=self.high_watermark,
             )
             play.action(seen)
-        play.observed("high-watermark-kept", brokers=self.brokers, value=self.high_watermark)
+        play.observed(
+            "high-watermark-kept",
+            topic=self.topic,
+            partition=self.partition,
+            brokers=list(self.brokers),
+            value=self.high_watermark,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,7 +163,7 @@ def two_topics(path: Path) -> RunDirectory:
 def late_request_obeyed(path: Path) -> RunDirectory:
     """Broker 1 obeys what was meant for its first registration, and is told nothing of t-0."""
     build = clean(path)
-    build.register(1, 0x12)
+    build.close_session(0x11).register(1, 0x12)
     late = {
         "api": "STOP_REPLICA",
         "api_key": 5,
@@ -177,6 +177,7 @@ def late_request_obeyed(path: Path) -> RunDirectory:
     build.link(**late, detail=asked)
     build.link(**late, direction="response", detail={"error_code": 0, "partitions": [about]})
     other = late | {"api": "LEADER_AND_ISR", "api_key": 4, "client_id": "2", "target": 0}
+    other |= {"connection": 2}
     told = about | {"leader": 0, "leader_epoch": 0, "isr": [0, 1], "controller_epoch": 1}
     build.link(**other, detail=asked | {"partitions": [told]})
     build.link(**other, direction="response", detail={"error_code": 0, "partitions": [about]})
