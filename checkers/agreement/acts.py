@@ -180,8 +180,10 @@ def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
     for name in ("entry", "case", "seed"):
         if getattr(about, name) != getattr(scenario, name):
             yield f"{RUN} and {SCENARIO} name another {name}"
-    if about.brokers and about.release != about.brokers[min(about.brokers)].release:
-        yield f"{RUN} names release {about.release}, and its first broker ran another"
+    # A cluster that is rolled to another release is one of that release.
+    named = {scenario.release, *(one.release for one in about.brokers.values())}
+    if about.brokers and about.release not in named:
+        yield f"{RUN} names release {about.release}, and neither {SCENARIO} nor a broker has it"
     yield from _assignments(evidence)
     made = {one["topic"]: one for one in scenario.steps if one.get("step") == "CreateTopic"}
     for topic, settings in evidence.configurations.items():
@@ -227,9 +229,13 @@ def _first_starts(evidence: RunEvidence) -> Iterator[str]:
     if set(specified) != set(known):
         yield f"{RUN} names brokers {sorted(known)}, and {SCENARIO} {sorted(map(str, specified))}"
         return
+    is_mixed = len({one.release for one in known.values()}) > 1
     for broker, start in first.items():
         about, spec = known[broker], specified[broker]
         own = {**(cluster.get("properties") or {}), **(spec.get("properties") or {})}
+        if is_mixed:  # Then kchaos itself chooses the oldest protocol and format.
+            own.setdefault("inter.broker.protocol.version", start.inter_broker_protocol)
+            own.setdefault("log.message.format.version", start.message_format)
         if start.release != about.rules:
             yield f"broker {broker} was started as {start.release}; {RUN} says {about.rules}"
         released = {spec.get("judged_as") or spec.get("kafka"), about.rules, about.release}

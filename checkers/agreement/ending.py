@@ -64,8 +64,14 @@ def _probes(evidence: RunEvidence) -> Iterator[str]:
         probed.add((operation.topic, operation.partition))
         if bool(probe.get("acknowledged")) != (operation.outcome == "ok"):
             yield f"{OUTCOME}: probe {name!r} ended as {operation.outcome!r} in {HISTORY}"
+    # Where settling found that the leader does not lead, there was nobody to ask.
+    offline = {
+        (reason.get("topic"), reason.get("partition"))
+        for reason in settle.reasons
+        if reason.get("kind") == "offline-partition"
+    }
     for about in evidence.partitions:
         state = (settle.last_seen or {}).get(f"{about.topic}-{about.partition}")
         has_leader = isinstance(state, dict) and state.get("leader") not in (None, -1)
-        if has_leader and about not in probed:
+        if has_leader and about not in probed and about not in offline:
             yield f"{OUTCOME}: {about.topic}-{about.partition} had a leader and was not probed"

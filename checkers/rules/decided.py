@@ -21,7 +21,7 @@ names the honest races that it allows:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from checkers.acts import StartBroker, StopBroker, TopicPartition
+from checkers.acts import StaleRequest, StartBroker, StopBroker, TopicPartition
 from checkers.errors import ModelError
 from checkers.evidence.run import RunEvidence
 from checkers.evidence.zookeeper import controller_epochs
@@ -214,10 +214,13 @@ def _of_those_thrown_out(
 
 
 def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
+    """When the controller may have been asked to let a broker shut down, from each moment on."""
     found: dict[int, tuple[float, ...]] = {}
     for timed in evidence.events:
         event = timed.event
-        if isinstance(event, StopBroker) and event.clean:
+        is_late = isinstance(event, StaleRequest) and event.api == "ControlledShutdown"
+        if is_late or (isinstance(event, StopBroker) and event.clean):
+            assert isinstance(event, StaleRequest | StopBroker)
             begun = timed.time if timed.began is None else timed.began
             found[event.broker] = (*found.get(event.broker, ()), begun - _CLOCKS_S)
     return found
