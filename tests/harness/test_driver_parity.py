@@ -8,7 +8,7 @@ import pytest
 
 from checkers.results import results_line
 from clusters.releases import release_of
-from harness.catalogue import CATALOGUE, entry_named, scenario_of
+from harness.catalogue import entry_named, scenario_of
 from harness.commands.reproduce import judged
 from harness.playing.runner import RunOptions, play
 
@@ -28,9 +28,14 @@ def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> d
     return {key: value for key, value in line.items() if key not in _OWN}
 
 
+# One for each way in which a bug shows; `kchaos reproduce --driver docker` plays the others too. What
+# an agent, a late request or another configuration does in containers is tested beside the driver.
+ENTRIES = ("KAFKA-6361", "KIP-101-1", "KIP-101-2", "KIP-279-3")
+
+
 def quick_cells() -> Iterator[tuple[str, str, str]]:
-    """Each entry's first case, on the last release that has the bug and the first that has not."""
-    for entry in CATALOGUE.values():
+    """An entry's first case, on the last release that has the bug and the first that has not."""
+    for entry in map(entry_named, ENTRIES):
         case = next(iter(entry.cases))
         known = [
             (release_of(release), expectation.safe)
