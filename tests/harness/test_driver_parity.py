@@ -28,8 +28,8 @@ def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> d
     return {key: value for key, value in line.items() if key not in _OWN}
 
 
-# One for each way in which a bug shows; `kchaos reproduce --driver docker` plays the others too. What
-# an agent, a late request or another configuration does in containers is tested beside the driver.
+# One for each way in which a bug shows; `kchaos reproduce --driver docker` plays the others too.
+# The agent in containers is tested beside the driver.
 ENTRIES = ("KAFKA-6361", "KIP-101-1", "KIP-101-2", "KIP-279-3")
 
 
