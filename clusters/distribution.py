@@ -40,8 +40,8 @@ class Distribution:
 
     @property
     def digests(self) -> dict[str, str]:
-        """The SHA-256 of each jar by its name."""
-        return {jar.name: sha256_of(jar) for jar in self.class_path}
+        """The SHA-256 of each jar by its name; empty for an image, which its own id names."""
+        return {} if self.image else {jar.name: sha256_of(jar) for jar in self.class_path}
 
     @property
     def image(self) -> str:

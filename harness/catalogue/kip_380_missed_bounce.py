@@ -184,7 +184,7 @@ KIP_380_MISSED_BOUNCE = Entry(
     }
     | {
         (case, "2.2.2"): Expectation(safe=True, witness=(_HELD, _NOTICED), source=_SOURCE)
-        for case in (_KILLED, _CLEAN, _REGISTERED)
+        for case in (_KILLED, _CLEAN)
     },
     default_releases=("2.1.1", "2.2.2"),
 )

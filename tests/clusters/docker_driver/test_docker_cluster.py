@@ -195,7 +195,8 @@ def test_a_killed_broker_starts_again_with_another_release_and_configuration(
     before = observe_broker(cluster, 1)
     broker.stop()
     assert (broker.is_running, broker.exit_code, broker.pid) == (False, 143, None)
-    broker.start("1.1.1", {"inter.broker.protocol.version": "1.1", "num.io.threads": "3"})
+    broker.configure("1.1.1", {"inter.broker.protocol.version": "1.1", "num.io.threads": "3"})
+    broker.start()
     broker.await_ready()
     assert (broker.release, broker.properties["num.io.threads"]) == ("1.1.1", "3")
     assert (observe_broker(cluster, 1).czxid or 0) > (before.czxid or 0)
@@ -203,7 +204,8 @@ def test_a_killed_broker_starts_again_with_another_release_and_configuration(
     assert broker.exit_code == -signal.SIGKILL
     broker.kill()
     await_unregistered(cluster, 1)
-    broker.start(RELEASE)
+    broker.configure(RELEASE)
+    broker.start()
     broker.await_ready()
     assert round_trip(cluster, [b"d"]) == [b"d"]
 
