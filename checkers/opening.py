@@ -85,7 +85,8 @@ def bounded_json(content: bytes) -> Any:
         raise ValueError(f"lists and objects are nested deeper than {MOST_NESTED_JSON}")
     value = json.loads(content.decode(), parse_constant=_refuse_constant)
     if _SURROGATE.search(content):
-        json.dumps(value, ensure_ascii=False).encode()
+        # What Python makes of a path's bytes that are no UTF-8 is written by kchaos too.
+        json.dumps(value, ensure_ascii=False).encode(errors="surrogateescape")
     return value
 
 

@@ -83,6 +83,8 @@ def _group_of(item: pytest.Item) -> str:
     """What a test shares with others: a release's cluster, a Spark session, Docker's one engine."""
     if "release_cluster" in getattr(item, "fixturenames", ()):
         return f"release {'.'.join(map(str, _release_of_item(item)))}"
+    if "shared_kafka_cluster" in getattr(item, "fixturenames", ()):
+        return "shared cluster"
     return next((name for name in ("docker", "spark") if item.get_closest_marker(name)), "")
 
 

@@ -98,7 +98,7 @@ def test_two_snapshots_of_one_name_end_the_run_as_unknown(tmp_path: Path) -> Non
         run := played(tmp_path, TOPIC, TakeSnapshot(label="s"), TakeSnapshot(label="s"))
     )
     assert reason == "step 2: the scenario takes two snapshots named 's'"
-    assert run.snapshots() == ("s", "final")
+    assert run.snapshots() == ("final", "s")
 
 
 def test_healing_an_unknown_name_ends_the_run_as_unknown_with_the_names_that_act(
@@ -180,7 +180,7 @@ def test_what_a_consumer_has_read_is_promised(tmp_path: Path) -> None:
 def test_a_cluster_that_never_comes_up_leaves_a_sealed_unknown_run_with_its_logs(
     tmp_path: Path,
 ) -> None:
-    run = played(tmp_path, TOPIC, properties={"log.message.format.version": "nonsense"})
+    run = played(tmp_path, TOPIC, properties={"log.cleanup.policy": "nonsense"})
     reason, results = unknown_of(run)
     assert reason.startswith("the cluster never came up: broker 0 exited with code 1")
     assert "nonsense" in reason
@@ -188,7 +188,7 @@ def test_a_cluster_that_never_comes_up_leaves_a_sealed_unknown_run_with_its_logs
     logs = [run.path / "brokers" / "0" / name for name in ("server.log", "console.log")]
     assert any("nonsense" in log.read_text() for log in logs)
     properties = (run.path / "brokers" / "0" / "server.properties").read_text()
-    assert "log.message.format.version=nonsense" in properties
+    assert "log.cleanup.policy=nonsense" in properties
     assert [*(run.path / "zookeeper").iterdir()]
 
 
