@@ -5,6 +5,8 @@ blocks there; then its session ends, 1 leads and asks the old controller, whom i
 the controller, to grow the ISR again. When the old one learns of its end, its queue is cleared
 without an answer (kafka.controller.ControllerEventManager.clearAndPut), and the asker waits for
 controller.socket.timeout.ms, 30 s by default, before it asks the new controller.
+A request that comes only after that is refused with NOT_CONTROLLER instead; which of the two it is,
+is a race.
 """
 
 from looking import messages
