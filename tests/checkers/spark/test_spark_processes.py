@@ -227,7 +227,9 @@ def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
             waiting_for=when,
             last_seen=lambda: [cmdline(pid) for pid in descendants(judging.pid)],
         )
-        below = {pid: process_start_time(pid) for pid in descendants(judging.pid)}
+        # One that has ended already has no start time, and nothing to wait for.
+        born_at = {pid: process_start_time(pid) for pid in descendants(judging.pid)}
+        below = {pid: born for pid, born in born_at.items() if born is not None}
         judging.send_signal(sent)
         _, said = judging.communicate(timeout=60)
     finally:
