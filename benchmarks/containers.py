@@ -18,9 +18,9 @@ from pathlib import Path
 
 from start_up import write
 
-from clusters.class_archive import await_archives
-from clusters.drivers import DRIVERS, make_cluster
-from clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.class_archive import await_archives
+from kchaos.clusters.drivers import DRIVERS, make_cluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
 
 _AIM = 1.5
 

@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
-from faults import ExpireSession, KillBroker
-from faults.api import MemoryJournal
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import ExpireSession, KillBroker
+from kchaos.faults.api import MemoryJournal
 
 
 def milliseconds_until_gone(cluster: LocalCluster, fault: ExpireSession | KillBroker) -> float:

@@ -25,11 +25,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence.run import RunEvidence
-from checkers.judge import judge
-from checkers.model.prediction import Prediction
-from checkers.record import predict_run
-from checkers.run_directory import JUDGEMENTS, RunDirectory
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import judge
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.record import predict_run
+from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
 from tests.golden.stored import RELEASES, unpacked
 
 _AIM_MS = 60
@@ -97,8 +97,8 @@ def plainly(paths: Sequence[str]) -> None:
 
 def with_spark(paths: Sequence[str]) -> None:
     """Judges the runs with Spark, twice in one session, and prints the same."""
-    from checkers.spark import judge_runs, spark_session
-    from clusters.java import spark_java_home
+    from kchaos.checkers.spark import judge_runs, spark_session
+    from kchaos.clusters.java import spark_java_home
 
     begin = time.perf_counter()
     log_file = Path(paths[0]).parent.parent / "spark.log"

@@ -17,7 +17,7 @@ import struct
 import time
 from typing import Any
 
-from clusters.links import Links
+from kchaos.clusters.links import Links
 
 _SIZE = struct.Struct(">i")
 _RECORDS_BYTES = 8 << 20

@@ -12,10 +12,10 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-from checkers.judge import judge
-from checkers.run_directory import RunDirectory
-from harness.catalogue import entry_named, scenario_of
-from harness.playing.runner import RunOptions, play
+from kchaos.checkers.judge import judge
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.catalogue import entry_named, scenario_of
+from kchaos.harness.playing.runner import RunOptions, play
 
 RUNS = 5
 PARTS = {

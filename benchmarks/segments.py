@@ -19,7 +19,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from clusters.distribution import java_of, resolve
+from kchaos.clusters.distribution import java_of, resolve
 
 RECORD_COUNT = 400_000
 VALUE_BYTES = 1024
@@ -29,7 +29,7 @@ ROUNDS = 5
 
 def main() -> None:
     """Print the table."""
-    commands = {"kchaos": [sys.executable, "-m", "checkers.segments"]}
+    commands = {"kchaos": [sys.executable, "-m", "kchaos.checkers.segments"]}
     for release in RELEASES:
         commands[f"DumpLogSegments {release}"] = _dump_log_segments(release)
     with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as directory:

@@ -15,12 +15,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from clusters.api import Cluster
-from clusters.class_archive import await_archives
-from clusters.client import NoAnswer, NotSent, produce
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
-from clusters.waiting import await_until
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.class_archive import await_archives
+from kchaos.clusters.client import NoAnswer, NotSent, produce
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
 
 _TOPIC = "start-up"
 

@@ -6,24 +6,24 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from checkers.acts import StartBroker
-from checkers.agreement import disagreements
-from checkers.errors import CheckError, ModelError
-from checkers.evidence.assembling import run_evidence
-from checkers.evidence.history import Operation
-from checkers.evidence.run import RunEvidence
-from checkers.findings import Finding, Question
-from checkers.model.prediction import EmptiedBy, Prediction
-from checkers.model.status import status
-from checkers.record import predict_run
-from checkers.results import Results
-from checkers.rules import Judged, apply_rules, joined
-from checkers.rules.as_sent import NOT_COMPARED
-from checkers.rules.decided import impossible_decisions
-from checkers.rules.ghosts import ghosts
-from checkers.run_directory import RunDirectory
-from checkers.verdict import Unknown, Verdict, find_witnesses, verdict
-from checkers.witness import Witness
+from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.agreement import disagreements
+from kchaos.checkers.errors import CheckError, ModelError
+from kchaos.checkers.evidence.assembling import run_evidence
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.model.prediction import EmptiedBy, Prediction
+from kchaos.checkers.model.status import status
+from kchaos.checkers.record import predict_run
+from kchaos.checkers.results import Results
+from kchaos.checkers.rules import Judged, apply_rules, joined
+from kchaos.checkers.rules.as_sent import NOT_COMPARED
+from kchaos.checkers.rules.decided import impossible_decisions
+from kchaos.checkers.rules.ghosts import ghosts
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.verdict import Unknown, Verdict, find_witnesses, verdict
+from kchaos.checkers.witness import Witness
 
 _T = TypeVar("_T")
 Predict = Callable[[RunEvidence], Prediction]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from checkers.errors import RunDirectoryError
+from kchaos.checkers.errors import RunDirectoryError
 
 MOST_FILE_BYTES = 256 << 20
 """How large a file that is read whole may be. Segments and brokers' logs are read in pieces."""

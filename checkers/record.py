@@ -5,13 +5,13 @@ It chooses between the states that are possible (`checkers.model.follow`).
 
 from collections.abc import Iterator
 
-from checkers.acts import HealLink, ResumeBroker, StartBroker, StopBroker, TopicPartition
-from checkers.evidence.actions import is_internal
-from checkers.evidence.run import RunEvidence
-from checkers.model import follow, predict
-from checkers.model.events import Decision, Snapshot
-from checkers.model.follow import MOST_STATES
-from checkers.model.observations import (
+from kchaos.checkers.acts import HealLink, ResumeBroker, StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.evidence.actions import is_internal
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model import follow, predict
+from kchaos.checkers.model.events import Decision, Snapshot
+from kchaos.checkers.model.follow import MOST_STATES
+from kchaos.checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
@@ -24,8 +24,8 @@ from checkers.model.observations import (
     Reply,
     Seen,
 )
-from checkers.model.prediction import Prediction
-from checkers.segments.errors import SegmentError
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.segments.errors import SegmentError
 
 _COPYING_S = 0.25
 

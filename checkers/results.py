@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from checkers.errors import RunDirectoryError
-from checkers.evidence.partition import finding_to_json
-from checkers.findings import Finding
-from checkers.json_form import ShapeError, from_json
-from checkers.model.prediction import Prediction
-from checkers.run_directory import JUDGEMENTS, RunDirectory
-from checkers.witness import Witness
+from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.evidence.partition import finding_to_json
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.json_form import ShapeError, from_json
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
+from kchaos.checkers.witness import Witness
 
 LINE_FIELDS = (
     *("entry", "case", "release", "driver", "seed", "started_at", "played_by", "judged_by"),

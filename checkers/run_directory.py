@@ -38,9 +38,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checkers.errors import RunDirectoryError
-from checkers.folders import WORKING, held, remove_abandoned_in
-from checkers.opening import bounded_json, read_bounded, refuse_what_is_no_file
+from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.folders import WORKING, held, remove_abandoned_in
+from kchaos.checkers.opening import bounded_json, read_bounded, refuse_what_is_no_file
 
 FORMAT = 1
 MANIFEST = "manifest.json"

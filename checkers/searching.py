@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from checkers.errors import ScenarioDataError
+from kchaos.checkers.errors import ScenarioDataError
 
 SEARCH_TIMEOUT_S = 20.0
 """How long one expression may take over the logs of all brokers, in seconds."""

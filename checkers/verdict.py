@@ -26,12 +26,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.errors import ScenarioDataError
-from checkers.evidence.run import RunEvidence
-from checkers.findings import Finding, Question
-from checkers.json_form import ShapeError, from_json
-from checkers.rules.offsets import in_words
-from checkers.witness import Witness, witness_of
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.json_form import ShapeError, from_json
+from kchaos.checkers.rules.offsets import in_words
+from kchaos.checkers.witness import Witness, witness_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from checkers.acts import TopicPartition
-from checkers.errors import ScenarioDataError
-from checkers.evidence.epoch_rounds import round_in_words
-from checkers.evidence.history import Operation
-from checkers.evidence.links import LinkMessage
-from checkers.evidence.run import RunEvidence
-from checkers.model.prediction import EpochRound
-from checkers.searching import first_match
-from checkers.segments.directory import topic_partition
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.epoch_rounds import round_in_words
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.links import LinkMessage
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.prediction import EpochRound
+from kchaos.checkers.searching import first_match
+from kchaos.checkers.segments.directory import topic_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from checkers.errors import CheckError
-from checkers.formats.fields import take_nullable
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.formats.fields import take_nullable
 
 _FILE_HEADER = struct.Struct(">4siq")
 _RECORD_HEADER = struct.Struct(">qi")

@@ -9,10 +9,10 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from kazoo.client import KazooClient
 
-from clusters.agent import Gate
-from clusters.links import Links
-from clusters.metadata.api import ClusterMetadata
-from clusters.spec import ClusterSpec
+from kchaos.clusters.agent import Gate
+from kchaos.clusters.links import Links
+from kchaos.clusters.metadata.api import ClusterMetadata
+from kchaos.clusters.spec import ClusterSpec
 
 
 @runtime_checkable

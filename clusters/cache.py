@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from checkers.folders import NoPlainPath, held, plain
-from clusters.errors import MachineError
+from kchaos.checkers.folders import NoPlainPath, held, plain
+from kchaos.clusters.errors import MachineError
 
 STAGING = ".unfinished-"
 

@@ -16,10 +16,10 @@ import signal
 import threading
 from pathlib import Path
 
-from clusters.cache import cache_directory
-from clusters.distribution import Distribution
-from clusters.errors import ClusterError
-from clusters.processes import spawn
+from kchaos.clusters.cache import cache_directory
+from kchaos.clusters.distribution import Distribution
+from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.processes import spawn
 
 # An archive holds for JVMs with the same verification; the collector must be one that can map it.
 _DUMP_FLAGS = ("-Xshare:dump", "-XX:+UseSerialGC", "-XX:-BytecodeVerificationRemote")

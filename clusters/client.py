@@ -15,8 +15,8 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
-from checkers.formats.batches import CODECS
-from clusters.errors import ClusterError
+from kchaos.checkers.formats.batches import CODECS
+from kchaos.clusters.errors import ClusterError
 
 CLIENT_ID = "kchaos"
 _FETCH_BYTES = 50 << 20

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clusters.releases import Release
+from kchaos.clusters.releases import Release
 
 # A short-lived JVM never earns back what the second compiler costs, the serial collector needs
 # no threads, and verifying the byte code of jars that were checked when they were fetched

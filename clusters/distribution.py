@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from checkers.folders import plain
-from clusters.archives import extract
-from clusters.cache import cache_directory, locked, staging
-from clusters.errors import MachineError, ReleaseError
-from clusters.java import java_home
-from clusters.maven import LOCK_FILE, BrokenLock, fetch, jars_of
-from clusters.releases import Release, release_of
+from kchaos.checkers.folders import plain
+from kchaos.clusters.archives import extract
+from kchaos.clusters.cache import cache_directory, locked, staging
+from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.java import java_home
+from kchaos.clusters.maven import LOCK_FILE, BrokenLock, fetch, jars_of
+from kchaos.clusters.releases import Release, release_of
 
 # What a Kafka is called that comes with a container image.
 IN_IMAGE = "image:"

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from clusters.cache import cache_directory
-from clusters.errors import ClusterError, MachineError
-from clusters.java import java_home, spark_java_home
-from clusters.leftovers import find_leftovers
-from clusters.maven import LOCK_FILE
-from clusters.memory import available_mib
-from clusters.ports import reserve_port
-from clusters.repair import problems_of_cache
+from kchaos.clusters.cache import cache_directory
+from kchaos.clusters.errors import ClusterError, MachineError
+from kchaos.clusters.java import java_home, spark_java_home
+from kchaos.clusters.leftovers import find_leftovers
+from kchaos.clusters.maven import LOCK_FILE
+from kchaos.clusters.memory import available_mib
+from kchaos.clusters.ports import reserve_port
+from kchaos.clusters.repair import problems_of_cache
 
 _ENOUGH_MEMORY_MIB = 1700
 _ENOUGH_SPACE_MIB = 2000
@@ -123,10 +123,10 @@ def _pyspark() -> Examined:
 
 
 def _docker() -> Examined:
-    from clusters.docker_driver.engine import connect, engine_info
-    from clusters.docker_driver.image import MAKE_IT, has_image
-    from clusters.docker_driver.leftovers import dead_runs
-    from clusters.docker_driver.options import base_image
+    from kchaos.clusters.docker_driver.engine import connect, engine_info
+    from kchaos.clusters.docker_driver.image import MAKE_IT, has_image
+    from kchaos.clusters.docker_driver.leftovers import dead_runs
+    from kchaos.clusters.docker_driver.options import base_image
 
     only_for = "needed for --driver docker only"
     image = base_image()

@@ -9,7 +9,7 @@ from typing import Any
 import requests
 from jgo.maven import PythonResolver
 
-from clusters.errors import MachineError
+from kchaos.clusters.errors import MachineError
 
 
 class CheckedResolver(PythonResolver):

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusters.errors import MachineError
+from kchaos.clusters.errors import MachineError
 
 # Whoever only wants the names, as options do, waits for nothing else.
 if TYPE_CHECKING:
-    from clusters.distribution import Distribution
-    from clusters.jvm_cluster import JvmCluster
-    from clusters.spec import ClusterSpec
+    from kchaos.clusters.distribution import Distribution
+    from kchaos.clusters.jvm_cluster import JvmCluster
+    from kchaos.clusters.spec import ClusterSpec
 
 DRIVERS = ("local", "docker")
 
@@ -26,10 +26,10 @@ def kafka_in_image(
     MachineError when it cannot be had.
     """
     if driver != "docker":
-        from clusters.distribution import resolve
+        from kchaos.clusters.distribution import resolve
 
         return resolve(kafka, offline=offline)
-    from clusters.docker_driver.kafka_image import find_in_image
+    from kchaos.clusters.docker_driver.kafka_image import find_in_image
 
     return find_in_image(kafka, offline=offline, say=say)
 
@@ -47,11 +47,11 @@ def make_cluster(
     A driver's own settings come from its environment variables.
     """
     if driver == "local":
-        from clusters.local import LocalCluster
+        from kchaos.clusters.local import LocalCluster
 
         return LocalCluster(spec, work_directory=work_directory, offline=offline, say=say)
     if driver == "docker":
-        from clusters.docker_driver.cluster import DockerCluster
+        from kchaos.clusters.docker_driver.cluster import DockerCluster
 
         return DockerCluster(spec, work_directory=work_directory, offline=offline, say=say)
     raise MachineError(f"there is no driver {driver!r}; there are {', '.join(DRIVERS)}")

@@ -9,13 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, Protocol
 
-from clusters.api import Collectable, Killable, Pausable, Restartable, Wire
-from clusters.distribution import Distribution, resolve
-from clusters.errors import MachineError
-from clusters.leftovers import record_process
-from clusters.ports import ReservedPort, reserve_port
-from clusters.processes import Process, spawn
-from clusters.spec import ClusterSpec
+from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable, Wire
+from kchaos.clusters.distribution import Distribution, resolve
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.leftovers import record_process
+from kchaos.clusters.ports import ReservedPort, reserve_port
+from kchaos.clusters.processes import Process, spawn
+from kchaos.clusters.spec import ClusterSpec
 
 Role = Literal["zookeeper", "broker"]
 

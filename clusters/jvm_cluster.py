@@ -13,25 +13,25 @@ from typing import Any, Self
 
 from kazoo.client import KazooClient
 
-from checkers.acts import CutZooKeeper
-from checkers.folders import plain
-from clusters.agent.byteman import Agent, byteman_jar
-from clusters.agent.gate import Gate
-from clusters.agent.points import unknown_points
-from clusters.class_archive import ClassSharing
-from clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
-from clusters.distribution import Distribution, java_of
-from clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
-from clusters.ground import Ground, Site
-from clusters.jvm_broker import BrokerPlace, JvmBroker
-from clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
-from clusters.links import Cut, Links
-from clusters.log_tail import last_lines
-from clusters.memory import check_memory
-from clusters.metadata.zookeeper import ZooKeeperMetadata
-from clusters.releases import release_of
-from clusters.spec import BrokerSpec, ClusterSpec
-from clusters.waiting import await_until
+from kchaos.checkers.acts import CutZooKeeper
+from kchaos.checkers.folders import plain
+from kchaos.clusters.agent.byteman import Agent, byteman_jar
+from kchaos.clusters.agent.gate import Gate
+from kchaos.clusters.agent.points import unknown_points
+from kchaos.clusters.class_archive import ClassSharing
+from kchaos.clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
+from kchaos.clusters.distribution import Distribution, java_of
+from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
+from kchaos.clusters.ground import Ground, Site
+from kchaos.clusters.jvm_broker import BrokerPlace, JvmBroker
+from kchaos.clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
+from kchaos.clusters.links import Cut, Links
+from kchaos.clusters.log_tail import last_lines
+from kchaos.clusters.memory import check_memory
+from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.waiting import await_until
 
 # What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
 _LAST_LINES = 100

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.configuration import java_command, log4j_text, zookeeper_text
-from clusters.errors import BrokerExited
-from clusters.ground import Site
-from clusters.log_tail import last_lines
-from clusters.processes import Process
-from clusters.waiting import await_until
+from kchaos.clusters.configuration import java_command, log4j_text, zookeeper_text
+from kchaos.clusters.errors import BrokerExited
+from kchaos.clusters.ground import Site
+from kchaos.clusters.log_tail import last_lines
+from kchaos.clusters.processes import Process
+from kchaos.clusters.waiting import await_until
 
 HEAP_MIB = 96
 

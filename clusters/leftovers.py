@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.folders import held, is_abandoned, remove_abandoned
-from clusters.cache import STAGING, cache_directory
-from clusters.errors import ClusterError, MachineError
-from clusters.processes import Child, kill_by_identity, process_start_time, process_table
+from kchaos.checkers.folders import held, is_abandoned, remove_abandoned
+from kchaos.clusters.cache import STAGING, cache_directory
+from kchaos.clusters.errors import ClusterError, MachineError
+from kchaos.clusters.processes import Child, kill_by_identity, process_start_time, process_table
 
 RUNNING = "running"
 _PROCESSES = "processes.jsonl"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from checkers.folders import plain
-from clusters.configuration import FAST_JVM_FLAGS
-from clusters.ground import LocalGround
-from clusters.jvm_cluster import JvmCluster
-from clusters.spec import ClusterSpec
+from kchaos.checkers.folders import plain
+from kchaos.clusters.configuration import FAST_JVM_FLAGS
+from kchaos.clusters.ground import LocalGround
+from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.clusters.spec import ClusterSpec
 
 
 class LocalCluster(JvmCluster):

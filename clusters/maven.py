@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from clusters.cache import staging
-from clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.cache import staging
+from kchaos.clusters.errors import MachineError, ReleaseError
 
 LOCK_FILE = "jgo.lock.toml"
 _DOWNLOADS_AT_ONCE = 6
@@ -126,7 +126,7 @@ def _fetch(coordinates: tuple[str, ...], name: str, cache: Path, lock_file: Path
     from jgo.env import LockFile
     from jgo.maven import MavenContext
 
-    from clusters.downloads import CheckedResolver
+    from kchaos.clusters.downloads import CheckedResolver
 
     settings = user_settings()
     repository = cache / "maven"

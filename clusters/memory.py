@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from clusters.errors import MachineError
+from kchaos.clusters.errors import MachineError
 
 # What a JVM takes beside its heap: code, class data, thread stacks, mapped files. With heaps of
 # 256 MiB, brokers from 0.10.2 to 3.9 were seen at 170 to 240 MiB resident after a hundred

@@ -6,7 +6,7 @@ import random
 import socket
 from dataclasses import dataclass, field
 
-from clusters.errors import MachineError
+from kchaos.clusters.errors import MachineError
 
 # Below the range from which the kernel gives outgoing connections their ports: a broker that
 # is down for a while must find its port free when it comes back.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from checkers.children import dying_with_parent
-from clusters.errors import AwaitTimeout
-from clusters.waiting import await_until
+from kchaos.checkers.children import dying_with_parent
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.waiting import await_until
 
 
 class Process(Protocol):

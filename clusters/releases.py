@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from clusters.errors import ReleaseError
+from kchaos.clusters.errors import ReleaseError
 
 _LOG4J = "org.slf4j:slf4j-log4j12:1.7.25"
 _RELOAD4J = "org.slf4j:slf4j-reload4j:1.7.36"

@@ -9,13 +9,13 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from checkers.folders import is_abandoned
-from clusters.cache import cache_directory, locked
-from clusters.distribution import changed_jars, resolve
-from clusters.errors import MachineError
-from clusters.java import java_folder, java_home
-from clusters.leftovers import running_directory
-from clusters.maven import LOCK_FILE, BrokenLock, jars_of
+from kchaos.checkers.folders import is_abandoned
+from kchaos.clusters.cache import cache_directory, locked
+from kchaos.clusters.distribution import changed_jars, resolve
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.java import java_folder, java_home
+from kchaos.clusters.leftovers import running_directory
+from kchaos.clusters.maven import LOCK_FILE, BrokenLock, jars_of
 
 # Made from the rest when it is needed.
 _DERIVED = ("archives", "unpacked")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from clusters.releases import Release
+from kchaos.clusters.releases import Release
 
 PROTOCOL = "inter.broker.protocol.version"
 BROKER_FORMAT = "log.message.format.version"

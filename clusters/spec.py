@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from clusters.errors import ReleaseError
+from kchaos.clusters.errors import ReleaseError
 
 # By these links, faults and gates know a broker; and nothing but loopback may be listened at.
 _OWN_PROPERTIES = frozenset(

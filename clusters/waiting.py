@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
-from clusters.errors import AwaitTimeout
-from clusters.interrupts import check_interrupt
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.interrupts import check_interrupt
 
 T = TypeVar("T")
 

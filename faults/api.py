@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from checkers.acts import Act, fields_of
-from clusters.api import Cluster
-from clusters.links import Links
-from faults.errors import NotAvailable
-from faults.view import ClusterView, view_of
+from kchaos.checkers.acts import Act, fields_of
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.links import Links
+from kchaos.faults.errors import NotAvailable
+from kchaos.faults.view import ClusterView, view_of
 
 
 class Journal(Protocol):

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from clusters.api import Cluster
-from clusters.waiting import await_until
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.waiting import await_until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ injection asks the same ones before it begins.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from checkers.acts import CutLink, CutZooKeeper, Hold, HoldPoint
-from clusters.api import Broker, Cluster, Collectable, Disconnectable
-from faults.observation import observe_broker
+from kchaos.checkers.acts import CutLink, CutZooKeeper, Hold, HoldPoint
+from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable
+from kchaos.faults.observation import observe_broker
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 

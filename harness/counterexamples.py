@@ -6,18 +6,18 @@ disk, and high watermarks. So a run that goes another way stops there and says s
 
 from collections.abc import Iterator, Sequence
 
-from checkers.exploring import Schedule
-from checkers.model.controlling import PARTITION
-from checkers.model.moves import Move
-from checkers.model.replica import Replica
-from checkers.model.state import State
-from checkers.model.world import World
-from clusters.spec import BrokerSpec, ClusterSpec
-from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.scenario import Scenario
-from harness.playing.steps import (
+from kchaos.checkers.exploring import Schedule
+from kchaos.checkers.model.controlling import PARTITION
+from kchaos.checkers.model.moves import Move
+from kchaos.checkers.model.replica import Replica
+from kchaos.checkers.model.state import State
+from kchaos.checkers.model.world import World
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import (
     AwaitHighWatermark,
     AwaitQuiet,
     AwaitReplicated,

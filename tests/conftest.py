@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from clusters.local import LocalCluster
-    from harness.pytest_plugin.shared import ClusterPool
+    from kchaos.clusters.local import LocalCluster
+    from kchaos.harness.pytest_plugin.shared import ClusterPool
 
 ReleaseCluster = Callable[[str], "LocalCluster"]
 
@@ -57,8 +57,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def why_no_docker() -> str:
     """Why no test can use Docker; empty when an engine answers."""
-    from clusters.docker_driver.engine import connect
-    from clusters.errors import MachineError
+    from kchaos.clusters.docker_driver.engine import connect
+    from kchaos.clusters.errors import MachineError
 
     try:
         connect(timeout_s=10).close()
@@ -101,7 +101,7 @@ def release_cluster(kafka_cluster_pool: ClusterPool) -> ReleaseCluster:
     It has two linked brokers, 0 and 1, and 0 is the controller. Tests that change something
     (topics aside) leave the cluster as they found it.
     """
-    from clusters.spec import ClusterSpec, brokers_of
+    from kchaos.clusters.spec import ClusterSpec, brokers_of
 
     return lambda release: kafka_cluster_pool(
         ClusterSpec(brokers=brokers_of(release, (0, 1)), first_broker=0)

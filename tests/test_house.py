@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import kchaos
+
 ROOT = Path(__file__).parent.parent
-ROOMS = ("kchaos.py", "harness", "clusters", "faults", "checkers", "tests", "benchmarks")
+ROOMS = ("kchaos", "harness", "clusters", "faults", "checkers", "tests", "benchmarks")
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,24 @@ def test_imports_go_one_way() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_public_name_is_there() -> None:
+    names = dir(kchaos)
+    assert {"KillBroker", "Injection", "AwaitTimeout", "Journal", "__version__"} <= set(names)
+    assert [name for name in names if not hasattr(kchaos, name)] == []
+
+
+def test_rooms_are_imported_by_the_name_that_nobody_else_has() -> None:
+    bare = re.compile(r"(?<!kchaos )(?:from|import) (?:harness|clusters|faults|checkers)\b")
+    folders = ("harness", "clusters", "faults", "checkers", "tests", "benchmarks")
+    found = [
+        str(file.relative_to(ROOT))
+        for folder in folders
+        for file in ROOT.glob(f"{folder}/**/*.py")
+        if bare.search(file.read_text())
+    ]
+    assert found == []
 
 
 def test_the_readme_is_short() -> None:

@@ -11,13 +11,13 @@ module for each pair of witnesses.
 
 from collections.abc import Iterator
 
-from checkers.agreement.acts import acts_disagreements
-from checkers.agreement.clients import client_disagreements
-from checkers.agreement.coordination import coordination_disagreements
-from checkers.agreement.copies import copy_disagreements
-from checkers.agreement.ending import ending_disagreements
-from checkers.agreement.messages import message_disagreements
-from checkers.evidence.run import RunEvidence
+from kchaos.checkers.agreement.acts import acts_disagreements
+from kchaos.checkers.agreement.clients import client_disagreements
+from kchaos.checkers.agreement.coordination import coordination_disagreements
+from kchaos.checkers.agreement.copies import copy_disagreements
+from kchaos.checkers.agreement.ending import ending_disagreements
+from kchaos.checkers.agreement.messages import message_disagreements
+from kchaos.checkers.evidence.run import RunEvidence
 
 _CHECKS = (
     client_disagreements,

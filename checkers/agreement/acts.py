@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from checkers.acts import (
+from kchaos.checkers.acts import (
     CutLink,
     HealLink,
     Hold,
@@ -18,11 +18,11 @@ from checkers.acts import (
     StopBroker,
     fields_of,
 )
-from checkers.evidence.about import RUN, SCENARIO
-from checkers.evidence.actions import ACTIONS, TimedEvent
-from checkers.evidence.observed import OBSERVATIONS, Observed
-from checkers.evidence.run import RunEvidence
-from checkers.model.events import HighWatermarkObserved, PartitionState, TopicCreated
+from kchaos.checkers.evidence.about import RUN, SCENARIO
+from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
+from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.events import HighWatermarkObserved, PartitionState, TopicCreated
 
 _ACTS = (
     StartBroker,

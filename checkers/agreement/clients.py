@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from checkers.evidence.actions import ACTIONS, TimedEvent, is_internal
-from checkers.evidence.history import HISTORY, Operation, record_payload
-from checkers.evidence.run import RunEvidence
-from checkers.model.events import Produce
+from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent, is_internal
+from kchaos.checkers.evidence.history import HISTORY, Operation, record_payload
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.events import Produce
 
 _APART_S = 60.0
 

@@ -7,9 +7,9 @@ that was taken out or put in shows, unless all numbers behind it were changed as
 import itertools
 from collections.abc import Iterator
 
-from checkers.evidence.run import RunEvidence
-from checkers.evidence.zookeeper import controller_of
-from checkers.zookeeper_log import ZnodeChange, zxids
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.zookeeper import controller_of
+from kchaos.checkers.zookeeper_log import ZnodeChange, zxids
 
 _EPOCH_BITS = 32
 _CLOCK_STEPS_BACK_MS = 5_000

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from checkers.acts import TopicPartition
-from checkers.errors import CheckpointError
-from checkers.evidence.actions import TimedEvent, is_internal
-from checkers.evidence.run import RunEvidence
-from checkers.evidence.snapshots import StateSeen, TakenSnapshot
-from checkers.formats.checkpoints import parse_meta_properties, parse_partition_metadata
-from checkers.model.events import PartitionState, Snapshot, TopicCreated
-from checkers.segments.directory import topic_partition
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.actions import TimedEvent, is_internal
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.snapshots import StateSeen, TakenSnapshot
+from kchaos.checkers.formats.checkpoints import parse_meta_properties, parse_partition_metadata
+from kchaos.checkers.model.events import PartitionState, Snapshot, TopicCreated
+from kchaos.checkers.segments.directory import topic_partition
 
 _APART_S = 60.0
 _META = "meta.properties"

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from checkers.agreement.copies import possible_states
-from checkers.evidence.about import OUTCOME
-from checkers.evidence.history import HISTORY
-from checkers.evidence.run import RunEvidence
+from kchaos.checkers.agreement.copies import possible_states
+from kchaos.checkers.evidence.about import OUTCOME
+from kchaos.checkers.evidence.history import HISTORY
+from kchaos.checkers.evidence.run import RunEvidence
 
 _STATES = ("converged", "failed", "stalled")
 

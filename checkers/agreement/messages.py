@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from checkers.evidence.actions import is_internal
-from checkers.evidence.links import LINKS, LinkMessage
-from checkers.evidence.run import RunEvidence
-from checkers.evidence.zookeeper import controller_epochs
-from checkers.model.events import PartitionState
-from checkers.model.observations import ControlSent
+from kchaos.checkers.evidence.actions import is_internal
+from kchaos.checkers.evidence.links import LINKS, LinkMessage
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.zookeeper import controller_epochs
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.observations import ControlSent
 
 _ENDED = ("passed", "released", "delayed", "abandoned")
 _METADATA = "UPDATE_METADATA"

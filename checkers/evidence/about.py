@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.errors import RunDirectoryError
-from checkers.evidence.files import EvidenceFiles
-from checkers.findings import KINDS
+from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.findings import KINDS
 
 RUN, SCENARIO, OUTCOME = "run.json", "scenario.json", "outcome.json"
 

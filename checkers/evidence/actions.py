@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.errors import ScenarioDataError
-from checkers.evidence.files import EvidenceFiles
-from checkers.model.events import Decision, Event, event_from_json
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.model.events import Decision, Event, event_from_json
 
 ACTIONS = "actions.jsonl"
 INTERNAL_PREFIX = "__"

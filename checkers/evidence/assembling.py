@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from checkers.acts import TopicPartition
-from checkers.errors import CheckpointError
-from checkers.evidence.about import Settled
-from checkers.evidence.generations import ControlRequest, never_told
-from checkers.evidence.partition import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.about import Settled
+from kchaos.checkers.evidence.generations import ControlRequest, never_told
+from kchaos.checkers.evidence.partition import (
     BATCH_COLUMNS,
     OBSERVED,
     PREDICTED,
@@ -17,12 +17,12 @@ from checkers.evidence.partition import (
     PartitionEvidence,
     ReplicaEvidence,
 )
-from checkers.evidence.run import RunEvidence
-from checkers.evidence.snapshots import StateSeen, TakenSnapshot
-from checkers.findings import Finding
-from checkers.model.prediction import EpochRound, PredictedBatch, Prediction
-from checkers.segments.batch import Batch
-from checkers.segments.directory import PartitionContents, segment_files
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.snapshots import StateSeen, TakenSnapshot
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.prediction import EpochRound, PredictedBatch, Prediction
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.directory import PartitionContents, segment_files
 
 _OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints")
 _NO_STATE = StateSeen(leader=-1, leader_epoch=-1, isr=())

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from checkers.acts import PauseBroker, ResumeBroker, StartBroker, StopBroker, TopicPartition
-from checkers.evidence.actions import TimedEvent
-from checkers.evidence.hits import PointHit
-from checkers.evidence.partition import DroppedFollower
-from checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, PartitionState
+from kchaos.checkers.acts import PauseBroker, ResumeBroker, StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.evidence.actions import TimedEvent
+from kchaos.checkers.evidence.hits import PointHit
+from kchaos.checkers.evidence.partition import DroppedFollower
+from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, PartitionState
 
 _FETCH_WAIT = "replica.fetch.wait.max.ms"
 _FETCH_WAIT_MS = 500

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
-from checkers.acts import TopicPartition
-from checkers.evidence.links import LinkMessage
-from checkers.model.observations import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.links import LinkMessage
+from kchaos.checkers.model.observations import (
     EpochAnswered,
     EpochAsked,
     Fate,
@@ -14,7 +14,7 @@ from checkers.model.observations import (
     Question,
     Reply,
 )
-from checkers.model.prediction import EpochRound
+from kchaos.checkers.model.prediction import EpochRound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from checkers.errors import RunDirectoryError, ScenarioDataError
-from checkers.json_form import ShapeError, from_json
-from checkers.run_directory import RunDirectory
+from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
+from kchaos.checkers.json_form import ShapeError, from_json
+from kchaos.checkers.run_directory import RunDirectory
 
 _T = TypeVar("_T")
 

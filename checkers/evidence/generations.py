@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.acts import LATE_CLIENT_ID, StaleRequest, StartBroker, TopicPartition
-from checkers.errors import ModelError, ScenarioDataError
-from checkers.evidence.actions import TimedEvent
-from checkers.evidence.links import ARRIVED, LinkMessage
-from checkers.model.events import BrokerRegistered, BrokerUnregistered
-from checkers.model.generations import generation_for
+from kchaos.checkers.acts import LATE_CLIENT_ID, StaleRequest, StartBroker, TopicPartition
+from kchaos.checkers.errors import ModelError, ScenarioDataError
+from kchaos.checkers.evidence.actions import TimedEvent
+from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
+from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered
+from kchaos.checkers.model.generations import generation_for
 
 STALE_BROKER_EPOCH = 77
 APIS: Mapping[str, str] = {

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from checkers.errors import ScenarioDataError
-from checkers.evidence.files import EvidenceFiles
-from checkers.segments.batch import Record, payload_digest
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.segments.batch import Record, payload_digest
 
 HISTORY = "history.jsonl"
 _CLOCK_STEPS_BACK_S = 1.0

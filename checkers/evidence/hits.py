@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.evidence.files import EvidenceFiles
 
 HITS = "hits.jsonl"
 

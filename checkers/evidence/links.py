@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from checkers.acts import Direction, TopicPartition
-from checkers.errors import ScenarioDataError
-from checkers.evidence.actions import is_internal
-from checkers.evidence.files import EvidenceFiles
-from checkers.model.events import PartitionState
-from checkers.model.observations import (
+from kchaos.checkers.acts import Direction, TopicPartition
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.actions import is_internal
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.observations import (
     ControlAnswered,
     ControlSent,
     EpochAnswered,

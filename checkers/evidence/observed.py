@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.acts import TopicPartition
-from checkers.errors import ScenarioDataError
-from checkers.evidence.files import EvidenceFiles
-from checkers.json_form import ShapeError, from_json
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.json_form import ShapeError, from_json
 
 OBSERVATIONS = "observations.jsonl"
 _PINNED = "high-watermarks-pinned"

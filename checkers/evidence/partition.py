@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from checkers.evidence.generations import ControlRequest
-from checkers.evidence.history import Operation
-from checkers.findings import Finding
-from checkers.json_form import from_json
-from checkers.model.prediction import (
+from kchaos.checkers.evidence.generations import ControlRequest
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.json_form import from_json
+from kchaos.checkers.model.prediction import (
     DisallowedDecision,
     EpochRound,
     ImpossibleHighWatermark,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from checkers.acts import LoseTail, StartBroker, TopicPartition, WipeLogDirectory
-from checkers.errors import ScenarioDataError
-from checkers.evidence.about import (
+from kchaos.checkers.acts import LoseTail, StartBroker, TopicPartition, WipeLogDirectory
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.about import (
     RUN,
     SCENARIO,
     Outcome,
@@ -19,33 +19,33 @@ from checkers.evidence.about import (
     ScenarioAbout,
     read_outcome,
 )
-from checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
-from checkers.evidence.dropped import (
+from kchaos.checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
+from kchaos.checkers.evidence.dropped import (
     OverdueFetch,
     dropped_followers,
     fetch_wait_s,
     overdue_fetches,
 )
-from checkers.evidence.epoch_rounds import epoch_rounds
-from checkers.evidence.files import EvidenceFiles
-from checkers.evidence.generations import ControlRequest, control_requests
-from checkers.evidence.history import Operation, operations
-from checkers.evidence.hits import PointHit, read_hits
-from checkers.evidence.links import LinkMessage, read_links
-from checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
-from checkers.evidence.partition import DroppedFollower, Excuse
-from checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
-from checkers.evidence.zookeeper import (
+from kchaos.checkers.evidence.epoch_rounds import epoch_rounds
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.evidence.generations import ControlRequest, control_requests
+from kchaos.checkers.evidence.history import Operation, operations
+from kchaos.checkers.evidence.hits import PointHit, read_hits
+from kchaos.checkers.evidence.links import LinkMessage, read_links
+from kchaos.checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
+from kchaos.checkers.evidence.partition import DroppedFollower, Excuse
+from kchaos.checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
+from kchaos.checkers.evidence.zookeeper import (
     cluster_id,
     decisions,
     member_logs,
     topic_configurations,
     topic_ids,
 )
-from checkers.model.events import PartitionState, Produce, TopicCreated
-from checkers.model.prediction import EpochRound
-from checkers.run_directory import RunDirectory
-from checkers.zookeeper_log import ZnodeChange, read_ensemble
+from kchaos.checkers.model.events import PartitionState, Produce, TopicCreated
+from kchaos.checkers.model.prediction import EpochRound
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 
 _DELETING = (
     "retention.ms",

@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkers.acts import TopicPartition
-from checkers.errors import CheckpointError, RunDirectoryError
-from checkers.evidence.files import EvidenceFiles
-from checkers.formats.checkpoints import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import CheckpointError, RunDirectoryError
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.formats.checkpoints import (
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
     RECOVERY_POINTS,
     parse_offset_checkpoint,
 )
-from checkers.segments.directory import (
+from kchaos.checkers.segments.directory import (
     PartitionContents,
     checkpoint_entries,
     partition_directories,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from checkers.errors import ScenarioDataError
-from checkers.evidence.actions import TimedEvent
-from checkers.evidence.files import EvidenceFiles
-from checkers.model.events import (
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.actions import TimedEvent
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
@@ -20,9 +20,9 @@ from checkers.model.events import (
     TopicConfigured,
     TopicCreated,
 )
-from checkers.opening import bounded_json
-from checkers.segments.directory import topic_partition
-from checkers.zookeeper_log import ZnodeChange
+from kchaos.checkers.opening import bounded_json
+from kchaos.checkers.segments.directory import topic_partition
+from kchaos.checkers.zookeeper_log import ZnodeChange
 
 
 def member_logs(files: EvidenceFiles) -> list[list[tuple[str, bytes]]]:

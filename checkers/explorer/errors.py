@@ -6,7 +6,7 @@ ExplorerError
 └── ProcessError    a process that explores its part ended before it was told to
 """
 
-from checkers.errors import CheckError
+from kchaos.checkers.errors import CheckError
 
 
 class ExplorerError(CheckError):

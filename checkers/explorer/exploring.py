@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from checkers.explorer.errors import BoundsError
-from checkers.explorer.part import Part
-from checkers.explorer.system import Component, System, Value
-from checkers.explorer.team import Team
+from kchaos.checkers.explorer.errors import BoundsError
+from kchaos.checkers.explorer.part import Part
+from kchaos.checkers.explorer.system import Component, System, Value
+from kchaos.checkers.explorer.team import Team
 
 # So many states of a level for each process make it worth starting them.
 STATES_TO_SHARE = 512

@@ -4,9 +4,9 @@ import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
-from checkers.explorer.errors import RuleError
-from checkers.explorer.fingerprints import fingerprint
-from checkers.explorer.system import Component, Permutation, System, Value
+from kchaos.checkers.explorer.errors import RuleError
+from kchaos.checkers.explorer.fingerprints import fingerprint
+from kchaos.checkers.explorer.system import Component, Permutation, System, Value
 
 State: TypeAlias = tuple[int, ...]
 _FIELD_BITS = 64

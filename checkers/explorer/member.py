@@ -9,8 +9,8 @@ from multiprocessing.connection import Connection
 from operator import itemgetter
 from typing import Any
 
-from checkers.explorer.errors import ExplorerError
-from checkers.explorer.part import Broken, Candidate, Part, owner
+from kchaos.checkers.explorer.errors import ExplorerError
+from kchaos.checkers.explorer.part import Broken, Candidate, Part, owner
 
 # Levels for which a process remembers what it has asked for: most states that are found again are
 # found at once or a level later, and asking twice does no harm.

@@ -14,10 +14,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Any, Self
 
-from checkers.explorer.errors import ProcessError, RuleError
-from checkers.explorer.member import Status, work
-from checkers.explorer.memory import resident_mib
-from checkers.explorer.part import Broken, Part
+from kchaos.checkers.explorer.errors import ProcessError, RuleError
+from kchaos.checkers.explorer.member import Status, work
+from kchaos.checkers.explorer.memory import resident_mib
+from kchaos.checkers.explorer.part import Broken, Part
 
 _SECONDS_TO_END = 10
 

@@ -1,6 +1,6 @@
 """The model's machine under the explorer: every interleaving, and schedules that can be played."""
 
-from checkers.exploring.interleavings import system_of
-from checkers.exploring.schedules import Schedule, Schedules, find_schedule
+from kchaos.checkers.exploring.interleavings import system_of
+from kchaos.checkers.exploring.schedules import Schedule, Schedules, find_schedule
 
 __all__ = ["Schedule", "Schedules", "find_schedule", "system_of"]

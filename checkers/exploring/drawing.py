@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from checkers.exploring.playing import Played, Playing, difference, lost
-from checkers.model.controlling import PARTITION, Controlling
-from checkers.model.events import Event
-from checkers.model.generation import Generation
-from checkers.model.moves import MIX, Move
-from checkers.model.state import EMPTY
-from checkers.model.world import World
+from kchaos.checkers.exploring.playing import Played, Playing, difference, lost
+from kchaos.checkers.model.controlling import PARTITION, Controlling
+from kchaos.checkers.model.events import Event
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.moves import MIX, Move
+from kchaos.checkers.model.state import EMPTY
+from kchaos.checkers.model.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,17 +11,17 @@ from itertools import permutations
 from operator import attrgetter
 from typing import Any
 
-from checkers.explorer import Move, Permutation, System
-from checkers.model.actions import Action
-from checkers.model.bounds import NO_FAULTS, Machine
-from checkers.model.events import PartitionState
-from checkers.model.machine import changes_of, initial_state, possible_actions
-from checkers.model.properties import PROPERTIES, Property
-from checkers.model.relevance import varying
-from checkers.model.replica import Replica
-from checkers.model.requests import LeaderAndIsr, Outbox
-from checkers.model.state import Broker, Component, Read, State
-from checkers.model.world import World
+from kchaos.checkers.explorer import Move, Permutation, System
+from kchaos.checkers.model.actions import Action
+from kchaos.checkers.model.bounds import NO_FAULTS, Machine
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.machine import changes_of, initial_state, possible_actions
+from kchaos.checkers.model.properties import PROPERTIES, Property
+from kchaos.checkers.model.relevance import varying
+from kchaos.checkers.model.replica import Replica
+from kchaos.checkers.model.requests import LeaderAndIsr, Outbox
+from kchaos.checkers.model.state import Broker, Component, Read, State
+from kchaos.checkers.model.world import World
 
 
 def system_of(

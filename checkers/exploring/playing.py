@@ -7,17 +7,17 @@ One partition; its controller is one more broker, which never stops. Disks lose 
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.acts import HealLink, ReleaseHold, ResumeBroker
-from checkers.model.controlling import PARTITION, Controlling
-from checkers.model.events import Event
-from checkers.model.footprints import Footprints
-from checkers.model.generation import Generation
-from checkers.model.happen import happen
-from checkers.model.moves import Move, events_of
-from checkers.model.prediction import PredictedProduce, Promise
-from checkers.model.settle import settle
-from checkers.model.state import Component, State
-from checkers.model.world import World
+from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker
+from kchaos.checkers.model.controlling import PARTITION, Controlling
+from kchaos.checkers.model.events import Event
+from kchaos.checkers.model.footprints import Footprints
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.happen import happen
+from kchaos.checkers.model.moves import Move, events_of
+from kchaos.checkers.model.prediction import PredictedProduce, Promise
+from kchaos.checkers.model.settle import settle
+from kchaos.checkers.model.state import Component, State
+from kchaos.checkers.model.world import World
 
 Promised = frozenset[tuple[int, str]]
 """What was acknowledged with acks=all: (offset, payload)."""

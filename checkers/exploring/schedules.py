@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkers.explorer import Exploration, Move, Progress, Read, System, explore
-from checkers.exploring.playing import Played, Playing, Promised, difference, lost
-from checkers.model.controlling import PARTITION, Controlling
-from checkers.model.events import PartitionState, TopicCreated
-from checkers.model.generation import Generation
-from checkers.model.moves import Move as Act
-from checkers.model.relevance import relevant_replica
-from checkers.model.requests import Controller
-from checkers.model.state import EMPTY, Broker, Checkpoint, Component, State
-from checkers.model.world import World
+from kchaos.checkers.explorer import Exploration, Move, Progress, Read, System, explore
+from kchaos.checkers.exploring.playing import Played, Playing, Promised, difference, lost
+from kchaos.checkers.model.controlling import PARTITION, Controlling
+from kchaos.checkers.model.events import PartitionState, TopicCreated
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.moves import Move as Act
+from kchaos.checkers.model.relevance import relevant_replica
+from kchaos.checkers.model.requests import Controller
+from kchaos.checkers.model.state import EMPTY, Broker, Checkpoint, Component, State
+from kchaos.checkers.model.world import World
 
 _RECORDS = ("records",)
 _PROMISED = ("promised",)

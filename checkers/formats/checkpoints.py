@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from checkers.errors import CheckpointError
+from kchaos.checkers.errors import CheckpointError
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 """Name of the offset checkpoint that holds high watermarks."""

@@ -5,10 +5,10 @@ run or from events alone; `generation_for` says which rules a broker follows. Pu
 beyond the standard library.
 """
 
-from checkers.model import events, prediction
-from checkers.model.follow import follow
-from checkers.model.generation import Generation
-from checkers.model.generations import RELEASES, generation_for
-from checkers.model.predicting import predict
+from kchaos.checkers.model import events, prediction
+from kchaos.checkers.model.follow import follow
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.generations import RELEASES, generation_for
+from kchaos.checkers.model.predicting import predict
 
 __all__ = ["RELEASES", "Generation", "events", "follow", "generation_for", "predict", "prediction"]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from checkers.model import control, deciding, exchange, failing, leader
-from checkers.model.actions import (
+from kchaos.checkers.model import control, deciding, exchange, failing, leader
+from kchaos.checkers.model.actions import (
     Action,
     Answer,
     AnswerGivenUp,
@@ -27,11 +27,11 @@ from checkers.model.actions import (
     Write,
     WriteIsr,
 )
-from checkers.model.bounds import CONTROLLER_EPOCH, PARTITION, RECORDS, Grain, Machine
-from checkers.model.deciding import decide, known_state
-from checkers.model.events import PartitionState, Produce
-from checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
-from checkers.model.fault_actions import (
+from kchaos.checkers.model.bounds import CONTROLLER_EPOCH, PARTITION, RECORDS, Grain, Machine
+from kchaos.checkers.model.deciding import decide, known_state
+from kchaos.checkers.model.events import PartitionState, Produce
+from kchaos.checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.fault_actions import (
     AskToStop,
     CompleteReassignment,
     EndSession,
@@ -47,9 +47,9 @@ from checkers.model.fault_actions import (
     Stop,
     WriteCheckpoint,
 )
-from checkers.model.replica import Replica, Role
-from checkers.model.requests import Exchange, LeaderAndIsr, Stage
-from checkers.model.world import World
+from kchaos.checkers.model.replica import Replica, Role
+from kchaos.checkers.model.requests import Exchange, LeaderAndIsr, Stage
+from kchaos.checkers.model.world import World
 
 
 def act(world: World, machine: Machine, action: Action) -> bool:

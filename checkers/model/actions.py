@@ -5,7 +5,7 @@ An action says who does what; what comes of it is `checkers.model.acting`'s.
 
 from dataclasses import dataclass
 
-from checkers.model.fault_actions import (
+from kchaos.checkers.model.fault_actions import (
     AskToStop,
     CompleteReassignment,
     EndSession,

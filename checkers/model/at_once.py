@@ -7,13 +7,13 @@ looked at. What a state needs no more is left out, so that states that are alike
 
 from dataclasses import replace
 
-from checkers.model import exchange
-from checkers.model.lookahead import Lookahead
-from checkers.model.matching import errors_differ
-from checkers.model.requests import Exchange, Received, Stage, UpdateMetadata
-from checkers.model.silent import handle_control
-from checkers.model.state import Broker, Component, State
-from checkers.model.world import World
+from kchaos.checkers.model import exchange
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.matching import errors_differ
+from kchaos.checkers.model.requests import Exchange, Received, Stage, UpdateMetadata
+from kchaos.checkers.model.silent import handle_control
+from kchaos.checkers.model.state import Broker, Component, State
+from kchaos.checkers.model.world import World
 
 
 def step_at_once(state: State, lookahead: Lookahead, index: int) -> World | None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from checkers.acts import TopicPartition
-from checkers.model.generation import Generation
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.generation import Generation
 
 PARTITION = TopicPartition("t", 0)
 CONTROLLER_EPOCH = 1

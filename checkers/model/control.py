@@ -12,18 +12,18 @@ nobody. Read from 1.1.1, 2.1.1, 2.2.0 and 2.8.2.
 
 from dataclasses import replace
 
-from checkers.acts import CONTROLLER_BROKER_CHANGE, TopicPartition
-from checkers.model import follower, leader
-from checkers.model.events import (
+from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE, TopicPartition
+from kchaos.checkers.model import follower, leader
+from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
     TopicCreated,
 )
-from checkers.model.generation import Generation
-from checkers.model.replica import Replica, Role
-from checkers.model.requests import (
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.replica import Replica, Role
+from kchaos.checkers.model.requests import (
     Controller,
     ControlRequest,
     LeaderAndIsr,
@@ -31,7 +31,7 @@ from checkers.model.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from checkers.model.world import World
+from kchaos.checkers.model.world import World
 
 
 def topic_created(world: World, event: TopicCreated) -> None:

@@ -9,9 +9,9 @@ leader takes a follower into the ISR as soon as its release allows (kafka.cluste
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from checkers.acts import StartBroker, TopicPartition
-from checkers.model.control import is_leading
-from checkers.model.events import (
+from kchaos.checkers.acts import StartBroker, TopicPartition
+from kchaos.checkers.model.control import is_leading
+from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
@@ -19,9 +19,9 @@ from checkers.model.events import (
     PartitionState,
     TopicCreated,
 )
-from checkers.model.generation import Generation
-from checkers.model.replica import Replica
-from checkers.model.world import World
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.replica import Replica
+from kchaos.checkers.model.world import World
 
 PARTITION = TopicPartition("t", 0)
 

@@ -11,11 +11,11 @@ Read from kafka.controller.KafkaController, PartitionStateMachine, ReplicaStateM
 from collections.abc import Collection
 from dataclasses import replace
 
-from checkers.model import control
-from checkers.model.actions import Elect, Remove, WriteIsr
-from checkers.model.bounds import CONTROLLER_EPOCH, FAULTS, PARTITION, Machine
-from checkers.model.events import ControllerElected, PartitionState, TopicCreated
-from checkers.model.fault_actions import (
+from kchaos.checkers.model import control
+from kchaos.checkers.model.actions import Elect, Remove, WriteIsr
+from kchaos.checkers.model.bounds import CONTROLLER_EPOCH, FAULTS, PARTITION, Machine
+from kchaos.checkers.model.events import ControllerElected, PartitionState, TopicCreated
+from kchaos.checkers.model.fault_actions import (
     AskToStop,
     CompleteReassignment,
     LetStop,
@@ -24,8 +24,8 @@ from checkers.model.fault_actions import (
     Resign,
     SeeBrokers,
 )
-from checkers.model.requests import StopReplica
-from checkers.model.world import World
+from kchaos.checkers.model.requests import StopReplica
+from kchaos.checkers.model.world import World
 
 REASSIGNED = ("reassigned",)
 """The component that says which brokers are to hold the partition, while not all of them do."""

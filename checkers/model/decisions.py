@@ -12,10 +12,10 @@ far enough at some time in that epoch.
 nor which of several allowed replicas is chosen.
 """
 
-from checkers.acts import TopicPartition
-from checkers.model.events import PartitionState
-from checkers.model.replica import Role
-from checkers.model.world import World
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.replica import Role
+from kchaos.checkers.model.world import World
 
 
 def reason_against(world: World, new: PartitionState) -> str:

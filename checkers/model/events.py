@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.acts import (
+from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
     CutLink,
     HealLink,
@@ -32,7 +32,7 @@ from checkers.acts import (
     WipeLogDirectory,
     fields_of,
 )
-from checkers.json_form import from_json
+from kchaos.checkers.json_form import from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

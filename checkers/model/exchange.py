@@ -8,15 +8,15 @@ ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages a
 
 from dataclasses import replace
 
-from checkers.acts import Hold, TopicPartition
-from checkers.model import follower as following
-from checkers.model import leader as leading
-from checkers.model.epoch_cache import latest_epoch
-from checkers.model.prediction import EpochRound
-from checkers.model.replica import FetcherState, FetcherThread
-from checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer, Stage
-from checkers.model.state import Broker
-from checkers.model.world import World
+from kchaos.checkers.acts import Hold, TopicPartition
+from kchaos.checkers.model import follower as following
+from kchaos.checkers.model import leader as leading
+from kchaos.checkers.model.epoch_cache import latest_epoch
+from kchaos.checkers.model.prediction import EpochRound
+from kchaos.checkers.model.replica import FetcherState, FetcherThread
+from kchaos.checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer, Stage
+from kchaos.checkers.model.state import Broker
+from kchaos.checkers.model.world import World
 
 FETCH = "Fetch"
 OFFSET_FOR_LEADER_EPOCH = "OffsetForLeaderEpoch"

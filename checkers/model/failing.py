@@ -2,15 +2,22 @@
 
 from dataclasses import replace
 
-from checkers.model import control, exchange, process
-from checkers.model.actions import AnswerGivenUp, GiveUp
-from checkers.model.bounds import PARTITION, Grain, Machine
-from checkers.model.deciding import spend
-from checkers.model.events import BrokerRegistered, BrokerUnregistered
-from checkers.model.fault_actions import EndSession, Kill, Register, Start, Stop, WriteCheckpoint
-from checkers.model.requests import Stage
-from checkers.model.state import Checkpoint
-from checkers.model.world import World
+from kchaos.checkers.model import control, exchange, process
+from kchaos.checkers.model.actions import AnswerGivenUp, GiveUp
+from kchaos.checkers.model.bounds import PARTITION, Grain, Machine
+from kchaos.checkers.model.deciding import spend
+from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered
+from kchaos.checkers.model.fault_actions import (
+    EndSession,
+    Kill,
+    Register,
+    Start,
+    Stop,
+    WriteCheckpoint,
+)
+from kchaos.checkers.model.requests import Stage
+from kchaos.checkers.model.state import Checkpoint
+from kchaos.checkers.model.world import World
 
 _LAST_CZXID = ("last czxid",)
 

@@ -11,16 +11,16 @@ named, with what was possible before it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from checkers.errors import ModelError
-from checkers.model.at_once import needed, step_at_once
-from checkers.model.events import ControllerElected, Snapshot
-from checkers.model.generation import Generation
-from checkers.model.happen import happen
-from checkers.model.lookahead import Lookahead
-from checkers.model.observations import Decided, Record, Seen
-from checkers.model.out_of_reach import is_out_of_reach
-from checkers.model.predicting import prediction_of
-from checkers.model.prediction import (
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.at_once import needed, step_at_once
+from kchaos.checkers.model.events import ControllerElected, Snapshot
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.happen import happen
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.observations import Decided, Record, Seen
+from kchaos.checkers.model.out_of_reach import is_out_of_reach
+from kchaos.checkers.model.predicting import prediction_of
+from kchaos.checkers.model.prediction import (
     Copied,
     DisallowedDecision,
     EmptiedBy,
@@ -28,12 +28,12 @@ from checkers.model.prediction import (
     PredictedReplica,
     Prediction,
 )
-from checkers.model.settle import settle
-from checkers.model.silent import early_questions, silent_steps
-from checkers.model.state import EMPTY, State
-from checkers.model.taking import Excluded, is_action, take, take_decision
-from checkers.model.views import replicas_of
-from checkers.model.world import World
+from kchaos.checkers.model.settle import settle
+from kchaos.checkers.model.silent import early_questions, silent_steps
+from kchaos.checkers.model.state import EMPTY, State
+from kchaos.checkers.model.taking import Excluded, is_action, take, take_decision
+from kchaos.checkers.model.views import replicas_of
+from kchaos.checkers.model.world import World
 
 CLOCKS_AGREE_S = 0.015
 """How far apart two times may be for the order of what they belong to to be open, in seconds.

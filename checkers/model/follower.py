@@ -6,30 +6,30 @@ AbstractFetcherManager, 0.10.2.2, 1.1.1, 2.1.1, 2.3.1, 2.8.2 and 3.6.2.
 
 from dataclasses import replace
 
-from checkers.acts import TopicPartition
-from checkers.model import leader as leading
-from checkers.model import process
-from checkers.model.epoch_cache import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import leader as leading
+from kchaos.checkers.model import process
+from kchaos.checkers.model.epoch_cache import (
     UNDEFINED,
     Entries,
     EpochEnd,
     latest_epoch,
     truncate_from_start,
 )
-from checkers.model.events import PartitionState
-from checkers.model.generation import FollowerLog, Stopped
-from checkers.model.log import UnexpectedAppendOffset
-from checkers.model.prediction import Truncation
-from checkers.model.replica import (
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.generation import FollowerLog, Stopped
+from kchaos.checkers.model.log import UnexpectedAppendOffset
+from kchaos.checkers.model.prediction import Truncation
+from kchaos.checkers.model.replica import (
     FetcherState,
     FetcherThread,
     FetchState,
     LastFetchedEpoch,
     Role,
 )
-from checkers.model.requests import Asked, EpochAnswer, FetchAnswer
-from checkers.model.state import Broker
-from checkers.model.world import World
+from kchaos.checkers.model.requests import Asked, EpochAnswer, FetchAnswer
+from kchaos.checkers.model.state import Broker
+from kchaos.checkers.model.world import World
 
 
 def become_follower(

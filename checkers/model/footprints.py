@@ -7,9 +7,9 @@ being the same object, for which every value that a step puts is kept once.
 
 from typing import Any
 
-from checkers.model.settle import Step
-from checkers.model.state import Component
-from checkers.model.world import World
+from kchaos.checkers.model.settle import Step
+from kchaos.checkers.model.state import Component
+from kchaos.checkers.model.world import World
 
 
 class _End:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from checkers.acts import TopicPartition
-from checkers.model.epoch_cache import Entries, EntriesOnDisk, EpochEnd
-from checkers.model.log import Log
-from checkers.model.ranges import RANGES
-from checkers.model.releases import Version
-from checkers.model.replica import FetcherThread, FetchState, Replica
-from checkers.model.requests import Asked, FetchAnswer
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.epoch_cache import Entries, EntriesOnDisk, EpochEnd
+from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.ranges import RANGES
+from kchaos.checkers.model.releases import Version
+from kchaos.checkers.model.replica import FetcherThread, FetchState, Replica
+from kchaos.checkers.model.requests import Asked, FetchAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 
-from checkers.errors import ModelError
-from checkers.model.generation import Generation, Versions
-from checkers.model.releases import Version, parse_version
-from checkers.model.rules.first_release import first_generation
-from checkers.model.rules.order import RULES
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.generation import Generation, Versions
+from kchaos.checkers.model.releases import Version, parse_version
+from kchaos.checkers.model.rules.first_release import first_generation
+from kchaos.checkers.model.rules.order import RULES
 
 _ANY_IV = 99
 """The last field of a protocol version that names no IV: the newest of that release line."""

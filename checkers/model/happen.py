@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.acts import (
+from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
     CutLink,
     HealLink,
@@ -21,9 +21,9 @@ from checkers.acts import (
     TopicPartition,
     WipeLogDirectory,
 )
-from checkers.errors import ModelError
-from checkers.model import control, exchange, late, leader, process, topic_settings
-from checkers.model.events import (
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import control, exchange, late, leader, process, topic_settings
+from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
@@ -34,12 +34,12 @@ from checkers.model.events import (
     TopicConfigured,
     TopicCreated,
 )
-from checkers.model.generation import Generation
-from checkers.model.generations import generation_for
-from checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
-from checkers.model.replica import Replica
-from checkers.model.state import Broker, Checkpoint
-from checkers.model.world import World
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.generations import generation_for
+from kchaos.checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
+from kchaos.checkers.model.replica import Replica
+from kchaos.checkers.model.state import Broker, Checkpoint
+from kchaos.checkers.model.world import World
 
 
 def happen(world: World, event: Event, generations: Mapping[int, Generation]) -> None:

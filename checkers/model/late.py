@@ -6,11 +6,11 @@ timelines without links.
 
 from typing import Any
 
-from checkers.acts import StaleRequest, TopicPartition
-from checkers.model import control, process
-from checkers.model.events import PartitionState
-from checkers.model.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
-from checkers.model.world import World
+from kchaos.checkers.acts import StaleRequest, TopicPartition
+from kchaos.checkers.model import control, process
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+from kchaos.checkers.model.world import World
 
 
 def late_request(world: World, event: StaleRequest) -> None:

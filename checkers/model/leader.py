@@ -6,16 +6,16 @@ Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.Replic
 
 from dataclasses import replace
 
-from checkers.acts import TopicPartition
-from checkers.model.epoch_cache import UNDEFINED_EPOCH, EpochEnd
-from checkers.model.events import PartitionState, Produce
-from checkers.model.generation import Generation
-from checkers.model.log import OffsetOutOfRange, batches_of
-from checkers.model.prediction import PredictedBatch, PredictedProduce, Promise
-from checkers.model.replica import FollowerView, PendingProduce, Replica, Role
-from checkers.model.requests import Asked, EpochAnswer, FetchAnswer
-from checkers.model.state import Broker
-from checkers.model.world import World
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.epoch_cache import UNDEFINED_EPOCH, EpochEnd
+from kchaos.checkers.model.events import PartitionState, Produce
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.log import OffsetOutOfRange, batches_of
+from kchaos.checkers.model.prediction import PredictedBatch, PredictedProduce, Promise
+from kchaos.checkers.model.replica import FollowerView, PendingProduce, Replica, Role
+from kchaos.checkers.model.requests import Asked, EpochAnswer, FetchAnswer
+from kchaos.checkers.model.state import Broker
+from kchaos.checkers.model.world import World
 
 NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
 NO_FETCH_YET = 1 << 62

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from checkers.model.prediction import PredictedBatch
-from checkers.segments.batch import Record, payload_digest
+from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.segments.batch import Record, payload_digest
 
 
 class OffsetOutOfRange(Exception):

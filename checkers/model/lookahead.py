@@ -3,9 +3,9 @@
 from bisect import bisect_left
 from collections import defaultdict
 
-from checkers.acts import StopBroker, TopicPartition
-from checkers.model.events import BrokerRegistered, BrokerUnregistered, PartitionState
-from checkers.model.observations import (
+from kchaos.checkers.acts import StopBroker, TopicPartition
+from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, PartitionState
+from kchaos.checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
-from checkers.acts import StartBroker
-from checkers.errors import ModelError
-from checkers.model import control, process
-from checkers.model.acting import act
-from checkers.model.actions import (
+from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import control, process
+from kchaos.checkers.model.acting import act
+from kchaos.checkers.model.actions import (
     Action,
     Answer,
     AnswerGivenUp,
@@ -36,7 +36,7 @@ from checkers.model.actions import (
     Write,
     WriteIsr,
 )
-from checkers.model.bounds import (
+from kchaos.checkers.model.bounds import (
     CONTROLLER_EPOCH,
     FAULTS,
     PARTITION,
@@ -45,9 +45,9 @@ from checkers.model.bounds import (
     Grain,
     Machine,
 )
-from checkers.model.deciding import decide
-from checkers.model.events import TopicCreated
-from checkers.model.fault_actions import (
+from kchaos.checkers.model.deciding import decide
+from kchaos.checkers.model.events import TopicCreated
+from kchaos.checkers.model.fault_actions import (
     AskToStop,
     CompleteReassignment,
     EndSession,
@@ -63,11 +63,11 @@ from checkers.model.fault_actions import (
     Stop,
     WriteCheckpoint,
 )
-from checkers.model.generation import Generation
-from checkers.model.relevance import promises, relevant
-from checkers.model.requests import Controller, Outbox, UpdateMetadata
-from checkers.model.state import EMPTY, Component, Read, State
-from checkers.model.world import World
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.relevance import promises, relevant
+from kchaos.checkers.model.requests import Controller, Outbox, UpdateMetadata
+from kchaos.checkers.model.state import EMPTY, Component, Read, State
+from kchaos.checkers.model.world import World
 
 __all__ = ["Action", "Grain", "Machine", "actions", "initial_state", "next_state"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.acts import TopicPartition
-from checkers.model.observations import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.observations import (
     ControlAnswered,
     EpochAnswered,
     EpochAsked,
@@ -14,10 +14,10 @@ from checkers.model.observations import (
     Question,
     Reply,
 )
-from checkers.model.prediction import PredictedBatch
-from checkers.model.replica import FetcherThread, Replica
-from checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer
-from checkers.model.state import Broker
+from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.model.replica import FetcherThread, Replica
+from kchaos.checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer
+from kchaos.checkers.model.state import Broker
 
 UNKNOWN_SERVER_ERROR = -1
 _CODES: Mapping[str, frozenset[int]] = {

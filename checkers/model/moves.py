@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from checkers.acts import (
+from kchaos.checkers.acts import (
     CutLink,
     HealLink,
     Hold,
@@ -12,10 +12,10 @@ from checkers.acts import (
     ResumeBroker,
     StopBroker,
 )
-from checkers.model.control import is_leading
-from checkers.model.controlling import PARTITION, Controlling
-from checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, Produce
-from checkers.model.world import World
+from kchaos.checkers.model.control import is_leading
+from kchaos.checkers.model.controlling import PARTITION, Controlling
+from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, Produce
+from kchaos.checkers.model.world import World
 
 
 class Move(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from checkers.acts import TopicPartition
-from checkers.model.events import Action, Decision, PartitionState
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.events import Action, Decision, PartitionState
 
 Number = tuple[int, int]
 """Which request at the links: its connection, and its correlation id there."""

@@ -6,15 +6,15 @@ A search goes on from them last: what they lead to is only of use where nothing 
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.acts import TopicPartition
-from checkers.model import leader
-from checkers.model.lookahead import Lookahead
-from checkers.model.matching import answers_as_seen
-from checkers.model.observations import FetchAnswered
-from checkers.model.replica import Role
-from checkers.model.requests import Asked, Exchange, LeaderAndIsr, Received, Stage
-from checkers.model.state import Component, State
-from checkers.model.world import World
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import leader
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.matching import answers_as_seen
+from kchaos.checkers.model.observations import FetchAnswered
+from kchaos.checkers.model.replica import Role
+from kchaos.checkers.model.requests import Asked, Exchange, LeaderAndIsr, Received, Stage
+from kchaos.checkers.model.state import Component, State
+from kchaos.checkers.model.world import World
 
 _NOT_KNOWN = frozenset({3, 100, 103})
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from checkers.errors import ModelError
-from checkers.model import decisions
-from checkers.model.events import Event, PartitionState, Snapshot, event_to_json
-from checkers.model.generation import Generation
-from checkers.model.happen import happen
-from checkers.model.prediction import (
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import decisions
+from kchaos.checkers.model.events import Event, PartitionState, Snapshot, event_to_json
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.happen import happen
+from kchaos.checkers.model.prediction import (
     DisallowedDecision,
     EpochRound,
     ImpossibleHighWatermark,
@@ -17,10 +17,10 @@ from checkers.model.prediction import (
     Prediction,
     Truncation,
 )
-from checkers.model.settle import settle
-from checkers.model.state import EMPTY, State
-from checkers.model.views import replicas_of
-from checkers.model.world import World
+from kchaos.checkers.model.settle import settle
+from kchaos.checkers.model.state import EMPTY, State
+from kchaos.checkers.model.views import replicas_of
+from kchaos.checkers.model.world import World
 
 
 def predict(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from checkers.acts import TopicPartition
+from kchaos.checkers.acts import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.errors import ModelError
+from kchaos.checkers.errors import ModelError
 
 Texts = Mapping[str, str]
 """The files of one release that it has, by their path in Kafka's repository."""

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.acts import StartBroker, TopicPartition
-from checkers.model.epoch_cache import (
+from kchaos.checkers.acts import StartBroker, TopicPartition
+from kchaos.checkers.model.epoch_cache import (
     Entries,
     latest_epoch,
     truncate_from_end,
     truncate_from_start,
 )
-from checkers.model.generation import Generation
-from checkers.model.log import Log
-from checkers.model.prediction import ImpossibleHighWatermark
-from checkers.model.replica import Replica, Role
-from checkers.model.state import Broker, Checkpoint
-from checkers.model.world import World
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.prediction import ImpossibleHighWatermark
+from kchaos.checkers.model.replica import Replica, Role
+from kchaos.checkers.model.state import Broker, Checkpoint
+from kchaos.checkers.model.world import World
 
 _NOTHING_KNOWN = Checkpoint(known=0, possible=(0,))
 

@@ -7,13 +7,13 @@ a truncation comes to an end.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from checkers.model import exchange, leader
-from checkers.model.bounds import PARTITION, PROMISED
-from checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
-from checkers.model.prediction import PredictedBatch
-from checkers.model.replica import Replica, Role
-from checkers.model.requests import Stage
-from checkers.model.world import World
+from kchaos.checkers.model import exchange, leader
+from kchaos.checkers.model.bounds import PARTITION, PROMISED
+from kchaos.checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.model.replica import Replica, Role
+from kchaos.checkers.model.requests import Stage
+from kchaos.checkers.model.world import World
 
 Property = Callable[[World], str]
 

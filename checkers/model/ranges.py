@@ -1,4 +1,4 @@
-"""Which releases follow which rule; `python -m checkers.model.sources` compares it with the source.
+"""Which releases follow which rule, as `python -m kchaos.checkers.model.sources` compares them.
 
 Meanings, Kafka classes and lines are in docs/rules.md, which that command writes. A range is about
 the binary alone; the inter-broker protocol that some rules also need is in `sources.toml`.
@@ -7,7 +7,7 @@ the binary alone; the inter-broker protocol that some rules also need is in `sou
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from checkers.model.releases import ReleaseRange, Since
+from kchaos.checkers.model.releases import ReleaseRange, Since
 
 
 def _since(*first_releases: str) -> ReleaseRange:

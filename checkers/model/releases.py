@@ -8,7 +8,7 @@ that got it, as Kafka's own list of fix versions does.
 from dataclasses import dataclass
 from itertools import groupby
 
-from checkers.errors import ModelError
+from kchaos.checkers.errors import ModelError
 
 Version = tuple[int, int, int, int]
 """Four numbers: 1.1.1 is (1, 1, 1, 0), 0.10.2.2 is (0, 10, 2, 2)."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from checkers.model.bounds import (
+from kchaos.checkers.model.bounds import (
     CONTROLLER_EPOCH,
     FAULTS,
     NO_FAULTS,
@@ -20,12 +20,12 @@ from checkers.model.bounds import (
     Grain,
     Machine,
 )
-from checkers.model.deciding import REASSIGNED
-from checkers.model.generation import Generation
-from checkers.model.replica import FetcherThread, FollowerView, Replica, Role
-from checkers.model.requests import Asked, Exchange, Outbox, Stage
-from checkers.model.state import Checkpoint, Component
-from checkers.model.world import World
+from kchaos.checkers.model.deciding import REASSIGNED
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.replica import FetcherThread, FollowerView, Replica, Role
+from kchaos.checkers.model.requests import Asked, Exchange, Outbox, Stage
+from kchaos.checkers.model.state import Checkpoint, Component
+from kchaos.checkers.model.world import World
 
 _CARRYING = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1)
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from checkers.acts import TopicPartition
-from checkers.model.epoch_cache import Entries
-from checkers.model.log import EMPTY_LOG, Log
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.epoch_cache import Entries
+from kchaos.checkers.model.log import EMPTY_LOG, Log
 
 
 class Role(StrEnum):

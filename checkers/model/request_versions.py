@@ -8,7 +8,7 @@ OffsetsForLeaderEpochRequest, or their JSON from 2.3 on, at a tag of each releas
 
 from collections.abc import Mapping
 
-from checkers.model.releases import Version
+from kchaos.checkers.model.releases import Version
 
 _NEWEST: Mapping[str, tuple[tuple[Version, int], ...]] = {
     "Fetch": (

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from checkers.acts import TopicPartition
-from checkers.model.epoch_cache import UNDEFINED, EpochEnd
-from checkers.model.events import PartitionState
-from checkers.model.prediction import PredictedBatch
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.epoch_cache import UNDEFINED, EpochEnd
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.prediction import PredictedBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

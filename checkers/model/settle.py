@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from checkers.acts import TopicPartition
-from checkers.errors import ModelError
-from checkers.model import control, exchange, leader
-from checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
-from checkers.model.prediction import EpochRound
-from checkers.model.requests import Exchange, Stage
-from checkers.model.world import World
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import control, exchange, leader
+from kchaos.checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.prediction import EpochRound
+from kchaos.checkers.model.requests import Exchange, Stage
+from kchaos.checkers.model.world import World
 
 _ROUNDS_LIMIT = 10_000
 """A guard against an endless loop in the model itself; real timelines need some dozens."""

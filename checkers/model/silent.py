@@ -3,30 +3,30 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from checkers.acts import TopicPartition
-from checkers.model import control, exchange, leader, process
-from checkers.model.events import Produce
-from checkers.model.exchange import FETCH
-from checkers.model.lookahead import Lookahead
-from checkers.model.matching import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import control, exchange, leader, process
+from kchaos.checkers.model.events import Produce
+from kchaos.checkers.model.exchange import FETCH
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.matching import (
     UNKNOWN_SERVER_ERROR,
     errors_differ,
     files_differ,
     question_differs,
 )
-from checkers.model.observations import ClientAnswered, CopyBegun, Question
-from checkers.model.prediction import Copied, PredictedProduce
-from checkers.model.requests import (
+from kchaos.checkers.model.observations import ClientAnswered, CopyBegun, Question
+from kchaos.checkers.model.prediction import Copied, PredictedProduce
+from kchaos.checkers.model.requests import (
     ControlRequest,
     Exchange,
     LeaderAndIsr,
     Received,
 )
-from checkers.model.silent_followers import at_follower
-from checkers.model.silent_leaders import at_leader
-from checkers.model.state import State
-from checkers.model.views import replicas_of
-from checkers.model.world import World
+from kchaos.checkers.model.silent_followers import at_follower
+from kchaos.checkers.model.silent_leaders import at_leader
+from kchaos.checkers.model.state import State
+from kchaos.checkers.model.views import replicas_of
+from kchaos.checkers.model.world import World
 
 
 def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -> Iterator[World]:

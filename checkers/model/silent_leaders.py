@@ -3,21 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from checkers.model import exchange
-from checkers.model.exchange import FETCH
-from checkers.model.lookahead import Lookahead
-from checkers.model.matching import (
+from kchaos.checkers.model import exchange
+from kchaos.checkers.model.exchange import FETCH
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.matching import (
     UNKNOWN_SERVER_ERROR,
     answers_as_seen,
 )
-from checkers.model.observations import Reply
-from checkers.model.requests import (
+from kchaos.checkers.model.observations import Reply
+from kchaos.checkers.model.requests import (
     Exchange,
     FetchAnswer,
     Stage,
 )
-from checkers.model.state import State
-from checkers.model.world import World
+from kchaos.checkers.model.state import State
+from kchaos.checkers.model.world import World
 
 
 def at_leader(

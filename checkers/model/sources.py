@@ -1,4 +1,6 @@
-"""Looks every rule up in the source of every release: `python -m checkers.model.sources GIT_DIR`.
+"""Looks every rule up in the source of every release.
+
+    python -m kchaos.checkers.model.sources GIT_DIR
 
 GIT_DIR is a clone of Kafka's repository, a bare one or the .git folder of a checkout, with its
 tags. A release that has no tag there is read from the source jars that Kafka publishes, such as
@@ -18,10 +20,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.errors import ModelError
-from checkers.model.probes import Place, RuleEntry, find, read_entries
-from checkers.model.ranges import RANGES
-from checkers.model.releases import RELEASED, line_of, parse_version, runs
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.probes import Place, RuleEntry, find, read_entries
+from kchaos.checkers.model.ranges import RANGES
+from kchaos.checkers.model.releases import RELEASED, line_of, parse_version, runs
 
 ENTRIES_FILE = Path(__file__).with_name("sources.toml")
 COMPARED_FILE = Path(__file__).with_name("compared.json")
@@ -160,8 +162,8 @@ def page(entries: Iterable[RuleEntry], found: Found) -> str:
     jars = [release for release, source in found.read_at.items() if source != "tag"]
     paragraphs = [
         "# Which release has which rule",
-        "Written by `python -m checkers.model.sources GIT_DIR --jars DIR --write docs/rules.md`; "
-        "do not edit.",
+        "Written by `python -m kchaos.checkers.model.sources GIT_DIR --jars DIR --write "
+        "docs/rules.md`; do not edit.",
         f"Each rule was looked up in the source of every release from {RELEASED[0]} to "
         f"{RELEASED[-1]} ({len(found.read_at)} of {len(RELEASED)}) by the identifiers in "
         "`checkers/model/sources.toml`: at the release's tag, or in the source jars that Kafka "
@@ -211,7 +213,9 @@ def compared(found: Found) -> str:
 
 def main(arguments: list[str]) -> int:
     """Look up, print, compare and, if asked, write; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m checkers.model.sources", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m kchaos.checkers.model.sources", description=__doc__
+    )
     parser.add_argument("git_dir", type=Path, help="git directory of a clone of Kafka, with tags")
     parser.add_argument("--jars", type=Path, help="folder in Maven's layout with the source jars")
     parser.add_argument("--write", type=Path, help="the page to write, docs/rules.md")

@@ -43,8 +43,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.acts import StartBroker, TopicPartition
-from checkers.model.generation import Generation
+from kchaos.checkers.acts import StartBroker, TopicPartition
+from kchaos.checkers.model.generation import Generation
 
 Component = tuple[Any, ...]
 Read = Callable[[Component], Any]

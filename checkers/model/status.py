@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from checkers.errors import ModelError
-from checkers.model.releases import RELEASED
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.releases import RELEASED
 
 # Read as resources: Spark's executors have the package as a zip.
-_COMPARED_FILE = files("checkers.model") / "compared.json"
-_PLAYED_FILE = files("checkers.model") / "played.json"
+_COMPARED_FILE = files("kchaos.checkers.model") / "compared.json"
+_PLAYED_FILE = files("kchaos.checkers.model") / "played.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

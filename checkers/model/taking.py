@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.acts import Hold, HoldPoint, ReleaseHold, ReleasePoint, StaleRequest, StartBroker
-from checkers.errors import ModelError
-from checkers.model import decisions, exchange
-from checkers.model.events import (
+from kchaos.checkers.acts import (
+    Hold,
+    HoldPoint,
+    ReleaseHold,
+    ReleasePoint,
+    StaleRequest,
+    StartBroker,
+)
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import decisions, exchange
+from kchaos.checkers.model.events import (
     Action,
     ControllerElected,
     Decision,
@@ -14,11 +21,11 @@ from checkers.model.events import (
     Produce,
     Snapshot,
 )
-from checkers.model.generation import Generation
-from checkers.model.happen import happen
-from checkers.model.lookahead import Lookahead
-from checkers.model.matching import answers_as_seen, errors_differ
-from checkers.model.observations import (
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.happen import happen
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.matching import answers_as_seen, errors_differ
+from kchaos.checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
@@ -31,9 +38,9 @@ from checkers.model.observations import (
     Question,
     Reply,
 )
-from checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
-from checkers.model.request_versions import can_read
-from checkers.model.requests import (
+from kchaos.checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
+from kchaos.checkers.model.request_versions import can_read
+from kchaos.checkers.model.requests import (
     ControlRequest,
     Exchange,
     LeaderAndIsr,
@@ -42,9 +49,9 @@ from checkers.model.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from checkers.model.silent import ask, copy_differs
-from checkers.model.state import Broker
-from checkers.model.world import World
+from kchaos.checkers.model.silent import ask, copy_differs
+from kchaos.checkers.model.state import Broker
+from kchaos.checkers.model.world import World
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"
 _NOT_LEADING = (

@@ -6,10 +6,10 @@ kafka.log.Log.updateConfig, 1.1.1, 2.1.1 and 2.8.2.
 
 from dataclasses import replace
 
-from checkers.acts import AdoptTopicConfiguration
-from checkers.errors import ModelError
-from checkers.model.events import TopicConfigured
-from checkers.model.world import World
+from kchaos.checkers.acts import AdoptTopicConfiguration
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.events import TopicConfigured
+from kchaos.checkers.model.world import World
 
 
 def configured(world: World, event: TopicConfigured) -> None:

@@ -1,10 +1,10 @@
 """What can be seen of a state from outside: the files of every replica."""
 
-from checkers.acts import TopicPartition
-from checkers.model.prediction import PredictedReplica
-from checkers.model.replica import Replica, Role
-from checkers.model.state import Broker, State
-from checkers.model.world import World
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.prediction import PredictedReplica
+from kchaos.checkers.model.replica import Replica, Role
+from kchaos.checkers.model.state import Broker, State
+from kchaos.checkers.model.world import World
 
 
 def replicas_of(state: State, *brokers: int) -> tuple[PredictedReplica, ...]:

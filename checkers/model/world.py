@@ -8,14 +8,14 @@ from component to value, so that an explorer can follow what a transition reads.
 from collections.abc import Iterator
 from typing import Any
 
-from checkers.acts import CutLink, Hold, HoldPoint, TopicPartition
-from checkers.model.events import PartitionState
-from checkers.model.generation import Generation
-from checkers.model.generations import generation_for
-from checkers.model.prediction import PredictedProduce
-from checkers.model.replica import FetcherThread, Replica
-from checkers.model.requests import Controller, Exchange, Outbox
-from checkers.model.state import (
+from kchaos.checkers.acts import CutLink, Hold, HoldPoint, TopicPartition
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.generations import generation_for
+from kchaos.checkers.model.prediction import PredictedProduce
+from kchaos.checkers.model.replica import FetcherThread, Replica
+from kchaos.checkers.model.requests import Controller, Exchange, Outbox
+from kchaos.checkers.model.state import (
     EMPTY,
     Broker,
     Checkpoint,

@@ -14,30 +14,33 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from checkers.evidence.partition import OBSERVED, PREDICTED, PartitionEvidence, Side
-from checkers.findings import Finding
-from checkers.rules.as_sent import as_sent
-from checkers.rules.backwards import high_watermark_regression, truncated_below_high_watermark
-from checkers.rules.conformance import (
+from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED, PartitionEvidence, Side
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.as_sent import as_sent
+from kchaos.checkers.rules.backwards import (
+    high_watermark_regression,
+    truncated_below_high_watermark,
+)
+from kchaos.checkers.rules.conformance import (
     decisions_allowed,
     observations_as_predicted,
     produces_as_predicted,
     replicas_as_predicted,
     rounds_as_predicted,
 )
-from checkers.rules.divergence import divergence
-from checkers.rules.down_conversion import not_down_converted
-from checkers.rules.dropped import dropped_while_waiting
-from checkers.rules.generations import (
+from kchaos.checkers.rules.divergence import divergence
+from kchaos.checkers.rules.down_conversion import not_down_converted
+from kchaos.checkers.rules.dropped import dropped_while_waiting
+from kchaos.checkers.rules.generations import (
     generation_not_initialised,
     late_requests_as_predicted,
     stale_request_accepted,
 )
-from checkers.rules.hole import hole
-from checkers.rules.loss import loss
-from checkers.rules.missing_tail import missing_tail
-from checkers.rules.on_disk import as_read, checkpoints_readable, epoch_cache_mismatch
-from checkers.rules.settled import not_settled
+from kchaos.checkers.rules.hole import hole
+from kchaos.checkers.rules.loss import loss
+from kchaos.checkers.rules.missing_tail import missing_tail
+from kchaos.checkers.rules.on_disk import as_read, checkpoints_readable, epoch_cache_mismatch
+from kchaos.checkers.rules.settled import not_settled
 
 SafetyRule = Callable[[PartitionEvidence, Side], Iterable[Finding]]
 ConformanceRule = Callable[[PartitionEvidence], Iterable[Finding]]

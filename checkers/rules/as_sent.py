@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence.history import Operation
-from checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
-from checkers.findings import Finding
-from checkers.segments.batch import join_payload_digests
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.segments.batch import join_payload_digests
 
 NOT_COMPARED = (
     "timestamps: only that they lie within two seconds of their request",

@@ -3,15 +3,15 @@
 import math
 from collections.abc import Iterator
 
-from checkers.evidence.partition import (
+from kchaos.checkers.evidence.partition import (
     BatchEvidence,
     EarlierReplica,
     PartitionEvidence,
     ReplicaEvidence,
     Side,
 )
-from checkers.findings import Finding
-from checkers.rules.offsets import in_words, merged
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.offsets import in_words, merged
 
 
 def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:

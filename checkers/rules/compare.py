@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from checkers.evidence.partition import BatchEvidence
-from checkers.rules.offsets import Range, merged
-from checkers.segments.batch import join_payload_digests
+from kchaos.checkers.evidence.partition import BatchEvidence
+from kchaos.checkers.rules.offsets import Range, merged
+from kchaos.checkers.segments.batch import join_payload_digests
 
 
 def differing_ranges(one: Sequence[BatchEvidence], other: Sequence[BatchEvidence]) -> list[Range]:

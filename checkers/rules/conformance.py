@@ -5,12 +5,12 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
-from checkers.evidence.epoch_rounds import round_in_words
-from checkers.evidence.history import Operation
-from checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
-from checkers.findings import Finding
-from checkers.model.prediction import EpochRound, PredictedProduce
-from checkers.rules.offsets import in_words
+from kchaos.checkers.evidence.epoch_rounds import round_in_words
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.prediction import EpochRound, PredictedProduce
+from kchaos.checkers.rules.offsets import in_words
 
 _REQUEST_TIMED_OUT = 7
 

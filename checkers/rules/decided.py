@@ -21,19 +21,19 @@ names the honest races that it allows:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from checkers.acts import StaleRequest, StartBroker, StopBroker, TopicPartition
-from checkers.errors import ModelError
-from checkers.evidence.run import RunEvidence
-from checkers.evidence.zookeeper import controller_epochs
-from checkers.findings import Finding
-from checkers.model.events import (
+from kchaos.checkers.acts import StaleRequest, StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.zookeeper import controller_epochs
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
     TopicCreated,
 )
-from checkers.model.releases import ReleaseRange, Since, parse_version
+from kchaos.checkers.model.releases import ReleaseRange, Since, parse_version
 
 _LAG = "replica.lag.time.max.ms"
 _CLOCKS_S = 0.05

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence.partition import PartitionEvidence, Side
-from checkers.findings import Finding
-from checkers.rules.compare import differing_ranges
-from checkers.rules.offsets import headers, in_words
+from kchaos.checkers.evidence.partition import PartitionEvidence, Side
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.compare import differing_ranges
+from kchaos.checkers.rules.offsets import headers, in_words
 
 
 def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence.history import Operation
-from checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
-from checkers.findings import Finding
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
+from kchaos.checkers.findings import Finding
 
 _NEWEST_MAGIC = {0: 0, 1: 0, 2: 1, 3: 1}
 """The newest magic that a client reads, by the version of its Fetch; from 4 on any (KIP-98)."""

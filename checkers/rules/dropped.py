@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator
 
-from checkers.evidence.history import Operation
-from checkers.evidence.partition import DroppedFollower, PartitionEvidence, Side
-from checkers.findings import Finding
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.partition import DroppedFollower, PartitionEvidence, Side
+from kchaos.checkers.findings import Finding
 
 _NOT_ENOUGH_REPLICAS = (19, 20)
 

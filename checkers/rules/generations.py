@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from checkers.acts import TopicPartition
-from checkers.evidence.generations import STALE_BROKER_EPOCH, ControlRequest
-from checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
-from checkers.findings import KINDS, Finding
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.generations import STALE_BROKER_EPOCH, ControlRequest
+from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
+from kchaos.checkers.findings import KINDS, Finding
 
 _UNTOLD = "generation-not-initialised"
 

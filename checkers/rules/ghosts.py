@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from checkers.acts import TopicPartition
-from checkers.errors import CheckpointError
-from checkers.evidence.run import RunEvidence
-from checkers.findings import Finding
-from checkers.model.events import TopicCreated
-from checkers.segments.directory import topic_partition
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.events import TopicCreated
+from kchaos.checkers.segments.directory import topic_partition
 
 
 def ghosts(evidence: RunEvidence) -> Iterator[Finding]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence.partition import PartitionEvidence, Side
-from checkers.findings import Finding
-from checkers.rules.offsets import common, covered, headers, in_words, without
+from kchaos.checkers.evidence.partition import PartitionEvidence, Side
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.offsets import common, covered, headers, in_words, without
 
 
 def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:

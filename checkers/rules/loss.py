@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from checkers.evidence.history import Operation
-from checkers.evidence.partition import (
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.partition import (
     PREDICTED,
     BatchEvidence,
     Excuse,
@@ -12,9 +12,9 @@ from checkers.evidence.partition import (
     ReplicaEvidence,
     Side,
 )
-from checkers.findings import Finding
-from checkers.rules.offsets import Range, headers, in_words, inside, merged, without
-from checkers.segments.batch import join_payload_digests
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.offsets import Range, headers, in_words, inside, merged, without
+from kchaos.checkers.segments.batch import join_payload_digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

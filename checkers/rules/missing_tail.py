@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence.partition import PartitionEvidence, Side
-from checkers.findings import Finding
+from kchaos.checkers.evidence.partition import PartitionEvidence, Side
+from kchaos.checkers.findings import Finding
 
 
 def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
-from checkers.evidence.partition import BatchEvidence
+from kchaos.checkers.evidence.partition import BatchEvidence
 
 Range = tuple[int, int]
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from checkers.evidence.partition import BatchEvidence, PartitionEvidence, Side
-from checkers.findings import Finding
-from checkers.formats.checkpoints import EpochEntry
-from checkers.segments.batch import Batch
-from checkers.segments.epochs import epoch_findings
+from kchaos.checkers.evidence.partition import BatchEvidence, PartitionEvidence, Side
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.checkpoints import EpochEntry
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.epochs import epoch_findings
 
 
 def as_read(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:

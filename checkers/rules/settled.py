@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from checkers.evidence.partition import OBSERVED, PartitionEvidence, ReplicaEvidence, Side
-from checkers.findings import KINDS, Finding
-from checkers.rules.compare import differing_ranges
-from checkers.rules.offsets import covered, headers, without
+from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, ReplicaEvidence, Side
+from kchaos.checkers.findings import KINDS, Finding
+from kchaos.checkers.rules.compare import differing_ranges
+from kchaos.checkers.rules.offsets import covered, headers, without
 
 _STOPPED = ("failed", "dead-thread", "truncating")
 

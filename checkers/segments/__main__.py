@@ -1,4 +1,6 @@
-"""Print the batches of segment files, a line each: `python -m checkers.segments [--decode] FILE…`.
+"""Print the batches of segment files, a line each.
+
+    python -m kchaos.checkers.segments [--decode] FILE…
 
 The exit code is 0, or 1 if there is a finding, 64 for wrong usage. Records are decoded with
 `--decode` only; checksums are always verified. Kafka's own DumpLogSegments prints the same facts.
@@ -10,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.findings import Finding
-from checkers.segments.batch import Batch
-from checkers.segments.reader import iter_batches
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.reader import iter_batches
 
 _LINES_PER_WRITE = 256
 
@@ -25,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     if not names or broken:
         for name in broken:
             print(f"{name} is not a segment: a file named OFFSET.log is wanted", file=sys.stderr)
-        print("usage: python -m checkers.segments [--decode] FILE.log…", file=sys.stderr)
+        print("usage: python -m kchaos.checkers.segments [--decode] FILE.log…", file=sys.stderr)
         return 64
     return max(_print_segment(Path(name), decode) for name in names)
 

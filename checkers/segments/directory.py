@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from checkers.errors import CheckpointError
-from checkers.findings import Finding
-from checkers.formats.batches import LARGEST_OFFSET
-from checkers.formats.checkpoints import LEADER_EPOCHS, EpochEntry, parse_leader_epoch_checkpoint
-from checkers.segments.batch import Batch
-from checkers.segments.epochs import epoch_findings
-from checkers.segments.errors import SegmentError
-from checkers.segments.reader import SegmentContents, read_segment
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.batches import LARGEST_OFFSET
+from kchaos.checkers.formats.checkpoints import (
+    LEADER_EPOCHS,
+    EpochEntry,
+    parse_leader_epoch_checkpoint,
+)
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.epochs import epoch_findings
+from kchaos.checkers.segments.errors import SegmentError
+from kchaos.checkers.segments.reader import SegmentContents, read_segment
 
 # Kafka's Topic.validate: nothing else can be a topic, so none is a path.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")

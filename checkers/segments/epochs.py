@@ -7,9 +7,9 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from checkers.findings import Finding
-from checkers.formats.checkpoints import EpochEntry
-from checkers.segments.batch import Batch
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.checkpoints import EpochEntry
+from kchaos.checkers.segments.batch import Batch
 
 
 def epoch_findings(entries: Sequence[EpochEntry], batches: Sequence[Batch]) -> list[Finding]:

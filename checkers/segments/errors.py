@@ -4,7 +4,7 @@ CheckError
 └── SegmentError          a directory is not one that holds a live partition
 """
 
-from checkers.errors import CheckError
+from kchaos.checkers.errors import CheckError
 
 
 class SegmentError(CheckError):

@@ -4,17 +4,17 @@ import struct
 import zlib
 from typing import Any
 
-from checkers.findings import Finding
-from checkers.formats.batches import (
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.batches import (
     LOG_OVERHEAD_BYTES,
     MAGIC_AT,
     MINIMUM_LENGTH,
     SMALLEST_LENGTH,
     whole_entry_bytes,
 )
-from checkers.segments.batch import Batch
-from checkers.segments.message import read_message
-from checkers.segments.record_batch import CorruptEntryError, read_record_batch
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.message import read_message
+from kchaos.checkers.segments.record_batch import CorruptEntryError, read_record_batch
 
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
 _CRC = struct.Struct(">I")

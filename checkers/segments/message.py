@@ -8,7 +8,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from checkers.formats.batches import (
+from kchaos.checkers.formats.batches import (
     CODEC_MASK,
     CODECS,
     LARGEST_OFFSET,
@@ -19,10 +19,10 @@ from checkers.formats.batches import (
     MOST_RECORDS,
     SMALLEST_OFFSET,
 )
-from checkers.formats.fields import MalformedError, take_nullable
-from checkers.segments.batch import Batch, Record, payload_digest
-from checkers.segments.compression import UndecodableError, decompress
-from checkers.segments.record_batch import CorruptEntryError
+from kchaos.checkers.formats.fields import MalformedError, take_nullable
+from kchaos.checkers.segments.batch import Batch, Record, payload_digest
+from kchaos.checkers.segments.compression import UndecodableError, decompress
+from kchaos.checkers.segments.record_batch import CorruptEntryError
 
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")

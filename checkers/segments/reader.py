@@ -7,12 +7,12 @@ import struct
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from checkers.findings import Finding
-from checkers.formats.batches import MAGIC_AT, whole_entry_bytes
-from checkers.segments.batch import Batch, Record
-from checkers.segments.framing import end_of_framing, read_entry
-from checkers.segments.message import message_records
-from checkers.segments.record_batch import CorruptEntryError, batch_records
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.batches import MAGIC_AT, whole_entry_bytes
+from kchaos.checkers.segments.batch import Batch, Record
+from kchaos.checkers.segments.framing import end_of_framing, read_entry
+from kchaos.checkers.segments.message import message_records
+from kchaos.checkers.segments.record_batch import CorruptEntryError, batch_records
 
 _OFFSET = struct.Struct(">q")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from crc32c import crc32c
 
-from checkers.formats.batches import (
+from kchaos.checkers.formats.batches import (
     BATCH_HEADER,
     CODEC_MASK,
     CODECS,
@@ -15,10 +15,10 @@ from checkers.formats.batches import (
     SMALLEST_OFFSET,
     TRANSACTIONAL_FLAG,
 )
-from checkers.formats.fields import MalformedError
-from checkers.segments.batch import Batch, Record, payload_digest
-from checkers.segments.compression import UndecodableError, decompress
-from checkers.segments.records import coordinator_epoch, decode_records
+from kchaos.checkers.formats.fields import MalformedError
+from kchaos.checkers.segments.batch import Batch, Record, payload_digest
+from kchaos.checkers.segments.compression import UndecodableError, decompress
+from kchaos.checkers.segments.records import coordinator_epoch, decode_records
 
 _CRC_COVERED_FROM = 21
 _SPARE = 0xFFC0

@@ -2,8 +2,8 @@
 
 import struct
 
-from checkers.formats.fields import MalformedError, read_varint, take_nullable
-from checkers.segments.batch import CONTROL_TYPES, Record
+from kchaos.checkers.formats.fields import MalformedError, read_varint, take_nullable
+from kchaos.checkers.segments.batch import CONTROL_TYPES, Record
 
 _CONTROL_KEY = struct.Struct(">hh")
 _END_TRANSACTION_VALUE = struct.Struct(">hi")

@@ -7,19 +7,19 @@ are first used.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from checkers.spark.job import judge_runs
-    from checkers.spark.session import spark_session
+    from kchaos.checkers.spark.job import judge_runs
+    from kchaos.checkers.spark.session import spark_session
 
 __all__ = ["judge_runs", "spark_session"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "judge_runs":
-        from checkers.spark.job import judge_runs
+        from kchaos.checkers.spark.job import judge_runs
 
         return judge_runs
     if name == "spark_session":
-        from checkers.spark.session import spark_session
+        from kchaos.checkers.spark.session import spark_session
 
         return spark_session
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,10 +16,10 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from checkers.evidence.partition import finding_to_json
-from checkers.findings import Finding
-from checkers.spark.parts import PART_BYTES, Part, plan, rows_of_part
-from checkers.spark.rows import BATCH_TABLE, ddl, error_row, record_batch, told_error
+from kchaos.checkers.evidence.partition import finding_to_json
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.spark.parts import PART_BYTES, Part, plan, rows_of_part
+from kchaos.checkers.spark.rows import BATCH_TABLE, ddl, error_row, record_batch, told_error
 
 NAME = "kchaos_batches"
 _ROWS_A_BATCH = 20_000

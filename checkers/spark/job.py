@@ -13,22 +13,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from checkers.errors import SparkError
-from checkers.evidence.partition import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
-from checkers.folders import WORKING, held, plain, remove_abandoned_in
-from checkers.json_form import from_json
-from checkers.results import Results
-from checkers.spark.batch_source import NAME, BatchSource
-from checkers.spark.parts import PART_BYTES
-from checkers.spark.rows import (
+from kchaos.checkers.errors import SparkError
+from kchaos.checkers.evidence.partition import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
+from kchaos.checkers.folders import WORKING, held, plain, remove_abandoned_in
+from kchaos.checkers.json_form import from_json
+from kchaos.checkers.results import Results
+from kchaos.checkers.spark.batch_source import NAME, BatchSource
+from kchaos.checkers.spark.parts import PART_BYTES
+from kchaos.checkers.spark.rows import (
     BATCH_TABLE,
     FINDING_TABLE,
     RESULT_TABLE,
     SNAPSHOT_AFTER,
     ddl,
 )
-from checkers.spark.session import is_local, ship_package, spark_session
-from checkers.spark.tasks import judge_group, predicted_batches, results_of_group
+from kchaos.checkers.spark.session import is_local, ship_package, spark_session
+from kchaos.checkers.spark.tasks import judge_group, predicted_batches, results_of_group
 
 JUDGEMENTS_FOLDER = "judgements-spark"
 LOG = "spark.log"

@@ -20,8 +20,8 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
-from checkers.children import dying_with_parent
-from checkers.errors import SparkError
+from kchaos.checkers.children import dying_with_parent
+from kchaos.checkers.errors import SparkError
 
 _START_TIMEOUT_S = 180
 _LOOK_S = 0.05

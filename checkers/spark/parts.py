@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence.actions import is_internal
-from checkers.evidence.assembling import batch_evidence, reader_findings
-from checkers.evidence.partition import BATCH_COLUMNS, OBSERVED
-from checkers.evidence.run import RunEvidence
-from checkers.evidence.snapshots import TakenSnapshot
-from checkers.findings import Finding
-from checkers.formats.checkpoints import LEADER_EPOCHS
-from checkers.run_directory import RunDirectory
-from checkers.segments.batch import Batch
-from checkers.segments.directory import (
+from kchaos.checkers.evidence.actions import is_internal
+from kchaos.checkers.evidence.assembling import batch_evidence, reader_findings
+from kchaos.checkers.evidence.partition import BATCH_COLUMNS, OBSERVED
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.snapshots import TakenSnapshot
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.directory import (
     checkpoint_entries,
     inner_tail,
     overlap_findings,
@@ -29,8 +29,8 @@ from checkers.segments.directory import (
     read_segment_file,
     segment_files,
 )
-from checkers.segments.reader import SegmentSlice, read_segment, split_segment
-from checkers.spark.rows import SNAPSHOT_AFTER, error_row, told_error
+from kchaos.checkers.segments.reader import SegmentSlice, read_segment, split_segment
+from kchaos.checkers.spark.rows import SNAPSHOT_AFTER, error_row, told_error
 
 PART_BYTES = 32 * 1024 * 1024
 """How many bytes of segments one task reads, about."""

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from checkers.errors import CheckError, ModelError
-from checkers.evidence.partition import BATCH_COLUMNS, finding_to_json
-from checkers.findings import Finding
-from checkers.json_form import from_json
+from kchaos.checkers.errors import CheckError, ModelError
+from kchaos.checkers.evidence.partition import BATCH_COLUMNS, finding_to_json
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.json_form import from_json
 
 CONTEXT = "context"
 ERROR = "error"

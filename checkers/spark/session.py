@@ -23,10 +23,12 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-import checkers
-from checkers.errors import SparkError, SparkNotStarted
-from checkers.spark.jvm import changed_environment, end, start_gateway
+from kchaos import checkers
+from kchaos.checkers.errors import SparkError, SparkNotStarted
+from kchaos.checkers.spark.jvm import changed_environment, end, start_gateway
 
+# By the name of a room of it: what judges imports nothing that plays.
+_PACKAGE = Path(checkers.__file__).parent.parent
 APP_NAME = "kchaos"
 LOCAL_MASTER = "local[*]"
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
@@ -135,7 +137,7 @@ def _gateway(
         changes["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
     if master is None or is_local(master):
         # Workers inherit it from the JVM: they import the same package as this process.
-        here = str(Path(checkers.__file__).resolve().parent.parent)
+        here = str(_PACKAGE.resolve().parent)
         paths = [here, os.environ.get("PYTHONPATH", "")]
         changes["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     with changed_environment(changes):
@@ -212,13 +214,14 @@ def _not_started(error: Exception, log_file: Path) -> SparkNotStarted:
 
 
 def _packed_package() -> bytes:
-    root = Path(checkers.__file__).resolve().parent
+    package = _PACKAGE
     own = distribution("kchaos")
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(root.rglob("*.*")):
+        archive.write(package / "__init__.py", "kchaos/__init__.py")
+        for file in sorted((package / "checkers").rglob("*.*")):
             if file.is_file() and "__pycache__" not in file.parts:
-                archive.write(file, str(Path(root.name) / file.relative_to(root)))
+                archive.write(file, str(Path("kchaos") / file.relative_to(package)))
         # Results name the version that judged, which Python reads from the distribution.
         metadata = f"kchaos-{own.version}.dist-info/METADATA"
         archive.writestr(

@@ -9,17 +9,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.errors import CheckError
-from checkers.evidence.assembling import run_evidence
-from checkers.evidence.partition import PREDICTED, batch_rows, context_row, partition_evidence
-from checkers.evidence.run import RunEvidence
-from checkers.judge import about_the_run, judge
-from checkers.model.prediction import Prediction
-from checkers.record import predict_run
-from checkers.results import results_to_json
-from checkers.rules import Judged, apply_rules, joined
-from checkers.run_directory import RunDirectory
-from checkers.spark.rows import (
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.assembling import run_evidence
+from kchaos.checkers.evidence.partition import (
+    PREDICTED,
+    batch_rows,
+    context_row,
+    partition_evidence,
+)
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import about_the_run, judge
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.record import predict_run
+from kchaos.checkers.results import results_to_json
+from kchaos.checkers.rules import Judged, apply_rules, joined
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.spark.rows import (
     BATCH_TABLE,
     CONTEXT,
     CRASH,

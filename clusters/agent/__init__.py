@@ -6,8 +6,8 @@ the same few lines: connect to the gate in the harness's process, say who has co
 was seen there, and wait for one byte.
 """
 
-from clusters.agent.gate import Gate, PointHold
-from clusters.agent.hits import Hit
-from clusters.agent.points import POINTS, Point, point_of, unknown_points
+from kchaos.clusters.agent.gate import Gate, PointHold
+from kchaos.clusters.agent.hits import Hit
+from kchaos.clusters.agent.points import POINTS, Point, point_of, unknown_points
 
 __all__ = ["POINTS", "Gate", "Hit", "Point", "PointHold", "point_of", "unknown_points"]

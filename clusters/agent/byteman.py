@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.agent.points import Place, Point, point_of
-from clusters.cache import cache_directory, locked
-from clusters.distribution import changed_jars, present
-from clusters.errors import MachineError
-from clusters.maven import fetch, jars_of
-from clusters.releases import Release
+from kchaos.clusters.agent.points import Place, Point, point_of
+from kchaos.clusters.cache import cache_directory, locked
+from kchaos.clusters.distribution import changed_jars, present
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.maven import fetch, jars_of
+from kchaos.clusters.releases import Release
 
 COORDINATES = "org.jboss.byteman:byteman:4.0.24"
 HELLO = "hello"

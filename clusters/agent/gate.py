@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from checkers.acts import HoldPoint
-from clusters.agent.byteman import GO, HELLO, SKIP
-from clusters.agent.hits import Fate, Hit
-from clusters.errors import ClusterError
+from kchaos.checkers.acts import HoldPoint
+from kchaos.clusters.agent.byteman import GO, HELLO, SKIP
+from kchaos.clusters.agent.hits import Fate, Hit
+from kchaos.clusters.errors import ClusterError
 
 _MOST_BYTES = 1 << 16
 _SKIP_S = 0.05

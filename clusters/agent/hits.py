@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from checkers.acts import TopicPartition
+from kchaos.checkers.acts import TopicPartition
 
 Fate = Literal["passed", "held", "released", "delayed", "skipped", "gone"]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from checkers.acts import CONTROLLER_BROKER_CHANGE
-from clusters.errors import ReleaseError
-from clusters.releases import KNOWN_RELEASES, Release, release_of
+from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 
 CONTROLLED_SHUTDOWN = "controlled-shutdown"
 REGISTERED = "registered"

@@ -1,6 +1,6 @@
 """Makes a base image without any image registry: Debian's essential packages, imported.
 
-    python -m clusters.docker_driver.base_image [IMAGE]
+    python -m kchaos.clusters.docker_driver.base_image [IMAGE]
 
 Does nothing when the engine has the image. Needs mmdebstrap and a Debian mirror.
 """
@@ -16,10 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusters.docker_driver.engine import connect, speaking
-from clusters.docker_driver.image import ensure_image, has_image, raise_refusal
-from clusters.docker_driver.options import base_image
-from clusters.errors import MachineError
+from kchaos.clusters.docker_driver.engine import connect, speaking
+from kchaos.clusters.docker_driver.image import ensure_image, has_image, raise_refusal
+from kchaos.clusters.docker_driver.options import base_image
+from kchaos.clusters.errors import MachineError
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from checkers.folders import plain
-from clusters.distribution import java_of
-from clusters.docker_driver.ground import DockerGround
-from clusters.docker_driver.options import base_image, with_limits
-from clusters.jvm_cluster import JvmCluster
-from clusters.spec import ClusterSpec
+from kchaos.checkers.folders import plain
+from kchaos.clusters.distribution import java_of
+from kchaos.clusters.docker_driver.ground import DockerGround
+from kchaos.clusters.docker_driver.options import base_image, with_limits
+from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.clusters.spec import ClusterSpec
 
 
 class DockerCluster(JvmCluster):

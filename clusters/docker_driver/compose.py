@@ -6,14 +6,15 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
-from clusters.cache import cache_directory, locked, staging
-from clusters.distribution import Distribution, java_of, resolve
-from clusters.docker_driver.engine import connect, engine_info
-from clusters.docker_driver.image import ensure_image
-from clusters.docker_driver.options import base_image
-from clusters.errors import MachineError
+from kchaos.clusters.cache import cache_directory, locked, staging
+from kchaos.clusters.distribution import Distribution, java_of, resolve
+from kchaos.clusters.docker_driver.engine import connect, engine_info
+from kchaos.clusters.docker_driver.image import ensure_image
+from kchaos.clusters.docker_driver.options import base_image
+from kchaos.clusters.errors import MachineError
 
 _HEADER = "# Written by `kchaos compose`; docker-compose.yml reads it."
 _LOG4J = """\
@@ -29,12 +30,12 @@ def write_environment(
 ) -> Path:
     """Fetch what is missing, write ``.env`` beside docker-compose.yml and return its path.
 
-    Raises ReleaseError and MachineError as a start of a cluster does, and MachineError when there
-    is no docker-compose.yml, or a ``.env`` that is somebody else's.
+    Where there is no docker-compose.yml, kchaos's own is written. Raises ReleaseError and
+    MachineError as a start of a cluster does, and MachineError when one of the two files is
+    somebody else's.
     """
     file = directory / ".env"
-    if not (directory / "docker-compose.yml").is_file():
-        raise MachineError(f"{directory} has no docker-compose.yml; go where it is")
+    _write_compose_file(directory / "docker-compose.yml")
     if file.exists() and not file.read_text(encoding="utf-8").startswith(_HEADER):
         raise MachineError(f"{file} was not written by kchaos: rename it, or add its lines later")
     distribution = resolve(kafka, offline=offline)
@@ -56,6 +57,14 @@ def write_environment(
     ]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
+
+
+def _write_compose_file(file: Path) -> None:
+    ours = files("kchaos").joinpath("docker-compose.yml").read_text(encoding="utf-8")
+    if not file.exists():
+        file.write_text(ours, encoding="utf-8")
+    elif "KCHAOS_JARS" not in file.read_text(encoding="utf-8", errors="replace"):
+        raise MachineError(f"{file} is not kchaos's: go to a folder without one")
 
 
 def _jars_folder(distribution: Distribution) -> Path:

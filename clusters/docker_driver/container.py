@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
-from clusters.docker_driver.engine import CALL_TIMEOUT_S, HANGS, speaking
-from clusters.docker_driver.options import IMAGE_VARIABLE
-from clusters.errors import AwaitTimeout, MachineError
-from clusters.waiting import await_until
+from kchaos.clusters.docker_driver.engine import CALL_TIMEOUT_S, HANGS, speaking
+from kchaos.clusters.docker_driver.options import IMAGE_VARIABLE
+from kchaos.clusters.errors import AwaitTimeout, MachineError
+from kchaos.clusters.waiting import await_until
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from docker import APIClient
 from requests import PreparedRequest, Response
 
-from clusters.errors import MachineError
+from kchaos.clusters.errors import MachineError
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from clusters.docker_driver.options import CPUS_VARIABLE, IMAGE_VARIABLE, MEMORY_VARIABLE
-from clusters.errors import MachineError
-from clusters.interrupts import interruptible
-from clusters.spec import ClusterSpec
+from kchaos.clusters.docker_driver.options import CPUS_VARIABLE, IMAGE_VARIABLE, MEMORY_VARIABLE
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.interrupts import interruptible
+from kchaos.clusters.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -76,7 +76,7 @@ def connect(timeout_s: float = CALL_TIMEOUT_S) -> APIClient:
     try:
         from docker.utils import kwargs_from_env
 
-        from clusters.docker_driver.deadlines import DeadlineClient
+        from kchaos.clusters.docker_driver.deadlines import DeadlineClient
     except ImportError as error:
         raise MachineError(
             "the Docker driver needs the Docker SDK: pip install 'kchaos[docker]'"

@@ -11,10 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
-from clusters.distribution import IN_IMAGE, Distribution, resolve
-from clusters.docker_driver.container import Container
-from clusters.docker_driver.engine import (
+from kchaos.clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
+from kchaos.clusters.distribution import IN_IMAGE, Distribution, resolve
+from kchaos.clusters.docker_driver.container import Container
+from kchaos.clusters.docker_driver.engine import (
     CALL_TIMEOUT_S,
     SOCKET,
     EngineInfo,
@@ -23,19 +23,19 @@ from clusters.docker_driver.engine import (
     engine_info,
     speaking,
 )
-from clusters.docker_driver.image import ensure_image
-from clusters.docker_driver.kafka_image import find_in_image
-from clusters.docker_driver.leftovers import remove_dead, remove_run
-from clusters.docker_driver.mounts import mounts_of
-from clusters.docker_driver.network import create_network, why_unbindable
-from clusters.docker_driver.options import DEFAULT_IMAGE, IMAGE_VARIABLE
-from clusters.docker_driver.owner import labels_of
-from clusters.errors import MachineError
-from clusters.ground import Role, Site
-from clusters.interrupts import interruptible
-from clusters.ports import reserve_port
-from clusters.processes import Process
-from clusters.spec import ClusterSpec
+from kchaos.clusters.docker_driver.image import ensure_image
+from kchaos.clusters.docker_driver.kafka_image import find_in_image
+from kchaos.clusters.docker_driver.leftovers import remove_dead, remove_run
+from kchaos.clusters.docker_driver.mounts import mounts_of
+from kchaos.clusters.docker_driver.network import create_network, why_unbindable
+from kchaos.clusters.docker_driver.options import DEFAULT_IMAGE, IMAGE_VARIABLE
+from kchaos.clusters.docker_driver.owner import labels_of
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.ground import Role, Site
+from kchaos.clusters.interrupts import interruptible
+from kchaos.clusters.ports import reserve_port
+from kchaos.clusters.processes import Process
+from kchaos.clusters.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from docker import APIClient

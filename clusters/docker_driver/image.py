@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clusters.docker_driver.engine import speaking
-from clusters.errors import MachineError
-from clusters.interrupts import interruptible
+from kchaos.clusters.docker_driver.engine import speaking
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.interrupts import interruptible
 
 if TYPE_CHECKING:
     from docker import APIClient
 
 _PULL_TIMEOUT_S = 900
-MAKE_IT = "python -m clusters.docker_driver.base_image"
+MAKE_IT = "python -m kchaos.clusters.docker_driver.base_image"
 
 
 def has_image(api: APIClient, image: str) -> bool:
@@ -35,7 +35,7 @@ def ensure_image(
 
     A remembered Ctrl-C is raised here; the engine may go on pulling.
     """
-    from clusters.docker_driver.deadlines import within
+    from kchaos.clusters.docker_driver.deadlines import within
 
     if has_image(api, image):
         return

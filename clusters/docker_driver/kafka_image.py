@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from clusters.distribution import IN_IMAGE, Distribution
-from clusters.docker_driver.engine import connect, speaking
-from clusters.docker_driver.image import ensure_image
-from clusters.docker_driver.leftovers import remove_run
-from clusters.docker_driver.owner import labels_of
-from clusters.errors import ReleaseError
-from clusters.releases import release_of
+from kchaos.clusters.distribution import IN_IMAGE, Distribution
+from kchaos.clusters.docker_driver.engine import connect, speaking
+from kchaos.clusters.docker_driver.image import ensure_image
+from kchaos.clusters.docker_driver.leftovers import remove_run
+from kchaos.clusters.docker_driver.owner import labels_of
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import release_of
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -64,7 +64,7 @@ def _look_into(api: APIClient, image: str) -> Distribution:
     """
     from docker.errors import NotFound
 
-    from clusters.docker_driver.deadlines import within
+    from kchaos.clusters.docker_driver.deadlines import within
 
     run = f"kchaos-{os.getpid()}-{secrets.token_hex(3)}"
     try:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusters.docker_driver.engine import speaking
-from clusters.errors import MachineError
+from kchaos.clusters.docker_driver.engine import speaking
+from kchaos.clusters.errors import MachineError
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from clusters.errors import MachineError
-from clusters.spec import ClusterSpec
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.spec import ClusterSpec
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from clusters.cache import cache_directory, locked
-from clusters.leftovers import RUNNING, is_left
-from clusters.processes import process_start_time
+from kchaos.clusters.cache import cache_directory, locked
+from kchaos.clusters.leftovers import RUNNING, is_left
+from kchaos.clusters.processes import process_start_time
 
 RUN = "kchaos.run"
 _PID = "kchaos.owner-pid"

@@ -7,7 +7,7 @@ sources.
 
 from __future__ import annotations
 
-from clusters.links.wire import array, plain
+from kchaos.clusters.links.wire import array, plain
 
 _LEADER_AND_ISR_PARTITION = (
     plain("topic", "string", 0, 1),

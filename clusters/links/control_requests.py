@@ -10,14 +10,14 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.acts import LATE_CLIENT_ID
-from clusters.client import exchange
-from clusters.links.api_keys import ApiKey
-from clusters.links.details import TopicNames
-from clusters.links.layouts import LAYOUTS
-from clusters.links.messages import read_request, read_response
-from clusters.links.sessions import FetchSessions
-from clusters.links.writing import encode, text
+from kchaos.checkers.acts import LATE_CLIENT_ID
+from kchaos.clusters.client import exchange
+from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.clusters.links.details import TopicNames
+from kchaos.clusters.links.layouts import LAYOUTS
+from kchaos.clusters.links.messages import read_request, read_response
+from kchaos.clusters.links.sessions import FetchSessions
+from kchaos.clusters.links.writing import encode, text
 
 WRITABLE: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "LeaderAndIsr": {0: (0, 8), 1: (1, 0), 2: (2, 2)},

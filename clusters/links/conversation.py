@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from clusters.links.api_keys import ApiKey
-from clusters.links.details import TopicNames
-from clusters.links.frames import Frame
-from clusters.links.messages import (
+from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.clusters.links.details import TopicNames
+from kchaos.clusters.links.frames import Frame
+from kchaos.clusters.links.messages import (
     Message,
     correlation_id_of_response,
     read_request,
     read_response,
 )
-from clusters.links.records import Fate, Journal, LinkRecord
-from clusters.links.rules import Board
-from clusters.links.sessions import FetchSessions, IdleFetches
+from kchaos.clusters.links.records import Fate, Journal, LinkRecord
+from kchaos.clusters.links.rules import Board
+from kchaos.clusters.links.sessions import FetchSessions, IdleFetches
 
 _MOST_UNANSWERED = 10_000
 

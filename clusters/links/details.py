@@ -36,11 +36,11 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.acts import Direction
-from checkers.formats.batches import entries
-from clusters.links.api_keys import ApiKey
-from clusters.links.sessions import PartitionKey
-from clusters.links.wire import Records
+from kchaos.checkers.acts import Direction
+from kchaos.checkers.formats.batches import entries
+from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.clusters.links.sessions import PartitionKey
+from kchaos.clusters.links.wire import Records
 
 _MOST_BATCHES = 10_000
 _LEFT_OUT = frozenset(

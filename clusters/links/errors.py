@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters.errors import ClusterError
+from kchaos.clusters.errors import ClusterError
 
 
 class LinkError(ClusterError):

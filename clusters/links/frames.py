@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from clusters.links.wire import MalformedMessage
+from kchaos.clusters.links.wire import MalformedMessage
 
 BUFFER_BYTES = 256 * 1024
 _SIZE = struct.Struct(">i")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from checkers.acts import Direction
-from clusters.links.frames import FrameStream
-from clusters.links.records import Fate
-from clusters.links.rules import Turn
+from kchaos.checkers.acts import Direction
+from kchaos.clusters.links.frames import FrameStream
+from kchaos.clusters.links.records import Fate
+from kchaos.clusters.links.rules import Turn
 
 
 class Lane:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusters.links import control_layouts as control
-from clusters.links.api_keys import ApiKey
-from clusters.links.wire import Field, array, plain, tagged
+from kchaos.clusters.links import control_layouts as control
+from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.clusters.links.wire import Field, array, plain, tagged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,14 @@ from ipaddress import IPv4Network, ip_address
 from types import TracebackType
 from typing import Self
 
-from checkers import acts
-from checkers.acts import Direction
-from clusters.links.conversation import Office, Port
-from clusters.links.details import TopicNames
-from clusters.links.errors import LinkError, RuleRefused
-from clusters.links.records import Journal, LinkCounts, LinkKey, LinkRecord
-from clusters.links.relay import Connection
-from clusters.links.rules import Board, Cut, Delay, Hold, Match
+from kchaos.checkers import acts
+from kchaos.checkers.acts import Direction
+from kchaos.clusters.links.conversation import Office, Port
+from kchaos.clusters.links.details import TopicNames
+from kchaos.clusters.links.errors import LinkError, RuleRefused
+from kchaos.clusters.links.records import Journal, LinkCounts, LinkKey, LinkRecord
+from kchaos.clusters.links.relay import Connection
+from kchaos.clusters.links.rules import Board, Cut, Delay, Hold, Match
 
 _BARRIER_S = 1.0
 _CLOSE_S = 15.0

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from checkers.acts import Direction
-from clusters.links.api_keys import ApiKey
-from clusters.links.details import TopicNames, detail_of, partitions_of
-from clusters.links.layouts import LAYOUTS, PARTITION_API_KEYS, Layout
-from clusters.links.sessions import FetchSessions, PartitionKey
-from clusters.links.wire import (
+from kchaos.checkers.acts import Direction
+from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.clusters.links.details import TopicNames, detail_of, partitions_of
+from kchaos.clusters.links.layouts import LAYOUTS, PARTITION_API_KEYS, Layout
+from kchaos.clusters.links.sessions import FetchSessions, PartitionKey
+from kchaos.clusters.links.wire import (
     BytesEndEarly,
     MalformedMessage,
     Reader,

@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, Literal
 
-from checkers.acts import Direction
-from clusters.errors import AwaitTimeout
-from clusters.links.api_keys import ApiKey, api_key_of
-from clusters.links.errors import LinkError
-from clusters.links.messages import Message
+from kchaos.checkers.acts import Direction
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.links.api_keys import ApiKey, api_key_of
+from kchaos.clusters.links.errors import LinkError
+from kchaos.clusters.links.messages import Message
 
 Fate = Literal["passed", "held", "released", "cut", "delayed", "abandoned"]
 

@@ -14,12 +14,12 @@ import struct
 import threading
 from collections.abc import Callable
 
-from clusters.links.conversation import Conversation, Office, Port
-from clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
-from clusters.links.lanes import Lane, Way
-from clusters.links.messages import Message
-from clusters.links.rules import Cut, Delay, Hold
-from clusters.links.wire import MalformedMessage
+from kchaos.clusters.links.conversation import Conversation, Office, Port
+from kchaos.clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
+from kchaos.clusters.links.lanes import Lane, Way
+from kchaos.clusters.links.messages import Message
+from kchaos.clusters.links.rules import Cut, Delay, Hold
+from kchaos.clusters.links.wire import MalformedMessage
 
 _CONNECT_TIMEOUT_S = 10.0
 _SMALL_BYTES = 64 * 1024

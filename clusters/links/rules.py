@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from checkers import acts
-from checkers.acts import Direction
-from checkers.formats.api_names import unknown_api
-from clusters.errors import AwaitTimeout
-from clusters.links.api_keys import ApiKey
-from clusters.links.errors import RuleRefused
-from clusters.links.layouts import PARTITION_API_KEYS
-from clusters.links.messages import Message, TopicPartition
-from clusters.links.records import LinkRecord
+from kchaos.checkers import acts
+from kchaos.checkers.acts import Direction
+from kchaos.checkers.formats.api_names import unknown_api
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.clusters.links.errors import RuleRefused
+from kchaos.clusters.links.layouts import PARTITION_API_KEYS
+from kchaos.clusters.links.messages import Message, TopicPartition
+from kchaos.clusters.links.records import LinkRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

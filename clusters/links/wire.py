@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.formats.fields import MalformedError, read_unsigned_varint
+from kchaos.checkers.formats.fields import MalformedError, read_unsigned_varint
 
 PRIMITIVES = {
     "bool": "?",

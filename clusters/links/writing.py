@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from clusters.links.wire import PRIMITIVES, Field
+from kchaos.clusters.links.wire import PRIMITIVES, Field
 
 _NULL = -1
 

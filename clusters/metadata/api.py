@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from clusters.errors import ClusterError
+from kchaos.clusters.errors import ClusterError
 
 
 class MetadataUnavailable(ClusterError):

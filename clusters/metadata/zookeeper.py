@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from clusters.metadata.api import (
+from kchaos.clusters.metadata.api import (
     LeaderAndIsr,
     MetadataRefused,
     MetadataUnavailable,

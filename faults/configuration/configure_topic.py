@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Broker, Cluster, Collectable
-from clusters.releases import release_of
-from clusters.settings import topic_settings_refused
-from clusters.waiting import await_until
-from faults.api import Injection, Journal, require_available
-from faults.errors import FaultError
-from faults.view import ClusterView, off_zookeeper, unable
+from kchaos.checkers import acts
+from kchaos.clusters.api import Broker, Cluster, Collectable
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import topic_settings_refused
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.errors import FaultError
+from kchaos.faults.view import ClusterView, off_zookeeper, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

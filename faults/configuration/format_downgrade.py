@@ -5,15 +5,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster
-from clusters.releases import release_of
-from clusters.settings import BROKER_FORMAT, TOPIC_FORMAT, broker_settings_refused, magic_of_format
-from faults.api import Injection, Journal, require_available
-from faults.configuration.configure_topic import ConfigureTopic
-from faults.errors import NotAvailable
-from faults.process.roll_broker import RollBroker
-from faults.view import BrokerView, ClusterView, unable, view_of
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import (
+    BROKER_FORMAT,
+    TOPIC_FORMAT,
+    broker_settings_refused,
+    magic_of_format,
+)
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.configuration.configure_topic import ConfigureTopic
+from kchaos.faults.errors import NotAvailable
+from kchaos.faults.process.roll_broker import RollBroker
+from kchaos.faults.view import BrokerView, ClusterView, unable, view_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from checkers.formats.checkpoints import LEADER_EPOCHS
-from clusters.api import Cluster, Collectable
-from faults.errors import FaultError
-from faults.view import ClusterView, unable
+from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS
+from kchaos.clusters.api import Cluster, Collectable
+from kchaos.faults.errors import FaultError
+from kchaos.faults.view import ClusterView, unable
 
 
 def stopped_with_epochs(view: ClusterView, broker: int) -> str:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster
-from faults.api import Injection, Journal, require_available
-from faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
-from faults.view import ClusterView
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
+from kchaos.faults.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from checkers import acts
-from checkers.formats.batches import entries
-from clusters.api import Cluster, Collectable
-from faults.api import Injection, Journal, require_available
-from faults.errors import FaultError
-from faults.view import ClusterView, unable
+from kchaos.checkers import acts
+from kchaos.checkers.formats.batches import entries
+from kchaos.clusters.api import Cluster, Collectable
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.errors import FaultError
+from kchaos.faults.view import ClusterView, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

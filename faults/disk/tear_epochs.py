@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Broker, Cluster
-from clusters.log_tail import last_lines
-from clusters.waiting import await_until
-from faults.api import Injection, Journal, require_available
-from faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
-from faults.observation import await_unregistered
-from faults.process.restart import start_of
-from faults.view import CLEAN_SHUTDOWN, ClusterView
+from kchaos.checkers import acts
+from kchaos.clusters.api import Broker, Cluster
+from kchaos.clusters.log_tail import last_lines
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
+from kchaos.faults.observation import await_unregistered
+from kchaos.faults.process.restart import start_of
+from kchaos.faults.view import CLEAN_SHUTDOWN, ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

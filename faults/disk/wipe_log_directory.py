@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster, Collectable
-from faults.api import Injection, Journal, require_available
-from faults.view import ClusterView, unable
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster, Collectable
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.view import ClusterView, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

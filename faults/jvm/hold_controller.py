@@ -5,12 +5,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from checkers.acts import CONTROLLER_BROKER_CHANGE
-from clusters.api import Cluster
-from faults.api import Injection, Journal, require_available
-from faults.jvm.holding import holding, unholdable
-from faults.view import ClusterView
+from kchaos.checkers import acts
+from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
+from kchaos.clusters.api import Cluster
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.jvm.holding import holding, unholdable
+from kchaos.faults.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,13 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from checkers import acts
-from clusters.agent import POINTS, Gate, PointHold
-from clusters.agent.byteman import complaints
-from clusters.api import Cluster
-from faults.api import Injection, Journal
-from faults.errors import NoEffect
-from faults.view import ClusterView, name_in_use, unable, unlinked
+from kchaos.checkers import acts
+from kchaos.clusters.agent import POINTS, Gate, PointHold
+from kchaos.clusters.agent.byteman import complaints
+from kchaos.clusters.api import Cluster
+from kchaos.faults.api import Injection, Journal
+from kchaos.faults.errors import NoEffect
+from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
 
 
 def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:

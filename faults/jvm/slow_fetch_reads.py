@@ -5,13 +5,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from checkers import acts
-from checkers.acts import Readers
-from clusters.agent.points import FETCH_READ, FETCH_REQUEST, LOG_READ
-from clusters.api import Cluster
-from faults.api import Injection, Journal, require_available
-from faults.jvm.holding import holding, unholdable
-from faults.view import ClusterView
+from kchaos.checkers import acts
+from kchaos.checkers.acts import Readers
+from kchaos.clusters.agent.points import FETCH_READ, FETCH_REQUEST, LOG_READ
+from kchaos.clusters.api import Cluster
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.jvm.holding import holding, unholdable
+from kchaos.faults.view import ClusterView
 
 Where = Literal["request", "read", "log"]
 _POINTS: Mapping[str, str] = {"request": FETCH_REQUEST, "read": FETCH_READ, "log": LOG_READ}

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster, Killable, Restartable
-from faults.api import Injection, Journal, require_available
-from faults.errors import NoEffect
-from faults.observation import observe_broker
-from faults.process.restart import start_again, undo_unfinished
-from faults.view import ClusterView, down, off_zookeeper, unable
-from faults.zookeeper.expire_session import end_registered_session
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster, Killable, Restartable
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.errors import NoEffect
+from kchaos.faults.observation import observe_broker
+from kchaos.faults.process.restart import start_again, undo_unfinished
+from kchaos.faults.view import ClusterView, down, off_zookeeper, unable
+from kchaos.faults.zookeeper.expire_session import end_registered_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

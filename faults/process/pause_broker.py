@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Broker, Cluster, Pausable
-from clusters.waiting import await_until
-from faults.api import Injection, Journal, require_available
-from faults.observation import BrokerObservation, observe_broker
-from faults.view import ClusterView, down, paused, unable
-from faults.zookeeper.activity import await_heard, packets_of
+from kchaos.checkers import acts
+from kchaos.clusters.api import Broker, Cluster, Pausable
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.view import ClusterView, down, paused, unable
+from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
 # Size, API key 18, version 0, correlation id 1, no client id: every release answers it.
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)

@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from checkers.acts import StartBroker, StopBroker
-from clusters.api import Broker, Cluster
-from faults.api import Injection, Journal
-from faults.errors import NoEffect
-from faults.observation import await_registered, await_unregistered, observe_broker
-from faults.zookeeper.expire_session import end_registered_session
+from kchaos.checkers.acts import StartBroker, StopBroker
+from kchaos.clusters.api import Broker, Cluster
+from kchaos.faults.api import Injection, Journal
+from kchaos.faults.errors import NoEffect
+from kchaos.faults.observation import await_registered, await_unregistered, observe_broker
+from kchaos.faults.zookeeper.expire_session import end_registered_session
 
 _RECOVERY = re.compile(r"[Rr]ecover|[Tt]runcat|[Rr]ebuil|corrupt|epoch cache| (WARN|ERROR) ")
 _MOST_LINES = 40

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster, Killable, Restartable
-from clusters.releases import release_of
-from clusters.settings import broker_settings_refused
-from faults.api import Injection, Journal, require_available
-from faults.errors import NoEffect
-from faults.observation import observe_broker
-from faults.process import restart
-from faults.view import ClusterView, down, off_zookeeper, paused, unable
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster, Killable, Restartable
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import broker_settings_refused
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.errors import NoEffect
+from kchaos.faults.observation import observe_broker
+from kchaos.faults.process import restart
+from kchaos.faults.view import ClusterView, down, off_zookeeper, paused, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster, Killable, Restartable
-from faults.api import Injection, Journal, require_available
-from faults.process import restart
-from faults.view import ClusterView, down, held_inside, off_zookeeper, paused, unable
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster, Killable, Restartable
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.process import restart
+from kchaos.faults.view import ClusterView, down, held_inside, off_zookeeper, paused, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

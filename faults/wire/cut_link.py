@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster
-from clusters.links import Cut, LinkKey, Links
-from faults.api import Injection, Journal, links_of, require_available
-from faults.view import ClusterView, name_in_use, unable, unlinked
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.links import Cut, LinkKey, Links
+from kchaos.faults.api import Injection, Journal, links_of, require_available
+from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Broker, Cluster, Disconnectable
-from clusters.probe import answers_at
-from clusters.waiting import await_until
-from faults.api import Injection, Journal, require_available
-from faults.observation import BrokerObservation, observe_broker
-from faults.view import ClusterView, down, unable
-from faults.zookeeper.activity import await_heard, packets_of
+from kchaos.checkers import acts
+from kchaos.clusters.api import Broker, Cluster, Disconnectable
+from kchaos.clusters.probe import answers_at
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.view import ClusterView, down, unable
+from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from checkers import acts
-from clusters.api import Cluster
-from clusters.client import NoAnswer, NotSent
-from clusters.links.control_requests import (
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.client import NoAnswer, NotSent
+from kchaos.clusters.links.control_requests import (
     EPOCH_SINCE,
     WRITABLE,
     newest_version,
     send_control_request,
 )
-from clusters.metadata.api import LeaderAndIsr
-from faults.api import Injection, Journal, links_of, require_available
-from faults.errors import FaultError, NoEffect
-from faults.observation import observe_broker
-from faults.view import ClusterView, down, unable
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.faults.api import Injection, Journal, links_of, require_available
+from kchaos.faults.errors import FaultError, NoEffect
+from kchaos.faults.observation import observe_broker
+from kchaos.faults.view import ClusterView, down, unable
 
 Epoch = Literal["own", "unknown", "ahead"]
 """What the request says of the generation: its czxid, -1, or one that has not been given yet."""

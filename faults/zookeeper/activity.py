@@ -4,9 +4,9 @@ import re
 import socket
 from collections.abc import Mapping
 
-from clusters.api import Cluster
-from clusters.waiting import await_until
-from faults.observation import BrokerObservation, observe_broker
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.observation import BrokerObservation, observe_broker
 
 _CONNECTION = re.compile(r"(\S+:\d+)\[.*?recved=(\d+),.*?sid=0x([0-9a-f]+)")
 _ID_BITS = 64

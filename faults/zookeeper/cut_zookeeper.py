@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster
-from clusters.links import Cut
-from faults.api import Injection, Journal, links_of, require_available
-from faults.observation import BrokerObservation, observe_broker
-from faults.view import ClusterView, name_in_use, unable, unlinked
-from faults.zookeeper.activity import await_heard, packets_of
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.links import Cut
+from kchaos.faults.api import Injection, Journal, links_of, require_available
+from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
+from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

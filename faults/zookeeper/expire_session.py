@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster
-from faults.api import Injection, Journal, require_available
-from faults.errors import NoEffect
-from faults.observation import (
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.errors import NoEffect
+from kchaos.faults.observation import (
     BrokerObservation,
     await_registered,
     await_registration_gone,
     observe_broker,
 )
-from faults.view import ClusterView, unable
-from faults.zookeeper.session import end_session
+from kchaos.faults.view import ClusterView, unable
+from kchaos.faults.zookeeper.session import end_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

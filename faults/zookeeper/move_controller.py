@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers import acts
-from clusters.api import Cluster
-from clusters.waiting import await_until
-from faults.api import Injection, Journal, require_available
-from faults.view import ClusterView
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

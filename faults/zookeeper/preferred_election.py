@@ -7,14 +7,14 @@ from typing import ClassVar, Literal
 
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 
-from checkers import acts
-from clusters.api import Cluster
-from clusters.client import send
-from clusters.metadata.api import LeaderAndIsr, MetadataRefused
-from clusters.waiting import await_until
-from faults.api import Injection, Journal, require_available
-from faults.errors import NoEffect
-from faults.view import ClusterView, view_of
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.client import send
+from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.errors import NoEffect
+from kchaos.faults.view import ClusterView, view_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import contextlib
 import socket
 import struct
 
-from faults.errors import NoEffect
+from kchaos.faults.errors import NoEffect
 
 _SEED = 0xB3415C00
 _MULTIPLIER = 0x5DEECE66D

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from clusters.spec import ClusterSpec
-from harness.playing.steps import Step
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.harness.playing.steps import Step
 
 ExpectedFinding = tuple[str, tuple[int, ...], int, int] | tuple[str, tuple[int, ...], int, int, str]
 

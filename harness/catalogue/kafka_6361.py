@@ -1,11 +1,11 @@
 """KAFKA-6361, which is KIP-279's scenario 1: divergence after a fast leader change."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitHighWatermark,
     AwaitReplicated,

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 
-from clusters.spec import BrokerSpec, ClusterSpec
-from faults import HoldRequests, KillBroker, MoveController, PauseBroker, StaleRequest
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK, late_answer
-from harness.playing.client_steps import Produce
-from harness.playing.observing_steps import (
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import HoldRequests, KillBroker, MoveController, PauseBroker, StaleRequest
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK, late_answer
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import (
     AwaitDecision,
     AwaitHighWatermarkForgotten,
     AwaitLog,
 )
-from harness.playing.possible_steps import AwaitLeader, IfPossible
-from harness.playing.steps import (
+from kchaos.harness.playing.possible_steps import AwaitLeader, IfPossible
+from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitHeld,
     AwaitHighWatermark,

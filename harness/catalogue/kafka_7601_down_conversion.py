@@ -1,12 +1,12 @@
 """KAFKA-7601, issue 1: after a downgrade of the format old clients are given the new one."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import RollBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.raw_steps import FetchAs
-from harness.playing.steps import AwaitState, CreateTopic, Inject, Step, Tell
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import RollBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.raw_steps import FetchAs
+from kchaos.harness.playing.steps import AwaitState, CreateTopic, Inject, Step, Tell
 
 A, CONTROLLER = 0, 1
 _OLD = (("log.message.format.version", "0.10.2"),)

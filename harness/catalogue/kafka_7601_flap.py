@@ -1,11 +1,11 @@
 """KAFKA-7601, the flap that is harmless: an upgrade of the format while leaders alternate."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import PreferredElection, RollBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import PreferredElection, RollBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
     AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,

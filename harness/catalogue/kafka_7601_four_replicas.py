@@ -1,11 +1,11 @@
 """KAFKA-7601, issue 2 with four replicas: the schedule that 2.0.1 to 2.2.0 still diverge on."""
 
-from clusters.spec import BrokerSpec, ClusterSpec
-from faults import CutLink, KillBroker, PreferredElection, StopBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.steps import (
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import CutLink, KillBroker, PreferredElection, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
     AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,

@@ -1,11 +1,11 @@
 """KAFKA-7897: after a downgrade of the format a follower truncates far below its high watermark."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import FormatDowngrade, HoldRequests, KillBroker, PreferredElection, StopBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import FormatDowngrade, HoldRequests, KillBroker, PreferredElection, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitHeld,
     AwaitHighWatermark,

@@ -1,11 +1,11 @@
 """KIP-101, scenario 1: an acknowledged record is lost by truncation to the high watermark."""
 
-from clusters.spec import BrokerSpec, ClusterSpec
-from faults import CutLink, HoldRequests, KillBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce, Read
-from harness.playing.steps import (
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import CutLink, HoldRequests, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce, Read
+from kchaos.harness.playing.steps import (
     AwaitCutOff,
     AwaitFollowing,
     AwaitHeld,

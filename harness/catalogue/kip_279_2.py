@@ -1,11 +1,11 @@
 """KIP-279, scenario 2 word for word: a follower restarts, asks, and truncates nothing."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import HoldRequests, KillBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import HoldRequests, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitHighWatermark,
     AwaitReplicated,

@@ -1,12 +1,12 @@
 """KIP-279, errors: a question for an epoch's end that nobody answers in time."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import CutLink, HoldRequests, KillBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.observing_steps import AwaitLog
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutLink, HoldRequests, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitLog
+from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitHighWatermark,
     AwaitReplicated,

@@ -1,12 +1,12 @@
 """KIP-279 under an older inter-broker protocol: the fix is in the jar, and not in the requests."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import RollBroker, StopBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.kip_279_3 import KIP_279_3
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import RollBroker, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_279_3 import KIP_279_3
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
     AwaitReplicated,
     AwaitState,
     CreateTopic,

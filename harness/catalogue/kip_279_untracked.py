@@ -1,11 +1,11 @@
 """KIP-279, backward compatibility: a leader that has no leader epochs at all."""
 
-from clusters.spec import BrokerSpec, ClusterSpec
-from faults import CutLink, KillBroker, PreferredElection
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.steps import (
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import CutLink, KillBroker, PreferredElection
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitHighWatermark,
     AwaitReplicated,

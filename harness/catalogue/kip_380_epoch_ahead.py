@@ -1,12 +1,12 @@
 """KAFKA-9839: a controller tells a broker an epoch that the broker itself does not know yet."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import ExpireSession, HoldPoint
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import BOUNCED
-from harness.playing.client_steps import Produce
-from harness.playing.observing_steps import AwaitMessage
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import ExpireSession, HoldPoint
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import BOUNCED
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitMessage
+from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitReplicated,
     AwaitState,

@@ -1,13 +1,13 @@
 """KIP-380: a broker takes its partitions as its earlier generation was told of them."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import FastBounce, HoldRequests, StaleRequest
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import BOUNCED, late_answer
-from harness.playing.client_steps import Produce
-from harness.playing.observing_steps import AwaitHighWatermarkForgotten
-from harness.playing.possible_steps import IfPossible
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import FastBounce, HoldRequests, StaleRequest
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitHighWatermarkForgotten
+from kchaos.harness.playing.possible_steps import IfPossible
+from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitHeld,
     AwaitHighWatermark,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import (
     ExpireSession,
     FastBounce,
     HoldController,
@@ -14,10 +14,10 @@ from faults import (
     PauseBroker,
     StopBroker,
 )
-from harness.catalogue.entry import Entry, Expectation, ExpectedFinding
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.steps import (
+from kchaos.harness.catalogue.entry import Entry, Expectation, ExpectedFinding
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitReplicated,
     CreateTopic,

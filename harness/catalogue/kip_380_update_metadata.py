@@ -1,11 +1,11 @@
 """KIP-380: a broker takes a live leader for dead, as its earlier generation was told."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import FastBounce, KillBroker, PreferredElection, StaleRequest
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import BOUNCED, late_answer
-from harness.playing.client_steps import Produce
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import FastBounce, KillBroker, PreferredElection, StaleRequest
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitReplicated,
     AwaitState,

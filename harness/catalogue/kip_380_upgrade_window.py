@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from clusters.releases import release_of
-from clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from faults import FastBounce, KillBroker, RollBroker, StaleRequest, StopBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import BOUNCED, late_answer
-from harness.playing.client_steps import Produce
-from harness.playing.observing_steps import AwaitMessage
-from harness.playing.steps import (
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from kchaos.faults import FastBounce, KillBroker, RollBroker, StaleRequest, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitMessage
+from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitReplicated,
     AwaitState,

@@ -1,12 +1,12 @@
 """KIP-501 says that a partition below min.insync.replicas cannot get another leader: it can."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import CutLink, KillBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import SLOW_READS
-from harness.playing.client_steps import Produce
-from harness.playing.observing_steps import AwaitLog
-from harness.playing.steps import AwaitState, CreateTopic, Inject, Step, Tell
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutLink, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import SLOW_READS
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitLog
+from kchaos.harness.playing.steps import AwaitState, CreateTopic, Inject, Step, Tell
 
 CONTROLLER, LEADER, OTHER = 0, 1, 2
 _TWO_OF_THREE = "two-of-three"

@@ -1,11 +1,18 @@
 """KIP-501: "a follower with the leader's end offset is in sync" holds from 2.1.0 on."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import CutLink
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.steps import AwaitHighWatermark, AwaitState, CreateTopic, Inject, Step, Tell
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutLink
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Inject,
+    Step,
+    Tell,
+)
 
 LEADER, FOLLOWER, CONTROLLER = 0, 1, 2
 _CUT_OFF = "cut-off"

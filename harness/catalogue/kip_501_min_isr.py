@@ -1,13 +1,13 @@
 """KIP-501: writes are refused for want of followers that fetched in time."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import SlowFetchReads
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import SLOW_READS
-from harness.playing.client_steps import AwaitAnswer, Produce
-from harness.playing.observing_steps import AwaitLog
-from harness.playing.possible_steps import AwaitInSync
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import SlowFetchReads
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import SLOW_READS
+from kchaos.harness.playing.client_steps import AwaitAnswer, Produce
+from kchaos.harness.playing.observing_steps import AwaitLog
+from kchaos.harness.playing.possible_steps import AwaitInSync
+from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitState,
     CreateTopic,

@@ -1,13 +1,13 @@
 """KIP-501's other half: followers that do not ask in time are rightly dropped."""
 
-from clusters.agent.points import SEND_FETCH
-from clusters.spec import ClusterSpec, brokers_of
-from faults import HoldPoint, KillBroker
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import SLOW_READS
-from harness.playing.client_steps import Produce
-from harness.playing.observing_steps import AwaitDecision
-from harness.playing.steps import (
+from kchaos.clusters.agent.points import SEND_FETCH
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import HoldPoint, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import SLOW_READS
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitDecision
+from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitState,
     CreateTopic,

@@ -1,12 +1,12 @@
 """KIP-501: followers ask in time, their leader reads slowly, and the partition goes offline."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import KillBroker, SlowFetchReads
-from harness.catalogue.entry import Entry, Expectation
-from harness.catalogue.settings import SLOW_READS
-from harness.playing.client_steps import Produce
-from harness.playing.observing_steps import AwaitDecision
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import KillBroker, SlowFetchReads
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import SLOW_READS
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitDecision
+from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitState,
     CreateTopic,

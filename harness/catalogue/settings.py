@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.acts import LATE_CLIENT_ID
+from kchaos.checkers.acts import LATE_CLIENT_ID
 
 QUICK: Mapping[str, str] = {
     # Gates read high watermarks from the checkpoint files.

@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clusters.errors import AwaitTimeout, MachineError
-from clusters.processes import Child, spawn
-from harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
-from harness.errors import UsageError
-from harness.player.lines import Line, line_of_run
-from harness.playing.runner import RunOptions
-from harness.playing.scenario import Scenario
+import kchaos
+from kchaos.clusters.errors import AwaitTimeout, MachineError
+from kchaos.clusters.processes import Child, spawn
+from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.lines import Line, line_of_run
+from kchaos.harness.playing.runner import RunOptions
+from kchaos.harness.playing.scenario import Scenario
 
 Play = Callable[[Scenario], Line]
 """Plays and judges a scenario once; returns the run's line."""
@@ -30,7 +31,7 @@ Play = Callable[[Scenario], Line]
 _PLAY_S = 3600.0
 _STOP_S = 180.0
 _JUDGED = (AS_EXPECTED, FINDING, UNKNOWN)
-_HOME = Path(__file__).resolve().parents[2]
+_HOME = Path(kchaos.__file__).resolve().parents[1]
 
 
 def play_many(

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from harness.commands.cli_explore import explore
-from harness.commands.cli_machine import add_machine_commands
-from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
-from harness.commands.cli_player import add_player_commands
-from harness.printable import printable
+from kchaos.harness.commands.cli_explore import explore
+from kchaos.harness.commands.cli_machine import add_machine_commands
+from kchaos.harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
+from kchaos.harness.commands.cli_player import add_player_commands
+from kchaos.harness.printable import printable
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -31,8 +31,8 @@ def cli() -> None:
 @as_json
 def list_entries(as_json: bool) -> None:
     """Show the catalogue of known bugs."""
-    from harness.catalogue import CATALOGUE
-    from harness.commands.show import entry_lines
+    from kchaos.harness.catalogue import CATALOGUE
+    from kchaos.harness.commands.show import entry_lines
 
     for entry in CATALOGUE.values():
         if as_json:
@@ -87,13 +87,13 @@ def reproduce(
     offline: bool,
 ) -> int:
     """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened."""
-    from clusters.releases import release_of
-    from harness.catalogue import entry_named
-    from harness.commands.exits import UNKNOWN, exit_code_for_lines
-    from harness.commands.judge_runs import spark_agrees, with_spark
-    from harness.commands.reproduce import Played, line_of, reproduce
-    from harness.commands.show import result_lines
-    from harness.playing.runner import RunOptions
+    from kchaos.clusters.releases import release_of
+    from kchaos.harness.catalogue import entry_named
+    from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
+    from kchaos.harness.commands.judge_runs import spark_agrees, with_spark
+    from kchaos.harness.commands.reproduce import Played, line_of, reproduce
+    from kchaos.harness.commands.show import result_lines
+    from kchaos.harness.playing.runner import RunOptions
 
     entry = entry_named(name)
     if judged_as is not None:
@@ -142,11 +142,11 @@ def replay(
     run: Path, typed: str | None, as_json: bool, runs_dir: Path, driver: str, offline: bool
 ) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
-    from harness.commands.exits import exit_code_for_lines
-    from harness.commands.reproduce import judged, line_of
-    from harness.commands.show import result_lines
-    from harness.playing.runner import RunOptions, play
-    from harness.playing.scenario import read_scenario
+    from kchaos.harness.commands.exits import exit_code_for_lines
+    from kchaos.harness.commands.reproduce import judged, line_of
+    from kchaos.harness.commands.show import result_lines
+    from kchaos.harness.playing.runner import RunOptions, play
+    from kchaos.harness.playing.scenario import read_scenario
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
     say, command = sayer(), tuple(json.loads(typed)) if typed else ()
@@ -188,9 +188,9 @@ def judge(
 
     RUNS are run directories, or folders of them. Evidence and earlier judgements are not changed.
     """
-    from harness.commands.exits import exit_code_for_lines
-    from harness.commands.judge_runs import judge_paths
-    from harness.commands.show import line_lines
+    from kchaos.harness.commands.exits import exit_code_for_lines
+    from kchaos.harness.commands.judge_runs import judge_paths
+    from kchaos.harness.commands.show import line_lines
 
     lines = judge_paths(
         runs, spark=spark, master=master, output=output, offline=offline, say=sayer()
@@ -205,8 +205,8 @@ def judge(
 @click.option("--text", is_flag=True, help="Print it instead, 80 columns wide.")
 def report(run: Path, text: bool) -> None:
     """Write the HTML page of a run, and say where it is."""
-    from checkers.run_directory import RunDirectory
-    from harness.report import text_report, write_report
+    from kchaos.checkers.run_directory import RunDirectory
+    from kchaos.harness.report import text_report, write_report
 
     directory = RunDirectory.open(run)
     if text:
@@ -240,8 +240,8 @@ def measure(
 
     Every run appends a line to the results file; the table made of it is written beside it.
     """
-    from harness.commands.measure import measure as measure_entries
-    from harness.playing.runner import RunOptions
+    from kchaos.harness.commands.measure import measure as measure_entries
+    from kchaos.harness.playing.runner import RunOptions
 
     options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
     return measure_entries(names, runs=runs, results=results, options=options, say=sayer())
@@ -254,8 +254,8 @@ add_machine_commands(cli)
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the exit code and never raises."""
-    from clusters.errors import explained
-    from harness.commands.exits import (
+    from kchaos.clusters.errors import explained
+    from kchaos.harness.commands.exits import (
         INTERNAL,
         INTERRUPTED,
         USAGE,
@@ -308,7 +308,7 @@ def _require_working_directory() -> None:
 
 
 def _print_table(played: list[Any]) -> None:
-    from harness.commands.show import table_text
+    from kchaos.harness.commands.show import table_text
 
     click.echo(printable(table_text([one.results for one in played])))
     reports = sorted({str(one.run.path.parent) for one in played})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.cli_options import as_json, sayer
+from kchaos.harness.commands.cli_options import as_json, sayer
 
 
 @click.command()
@@ -81,9 +81,9 @@ def explore(
     of the oldest, as in a rolling upgrade. Exit codes: 0 it holds in every state, 1 a
     counterexample, 2 a bound ended it.
     """
-    from checkers.model.bounds import Grain
-    from clusters.releases import release_of
-    from harness.commands.explore import (
+    from kchaos.checkers.model.bounds import Grain
+    from kchaos.clusters.releases import release_of
+    from kchaos.harness.commands.explore import (
         DEFAULT_BOUNDS,
         Wanted,
         explore_release,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.cli_options import as_json, driver, offline, sayer
+from kchaos.harness.commands.cli_options import as_json, driver, offline, sayer
 
 
 @click.command()
@@ -16,8 +16,8 @@ from harness.commands.cli_options import as_json, driver, offline, sayer
 @offline
 def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) -> None:
     """Start a cluster to play with; Ctrl-C ends it."""
-    from clusters.spec import ClusterSpec, brokers_of
-    from harness.commands.playground import playground
+    from kchaos.clusters.spec import ClusterSpec, brokers_of
+    from kchaos.harness.commands.playground import playground
 
     spec = ClusterSpec(brokers=brokers_of(kafka, tuple(range(brokers))), zookeepers=zookeepers)
     playground(spec, driver=driver, offline=offline, say=sayer(), write=click.echo)
@@ -28,7 +28,7 @@ def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) ->
 @offline
 def compose(kafka: str, offline: bool) -> None:
     """Prepare docker-compose.yml in this folder: fetch Kafka and Java, write .env."""
-    from clusters.docker_driver.compose import write_environment
+    from kchaos.clusters.docker_driver.compose import write_environment
 
     say = sayer()
     file = write_environment(kafka, Path.cwd(), offline=offline, say=say)
@@ -40,7 +40,7 @@ def compose(kafka: str, offline: bool) -> None:
 @as_json
 def versions(fetch: bool, as_json: bool) -> None:
     """Show how well each Kafka release is known, and which are in the cache."""
-    from harness.commands.versions import known_releases, version_lines
+    from kchaos.harness.commands.versions import known_releases, version_lines
 
     known = known_releases(fetch=fetch)
     lines = [json.dumps(one.to_json()) for one in known] if as_json else version_lines(known)
@@ -50,8 +50,8 @@ def versions(fetch: bool, as_json: bool) -> None:
 @click.command()
 def doctor() -> int:
     """Say what this machine can do."""
-    from clusters.doctor import examine
-    from harness.commands.exits import AS_EXPECTED, MACHINE
+    from kchaos.clusters.doctor import examine
+    from kchaos.harness.commands.exits import AS_EXPECTED, MACHINE
 
     answers = examine()
     for name, ok, detail, remedy in answers:
@@ -64,7 +64,7 @@ def doctor() -> int:
 @offline
 def repair(offline: bool) -> None:
     """Make a broken cache whole: remove what is damaged, and fetch it anew."""
-    from clusters.repair import repair_cache
+    from kchaos.clusters.repair import repair_cache
 
     done = repair_cache(offline=offline, say=sayer())
     click.echo("\n".join(done) or "nothing is broken")
@@ -73,9 +73,9 @@ def repair(offline: bool) -> None:
 @click.command()
 def gc() -> int:
     """Remove what dead runs of kchaos left behind, and only that."""
-    from clusters.docker_driver.leftovers import collect as collect_containers
-    from clusters.leftovers import gc as collect
-    from harness.commands.exits import AS_EXPECTED, MACHINE
+    from kchaos.clusters.docker_driver.leftovers import collect as collect_containers
+    from kchaos.clusters.leftovers import gc as collect
+    from kchaos.harness.commands.exits import AS_EXPECTED, MACHINE
 
     # First, since containers write into the work directories.
     lines = collect_containers()

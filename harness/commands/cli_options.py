@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from clusters.drivers import DRIVERS
-from harness.printable import printable
+from kchaos.clusters.drivers import DRIVERS
+from kchaos.harness.printable import printable
 
 RUNS_DIRECTORY = "kchaos-runs"
 

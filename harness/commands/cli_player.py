@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
+from kchaos.harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
 
 # Those of harness.player.candidates, which imports too much for `--help`.
 MIX_NAMES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds")
@@ -73,11 +73,11 @@ def chaos(
     A schedule is drawn from its seed: legal steps and faults, healed at the end. What turns out to
     be impossible while it is played is noted, and the schedule goes on.
     """
-    from harness.commands.chaos import Wanted, default_side_by_side
-    from harness.commands.chaos import chaos as play_chaos
-    from harness.player.lines import Line
-    from harness.player.rates import table_text
-    from harness.playing.runner import RunOptions
+    from kchaos.harness.commands.chaos import Wanted, default_side_by_side
+    from kchaos.harness.commands.chaos import chaos as play_chaos
+    from kchaos.harness.player.lines import Line
+    from kchaos.harness.player.rates import table_text
+    from kchaos.harness.playing.runner import RunOptions
 
     def done(line: Line) -> None:
         if as_json:
@@ -135,9 +135,9 @@ def shrink(
     reason why the run is unknown. Smaller schedules are played on real brokers until no step can be
     left out, or --plays are used up.
     """
-    from harness.commands.chaos import default_side_by_side
-    from harness.commands.shrink import shrink as shrink_run
-    from harness.playing.runner import RunOptions
+    from kchaos.harness.commands.chaos import default_side_by_side
+    from kchaos.harness.commands.shrink import shrink as shrink_run
+    from kchaos.harness.playing.runner import RunOptions
 
     return shrink_run(
         run,

@@ -39,10 +39,10 @@ def _code(line: Mapping[str, Any]) -> int:
 def exit_code_of(error: BaseException) -> int | None:
     """The exit code for an error that kchaos raises on purpose; None for a defect of kchaos."""
     # Imported here, since it is needed only when something went wrong.
-    from checkers.errors import CheckError, RunDirectoryError, SparkNotStarted
-    from clusters.errors import ClusterError, MachineError, ReleaseError
-    from faults.errors import FaultError
-    from harness.errors import HarnessError, RunUnknown
+    from kchaos.checkers.errors import CheckError, RunDirectoryError, SparkNotStarted
+    from kchaos.clusters.errors import ClusterError, MachineError, ReleaseError
+    from kchaos.faults.errors import FaultError
+    from kchaos.harness.errors import HarnessError, RunUnknown
 
     if machine_error_in(error) is not None:
         return MACHINE
@@ -66,7 +66,7 @@ def machine_error_in(error: BaseException | None) -> OSError | None:
 
     A MachineError says itself what was refused and what to do.
     """
-    from clusters.errors import MachineError
+    from kchaos.clusters.errors import MachineError
 
     if isinstance(error, MachineError):
         return None

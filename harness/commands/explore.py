@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checkers.explorer import Exploration, Progress, explore
-from checkers.exploring import Schedule, Schedules, find_schedule, system_of
-from checkers.model import generation_for
-from checkers.model.bounds import Faults, Grain, Machine
-from checkers.model.generation import Generation
-from clusters.configuration import mixed_protocol
-from clusters.errors import MachineError
-from clusters.releases import release_of
-from harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
-from harness.counterexamples import scenario_of, text_of
-from harness.errors import UsageError
+from kchaos.checkers.explorer import Exploration, Progress, explore
+from kchaos.checkers.exploring import Schedule, Schedules, find_schedule, system_of
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.bounds import Faults, Grain, Machine
+from kchaos.checkers.model.generation import Generation
+from kchaos.clusters.configuration import mixed_protocol
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.releases import release_of
+from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
+from kchaos.harness.counterexamples import scenario_of, text_of
+from kchaos.harness.errors import UsageError
 
 DEFAULT_BOUNDS: Mapping[int, int] = {2: 3, 3: 2}
 """How many records, leader epochs after the first and offsets, by the number of replicas."""

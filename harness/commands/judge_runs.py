@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.errors import CheckError
-from checkers.judge import judge
-from checkers.results import LINE_FIELDS, Results, results_line, write_judgement
-from checkers.run_directory import RunDirectory
-from clusters.errors import MachineError
-from clusters.java import spark_java_home
-from harness.commands.show import result_lines
-from harness.errors import HarnessError, UsageError
-from harness.report import write_report
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import LINE_FIELDS, Results, results_line, write_judgement
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.java import spark_java_home
+from kchaos.harness.commands.show import result_lines
+from kchaos.harness.errors import HarnessError, UsageError
+from kchaos.harness.report import write_report
 
 _MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
 
@@ -179,7 +179,7 @@ def _with_spark(
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     java_home = require_spark(offline=offline)
-    from checkers.spark import judge_runs
+    from kchaos.checkers.spark import judge_runs
 
     judgement = judge_runs(runs, output=output, master=master, java_home=java_home)
     say(f"batches, findings and results as Parquet: {judgement.output}")

@@ -7,12 +7,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from checkers.results import results_line
-from harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
-from harness.commands.exits import exit_code_for_lines
-from harness.commands.reproduce import judged
-from harness.errors import HarnessError
-from harness.playing.runner import RunOptions, play
+from kchaos.checkers.results import results_line
+from kchaos.harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
+from kchaos.harness.commands.exits import exit_code_for_lines
+from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.errors import HarnessError
+from kchaos.harness.playing.runner import RunOptions, play
 
 RESULTS = "measurements.jsonl"
 _RUNS = 10

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from clusters.drivers import make_cluster
-from clusters.leftovers import work_directory
-from clusters.spec import ClusterSpec
-from clusters.waiting import await_until
+from kchaos.clusters.drivers import make_cluster
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.clusters.waiting import await_until
 
 _A_DAY_S = 24 * 3600.0
 

@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from clusters.interrupts import ENDING_SIGNALS, interrupt_once
-from harness.commands.exits import INTERRUPTED
+from kchaos.clusters.interrupts import ENDING_SIGNALS, interrupt_once
+from kchaos.harness.commands.exits import INTERRUPTED
 
 
 class _Unread(io.TextIOWrapper):
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         # What nohup has asked for stays.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt_once)
-    from harness.commands.cli import run
+    from kchaos.harness.commands.cli import run
 
     code = run(arguments)
     # The result stands: what interrupts the interpreter's own end would only print a traceback.

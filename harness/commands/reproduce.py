@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checkers.judge import judge
-from checkers.results import Results, results_line, write_judgement
-from checkers.run_directory import RunDirectory
-from harness.catalogue import Entry, scenario_of
-from harness.commands.judge_runs import write_report_or_say
-from harness.playing.fetching import fetch
-from harness.playing.runner import RunOptions, play
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import Results, results_line, write_judgement
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.catalogue import Entry, scenario_of
+from kchaos.harness.commands.judge_runs import write_report_or_say
+from kchaos.harness.playing.fetching import fetch
+from kchaos.harness.playing.runner import RunOptions, play
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

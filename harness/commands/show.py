@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from checkers.findings import Finding, Question
-from checkers.results import Results
-from harness.catalogue import Entry
+from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.results import Results
+from kchaos.harness.catalogue import Entry
 
 WIDTH = 80
 _INDENT = "  "

@@ -5,20 +5,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from checkers.judge import judge
-from checkers.results import results_to_json
-from checkers.run_directory import RunDirectory
-from clusters.leftovers import work_directory
-from harness.commands.children import Children, play_many
-from harness.commands.exits import UNKNOWN, exit_code_for_lines
-from harness.errors import UsageError
-from harness.player.drawing import view_of
-from harness.player.legal import illegal_steps
-from harness.player.lines import Line, signs_of
-from harness.player.shrinking import PlaysUsedUp, Shrunk, Steps
-from harness.player.shrinking import shrink as smallest
-from harness.playing.runner import RunOptions
-from harness.playing.scenario import Scenario, read_scenario
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import results_to_json
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.leftovers import work_directory
+from kchaos.harness.commands.children import Children, play_many
+from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.drawing import view_of
+from kchaos.harness.player.legal import illegal_steps
+from kchaos.harness.player.lines import Line, signs_of
+from kchaos.harness.player.shrinking import PlaysUsedUp, Shrunk, Steps
+from kchaos.harness.player.shrinking import shrink as smallest
+from kchaos.harness.playing.runner import RunOptions
+from kchaos.harness.playing.scenario import Scenario, read_scenario
 
 
 def shrink(

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from checkers.model.releases import RELEASED, line_of, parse_version
-from checkers.model.status import Status, status
-from clusters.distribution import resolve
-from clusters.errors import MachineError
-from clusters.releases import KNOWN_RELEASES
+from kchaos.checkers.model.releases import RELEASED, line_of, parse_version
+from kchaos.checkers.model.status import Status, status
+from kchaos.clusters.distribution import resolve
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.releases import KNOWN_RELEASES
 
 _COLUMNS = ("compared", "played", "neither", "in the cache")
 _NOTES = (

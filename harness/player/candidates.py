@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
-from faults import (
+from kchaos.faults import (
     CutLink,
     CutZooKeeper,
     ExpireSession,
@@ -16,11 +16,11 @@ from faults import (
     PreferredElection,
     StopBroker,
 )
-from faults.api import Fault
-from harness.player.legal import refusal
-from harness.player.view import View
-from harness.playing.client_steps import Produce
-from harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.faults.api import Fault
+from kchaos.harness.player.legal import refusal
+from kchaos.harness.player.view import View
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 _PRODUCE_S = 3.0
 _ELECTION_S = 10.0

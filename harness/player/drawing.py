@@ -4,18 +4,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from clusters.releases import release_of
-from clusters.spec import ClusterSpec, brokers_of
-from faults import CutZooKeeper, ExpireSession, PauseBroker
-from harness.catalogue.settings import QUICK
-from harness.errors import UsageError
-from harness.player.candidates import MIXES, Draw, duration, options
-from harness.player.legal import after, refusal
-from harness.player.view import View, new_view
-from harness.playing.client_steps import Produce
-from harness.playing.possible_steps import AwaitInSync, AwaitLevel, IfPossible
-from harness.playing.scenario import Scenario
-from harness.playing.steps import AwaitQuiet, CreateTopic, Heal, Inject, Step
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutZooKeeper, ExpireSession, PauseBroker
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.candidates import MIXES, Draw, duration, options
+from kchaos.harness.player.legal import after, refusal
+from kchaos.harness.player.view import View, new_view
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLevel, IfPossible
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import AwaitQuiet, CreateTopic, Heal, Inject, Step
 
 ENTRY = "chaos"
 NO_GATES = "no-gates"

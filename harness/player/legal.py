@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from faults import (
+from kchaos.faults import (
     CutLink,
     CutZooKeeper,
     ExpireSession,
@@ -16,11 +16,11 @@ from faults import (
     PreferredElection,
     StopBroker,
 )
-from faults.api import Fault
-from harness.player.view import NOBODY, PartitionView, View, back, gone, is_linked, settled
-from harness.playing.client_steps import Produce
-from harness.playing.possible_steps import IfPossible
-from harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.faults.api import Fault
+from kchaos.harness.player.view import NOBODY, PartitionView, View, back, gone, is_linked, settled
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.possible_steps import IfPossible
+from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 MOST_SNAPSHOTS = 3
 MOST_TOPICS = 2

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from checkers.findings import KINDS, Question
-from checkers.run_directory import RunDirectory
+from kchaos.checkers.findings import KINDS, Question
+from kchaos.checkers.run_directory import RunDirectory
 
 Line = Mapping[str, Any]
 _REASON = 100

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from harness.player.lines import Line
+from kchaos.harness.player.lines import Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ goes with it.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from faults import HoldRequests
-from harness.playing.client_steps import AwaitAnswer, Produce
-from harness.playing.possible_steps import IfPossible
-from harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
+from kchaos.faults import HoldRequests
+from kchaos.harness.playing.client_steps import AwaitAnswer, Produce
+from kchaos.harness.playing.possible_steps import IfPossible
+from kchaos.harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
 
 Steps = tuple[Step, ...]
 Showing = Callable[[Sequence[Steps]], int | None]

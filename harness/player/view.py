@@ -9,8 +9,8 @@ exists to keep schedules meaningful, and to know which broker is a zombie.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from faults import CutLink
-from faults.api import Fault
+from kchaos.faults import CutLink
+from kchaos.faults.api import Fault
 
 NOBODY = -1
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from clusters.api import Broker, Disconnectable, Pausable
-from harness.playing.play import Play
+from kchaos.clusters.api import Broker, Disconnectable, Pausable
+from kchaos.harness.playing.play import Play
 
 
 def is_able(broker: Broker) -> bool:

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 
-from checkers.acts import TopicPartition
-from checkers.model import events
-from clusters.api import Broker
-from clusters.client import Fetched, FetchedRecord, NoAnswer, NotSent, Produced, fetch
-from clusters.errors import ClusterError
-from clusters.metadata.api import LeaderAndIsr
-from clusters.waiting import await_until
-from harness.errors import ScenarioError
-from harness.playing import gates
-from harness.playing.clients import magic_of
-from harness.playing.gates import GATE_S
-from harness.playing.play import Play
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import events
+from kchaos.clusters.api import Broker
+from kchaos.clusters.client import Fetched, FetchedRecord, NoAnswer, NotSent, Produced, fetch
+from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.clients import magic_of
+from kchaos.harness.playing.gates import GATE_S
+from kchaos.harness.playing.play import Play
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 from kafka.errors import for_code
 
-from checkers.model import events
-from clusters.api import Broker, Cluster
-from clusters.client import NoAnswer, NotSent, Produced, produce
-from harness.errors import ScenarioError
-from harness.playing.recorder import Recorder
+from kchaos.checkers.model import events
+from kchaos.clusters.api import Broker, Cluster
+from kchaos.clusters.client import NoAnswer, NotSent, Produced, produce
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing.recorder import Recorder
 
 NOT_LEADER = 6
 UNKNOWN_TOPIC_OR_PARTITION = 3

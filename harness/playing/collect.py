@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from checkers.model import events
-from checkers.run_directory import RunDirectory
-from checkers.segments.directory import partition_directories
-from clusters.api import Broker, Cluster
-from clusters.waiting import await_until
-from faults.observation import observe_broker
-from harness.errors import ScenarioError
-from harness.playing.play import Play
+from kchaos.checkers.model import events
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.segments.directory import partition_directories
+from kchaos.clusters.api import Broker, Cluster
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.observation import observe_broker
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing.play import Play
 
 # Indexes are preallocated and sparse, and say nothing that the segments do not say.
 _SKIPPED_SUFFIXES = (".index", ".timeindex", ".txnindex", ".lock", ".deleted", ".swap", ".cleaned")

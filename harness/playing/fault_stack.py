@@ -4,9 +4,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from clusters.api import Cluster
-from faults.api import Fault, Injection, Journal
-from harness.errors import NotPossible, ScenarioError
+from kchaos.clusters.api import Cluster
+from kchaos.faults.api import Fault, Injection, Journal
+from kchaos.harness.errors import NotPossible, ScenarioError
 
 
 @dataclass(slots=True)

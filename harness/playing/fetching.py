@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from clusters.distribution import IN_IMAGE, Distribution, java_of, resolve
-from clusters.drivers import kafka_in_image
-from clusters.errors import ClusterError, ReleaseError
-from clusters.releases import release_of
+from kchaos.clusters.distribution import IN_IMAGE, Distribution, java_of, resolve
+from kchaos.clusters.drivers import kafka_in_image
+from kchaos.clusters.errors import ClusterError, ReleaseError
+from kchaos.clusters.releases import release_of
 
 
 def fetch(kafka: str, *, driver: str, offline: bool, say: Callable[[str], None]) -> Distribution:

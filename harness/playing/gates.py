@@ -3,17 +3,17 @@
 import threading
 from collections.abc import Callable, Sequence
 
-from checkers.acts import TopicPartition
-from checkers.model import events
-from checkers.segments.directory import PartitionContents, read_partition
-from clusters.client import NoAnswer, NotSent, Produced
-from clusters.interrupts import check_interrupt
-from clusters.links import ApiKey, LinkRecord
-from clusters.metadata.api import LeaderAndIsr
-from clusters.waiting import await_until
-from faults.api import links_of
-from harness.errors import NotPossible
-from harness.playing.play import Play
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import events
+from kchaos.checkers.segments.directory import PartitionContents, read_partition
+from kchaos.clusters.client import NoAnswer, NotSent, Produced
+from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import links_of
+from kchaos.harness.errors import NotPossible
+from kchaos.harness.playing.play import Play
 
 GATE_S = 45.0
 """How long a step's gate may take unless the step says otherwise, in seconds."""

@@ -1,8 +1,8 @@
 """A follower that asks for the same offset again and again, and gets nothing that it can use."""
 
-from checkers.acts import TopicPartition
-from clusters.links import ApiKey, LinkRecord
-from harness.playing.play import Play
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.harness.playing.play import Play
 
 OFFSET_OUT_OF_RANGE = 1
 ANSWERS = 100

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkers.formats.checkpoints import HIGH_WATERMARKS, parse_offset_checkpoint
-from clusters.api import Cluster
+from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS, parse_offset_checkpoint
+from kchaos.clusters.api import Cluster
 
 
 @dataclass(slots=True)

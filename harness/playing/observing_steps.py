@@ -10,18 +10,18 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsResponse,
 )
 
-from checkers.acts import TopicPartition
-from checkers.formats.checkpoints import HIGH_WATERMARKS
-from checkers.model import events
-from clusters.client import NoAnswer, send
-from clusters.interrupts import check_interrupt
-from clusters.links import LinkRecord
-from clusters.waiting import await_until
-from faults.api import links_of
-from harness.errors import ScenarioError
-from harness.playing import gates
-from harness.playing.gates import GATE_S
-from harness.playing.play import Play
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
+from kchaos.checkers.model import events
+from kchaos.clusters.client import NoAnswer, send
+from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.links import LinkRecord
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import links_of
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.gates import GATE_S
+from kchaos.harness.playing.play import Play
 
 # Of an IncrementalAlterConfigs request: the kind of resource, and the operation.
 _BROKER_LOGGER = 8

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from checkers.acts import Act, StartBroker, StopBroker, fields_of
-from checkers.model import events
-from checkers.run_directory import RunDirectory
-from clusters.api import Cluster
-from faults.process.restart import start_of
-from harness.playing.clients import Clients
-from harness.playing.fault_stack import FaultStack
-from harness.playing.observer import Observer
-from harness.playing.recorder import Recorder
+from kchaos.checkers.acts import Act, StartBroker, StopBroker, fields_of
+from kchaos.checkers.model import events
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.api import Cluster
+from kchaos.faults.process.restart import start_of
+from kchaos.harness.playing.clients import Clients
+from kchaos.harness.playing.fault_stack import FaultStack
+from kchaos.harness.playing.observer import Observer
+from kchaos.harness.playing.recorder import Recorder
 
 
 @dataclass(slots=True)

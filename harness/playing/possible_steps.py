@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from checkers.acts import TopicPartition
-from clusters.client import NoAnswer, NotSent
-from clusters.errors import AwaitTimeout
-from clusters.metadata.api import LeaderAndIsr
-from clusters.waiting import await_until
-from faults.errors import FaultError
-from harness.errors import NotPossible
-from harness.playing import gates
-from harness.playing.able import able_brokers, able_followers, may_keep_back
-from harness.playing.play import Play
-from harness.playing.settle import fetcher_failure
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.client import NoAnswer, NotSent
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.errors import FaultError
+from kchaos.harness.errors import NotPossible
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.able import able_brokers, able_followers, may_keep_back
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.settle import fetcher_failure
 
 POSSIBLE_S = 15.0
 """How long a gate of this module waits unless it says otherwise, in seconds."""

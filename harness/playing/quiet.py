@@ -8,16 +8,16 @@ harness waits until a cluster has done so.
 
 from collections.abc import Iterator
 
-from checkers.acts import TopicPartition
-from checkers.model.ranges import RANGES
-from checkers.model.releases import parse_version
-from clusters.errors import AwaitTimeout
-from clusters.metadata.api import LeaderAndIsr
-from clusters.waiting import await_until
-from harness.playing import gates
-from harness.playing.able import is_able, may_keep_back
-from harness.playing.play import Play
-from harness.playing.settle import fetcher_failure
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.ranges import RANGES
+from kchaos.checkers.model.releases import parse_version
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.able import is_able, may_keep_back
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.settle import fetcher_failure
 
 QUIET_S = 10.0
 """How long quiet may take until the scenario goes on without it, in seconds."""

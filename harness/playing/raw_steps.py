@@ -3,13 +3,13 @@
 import base64
 from dataclasses import dataclass
 
-from checkers.formats.batches import entries
-from clusters.client import NoAnswer, NotSent, fetch_raw
-from clusters.waiting import await_until
-from harness.errors import ScenarioError
-from harness.playing import gates
-from harness.playing.gates import GATE_S
-from harness.playing.play import Play
+from kchaos.checkers.formats.batches import entries
+from kchaos.clusters.client import NoAnswer, NotSent, fetch_raw
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.gates import GATE_S
+from kchaos.harness.playing.play import Play
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.model import events
-from checkers.run_directory import RunDirectory
+from kchaos.checkers.model import events
+from kchaos.checkers.run_directory import RunDirectory
 
 
 @dataclass(slots=True)

@@ -14,27 +14,32 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from checkers.acts import TopicPartition
-from checkers.run_directory import RunDirectory
-from clusters.api import Cluster
-from clusters.drivers import make_cluster
-from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
-from clusters.interrupts import check_interrupt, interrupts_at_gates
-from clusters.leftovers import work_directory
-from faults.errors import FaultError
-from faults.observation import observe_broker
-from faults.process.restart import start_of
-from harness.errors import HarnessError, UsageError
-from harness.playing.collect import collect_brokers, collect_logs, collect_zookeeper, take_snapshot
-from harness.playing.fetching import fetch
-from harness.playing.gates import check_causes_of_death
-from harness.playing.play import Play
-from harness.playing.possible_steps import IfPossible
-from harness.playing.quiet import await_quiet_without_links
-from harness.playing.scenario import Scenario, with_points
-from harness.playing.settings import check_settings, kafkas_of
-from harness.playing.settle import settle
-from harness.playing.steps import Step
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.drivers import make_cluster
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
+from kchaos.clusters.interrupts import check_interrupt, interrupts_at_gates
+from kchaos.clusters.leftovers import work_directory
+from kchaos.faults.errors import FaultError
+from kchaos.faults.observation import observe_broker
+from kchaos.faults.process.restart import start_of
+from kchaos.harness.errors import HarnessError, UsageError
+from kchaos.harness.playing.collect import (
+    collect_brokers,
+    collect_logs,
+    collect_zookeeper,
+    take_snapshot,
+)
+from kchaos.harness.playing.fetching import fetch
+from kchaos.harness.playing.gates import check_causes_of_death
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.possible_steps import IfPossible
+from kchaos.harness.playing.quiet import await_quiet_without_links
+from kchaos.harness.playing.scenario import Scenario, with_points
+from kchaos.harness.playing.settings import check_settings, kafkas_of
+from kchaos.harness.playing.settle import settle
+from kchaos.harness.playing.steps import Step
 
 BEFORE_HEALING = "before-healing"
 FINAL = "final"

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clusters.errors import ReleaseError
-from clusters.spec import ClusterSpec
-from faults import FAULTS
-from faults.api import NeedsPoints
-from harness.errors import ScenarioError
-from harness.playing.possible_steps import IfPossible
-from harness.playing.steps import STEPS, Inject, Step
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import FAULTS
+from kchaos.faults.api import NeedsPoints
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing.possible_steps import IfPossible
+from kchaos.harness.playing.steps import STEPS, Inject, Step
 
 FORMAT = 1
 _EXPECTED = {"safe", "findings", "witness", "source"}

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from clusters.configuration import mixed_protocol
-from clusters.releases import Release, release_of
-from clusters.settings import (
+from kchaos.clusters.configuration import mixed_protocol
+from kchaos.clusters.releases import Release, release_of
+from kchaos.clusters.settings import (
     BROKER_FORMAT,
     TOPIC_FORMAT,
     broker_settings_refused,
     topic_settings_refused,
 )
-from faults import ConfigureTopic, FormatDowngrade, RollBroker
-from faults.api import Fault
-from harness.errors import ScenarioError
-from harness.playing.scenario import Scenario
-from harness.playing.steps import CreateTopic, Inject
+from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
+from kchaos.faults.api import Fault
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import CreateTopic, Inject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

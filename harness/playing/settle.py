@@ -17,23 +17,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from checkers.acts import TopicPartition
-from checkers.model import events
-from checkers.segments.batch import Batch
-from clusters.client import NoAnswer, Produced
-from clusters.errors import AwaitTimeout
-from clusters.interrupts import check_interrupt
-from clusters.metadata.api import LeaderAndIsr
-from clusters.waiting import await_until
-from harness.playing import gates
-from harness.playing.clients import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import events
+from kchaos.checkers.segments.batch import Batch
+from kchaos.clusters.client import NoAnswer, Produced
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.clients import (
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     REQUEST_TIMED_OUT,
 )
-from harness.playing.loops import fetch_loop
-from harness.playing.play import Play
-from harness.playing.uninitialised import controller_works, uninitialised
+from kchaos.harness.playing.loops import fetch_loop
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
 BOUND_S = 20.0
 _PROBE_S = 10.0

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from checkers.acts import TopicPartition
-from clusters.waiting import await_until
-from faults.api import Fault
-from harness.playing import gates
-from harness.playing.client_steps import AwaitAnswer, Produce, Read
-from harness.playing.collect import take_snapshot
-from harness.playing.gates import GATE_S
-from harness.playing.observing_steps import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import Fault
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
+from kchaos.harness.playing.collect import take_snapshot
+from kchaos.harness.playing.gates import GATE_S
+from kchaos.harness.playing.observing_steps import (
     AwaitDecision,
     AwaitHighWatermarkForgotten,
     AwaitHighWatermarkKept,
@@ -24,10 +24,10 @@ from harness.playing.observing_steps import (
     AwaitMessage,
     SetLogLevel,
 )
-from harness.playing.play import Play
-from harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
-from harness.playing.quiet import await_quiet, await_quiet_without_links
-from harness.playing.raw_steps import FetchAs
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
+from kchaos.harness.playing.quiet import await_quiet, await_quiet_without_links
+from kchaos.harness.playing.raw_steps import FetchAs
 
 
 class Step(Protocol):

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Iterable
 
-from checkers.acts import TopicPartition
-from clusters.links import ApiKey, LinkRecord
-from clusters.waiting import await_until
-from faults.api import links_of
-from harness.playing import gates
-from harness.playing.play import Play
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import links_of
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.play import Play
 
 _QUIET_S = 5.0
 """So long a broker is given to hear from a controller that demonstrably works."""

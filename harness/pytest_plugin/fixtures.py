@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.pytest_plugin.options import settings_of
-from harness.pytest_plugin.shapes import (
+from kchaos.harness.pytest_plugin.options import settings_of
+from kchaos.harness.pytest_plugin.shapes import (
     quiet_imports,
     release_for,
     releases_of,
@@ -23,9 +23,9 @@ from harness.pytest_plugin.shapes import (
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from clusters.jvm_cluster import JvmCluster
-    from harness.pytest_plugin.live import Chaos
-    from harness.pytest_plugin.shared import ClusterPool, SharedCluster
+    from kchaos.clusters.jvm_cluster import JvmCluster
+    from kchaos.harness.pytest_plugin.live import Chaos
+    from kchaos.harness.pytest_plugin.shared import ClusterPool, SharedCluster
 
 CLUSTER: "pytest.StashKey[JvmCluster]" = pytest.StashKey()
 CHAOS: "pytest.StashKey[Chaos]" = pytest.StashKey()
@@ -71,7 +71,7 @@ def _shape_key(item: pytest.Item) -> str:
 @contextlib.contextmanager
 def _clear_refusals() -> Iterator[None]:
     """An unknown release or a machine that cannot: the message says it all, no traceback does."""
-    from clusters.errors import MachineError, ReleaseError
+    from kchaos.clusters.errors import MachineError, ReleaseError
 
     try:
         yield
@@ -90,8 +90,8 @@ def kafka_release(request: pytest.FixtureRequest) -> str:
 def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterator[JvmCluster]":
     """A running cluster of this test's own, as `@pytest.mark.kafka_cluster(...)` asks for it."""
     with quiet_imports():
-        from clusters.drivers import make_cluster
-        from clusters.leftovers import work_directory
+        from kchaos.clusters.drivers import make_cluster
+        from kchaos.clusters.leftovers import work_directory
 
     settings = settings_of(request.config)
     request.node.stash[_STARTED] = time.time()
@@ -112,7 +112,7 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterat
 def kafka_cluster_pool(request: pytest.FixtureRequest) -> "Iterator[ClusterPool]":
     """Calls give the running cluster of a `ClusterSpec`; one runs at a time."""
     with quiet_imports():
-        from harness.pytest_plugin.shared import ClusterPool
+        from kchaos.harness.pytest_plugin.shared import ClusterPool
 
     settings = settings_of(request.config)
     pool = ClusterPool(driver=settings.driver, offline=settings.offline, say=say)
@@ -129,7 +129,7 @@ def shared_kafka_cluster(
     A test leaves it as it found it, topics aside. One that breaks a broker takes `kafka_cluster`
     or `chaos`.
     """
-    from harness.pytest_plugin.shared import SharedCluster
+    from kchaos.harness.pytest_plugin.shared import SharedCluster
 
     with _clear_refusals():
         cluster = kafka_cluster_pool(spec_for(request.node, kafka_release))
@@ -151,7 +151,7 @@ def chaos(
 ) -> "Iterator[Chaos]":
     """A live run on `kafka_cluster`: what is done through it is recorded, replayed and judged."""
     with quiet_imports():
-        from harness.pytest_plugin.live import Chaos
+        from kchaos.harness.pytest_plugin.live import Chaos
 
     settings = settings_of(request.config)
     live = Chaos(

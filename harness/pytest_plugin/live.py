@@ -8,17 +8,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from checkers.results import Results
-from checkers.run_directory import RunDirectory
-from clusters.jvm_cluster import JvmCluster
-from faults.api import Fault, Injection
-from harness.commands.reproduce import judged
-from harness.errors import HarnessError, RunUnknown, ScenarioError
-from harness.playing.client_steps import AwaitAnswer, Produce, Read
-from harness.playing.runner import PLANNED, RunOptions, begin, finish, perform
-from harness.playing.scenario import Scenario
-from harness.playing.steps import CreateTopic, Heal, Inject, Step
-from harness.pytest_plugin.options import Settings
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.faults.api import Fault, Injection
+from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.errors import HarnessError, RunUnknown, ScenarioError
+from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
+from kchaos.harness.playing.runner import PLANNED, RunOptions, begin, finish, perform
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step
+from kchaos.harness.pytest_plugin.options import Settings
 
 _NAME_LENGTH = 60
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
-from clusters.drivers import DRIVERS
+from kchaos.clusters.drivers import DRIVERS
 
 KEEP = ("never", "failed", "always")
 _YES = ("1", "true", "yes", "on")

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.pytest_plugin.fixtures import CHAOS, CLUSTER
-from harness.pytest_plugin.options import settings_of
+from kchaos.harness.pytest_plugin.fixtures import CHAOS, CLUSTER
+from kchaos.harness.pytest_plugin.options import settings_of
 
 if TYPE_CHECKING:
-    from checkers.findings import Finding
-    from harness.pytest_plugin.live import Chaos
+    from kchaos.checkers.findings import Finding
+    from kchaos.harness.pytest_plugin.live import Chaos
 
 _FAILED = pytest.StashKey[bool]()
 _INTERRUPTIONS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.pytest_plugin.options import Settings
+from kchaos.harness.pytest_plugin.options import Settings
 
 if TYPE_CHECKING:
-    from clusters.spec import ClusterSpec
+    from kchaos.clusters.spec import ClusterSpec
 
 MARKER = "kafka_cluster"
 SEED_MARKER = "chaos_seed"
@@ -87,7 +87,7 @@ def release_for(node: pytest.Item) -> str:
     release = shape_of(node).release
     if isinstance(release, str):
         return release
-    from clusters.releases import KNOWN_RELEASES
+    from kchaos.clusters.releases import KNOWN_RELEASES
 
     return KNOWN_RELEASES[-1]
 
@@ -100,8 +100,8 @@ def spec_for(node: pytest.Item, release: str) -> "ClusterSpec":
         ReleaseError: There is no such cluster.
     """
     with quiet_imports():
-        from clusters.spec import BrokerSpec, ClusterSpec
-        from harness.catalogue.settings import QUICK
+        from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+        from kchaos.harness.catalogue.settings import QUICK
 
     shape = shape_of(node)
     ids = tuple(range(shape.brokers))

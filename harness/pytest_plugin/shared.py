@@ -5,10 +5,10 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from clusters.drivers import make_cluster
-from clusters.jvm_cluster import JvmCluster
-from clusters.leftovers import work_directory
-from clusters.spec import ClusterSpec
+from kchaos.clusters.drivers import make_cluster
+from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.spec import ClusterSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

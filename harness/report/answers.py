@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from checkers.witness import Witness
-from harness.report.loading import Loaded
+from kchaos.checkers.witness import Witness
+from kchaos.harness.report.loading import Loaded
 
 Answer = Literal["yes", "no", "unknown", "none"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from checkers.errors import CheckError
-from checkers.evidence.generations import ControlRequest
-from harness.report.loading import Loaded
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.generations import ControlRequest
+from kchaos.harness.report.loading import Loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

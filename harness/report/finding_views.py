@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkers.findings import KINDS, Finding, Question
-from checkers.model.prediction import PredictedBatch
-from checkers.segments.batch import Batch
-from harness.report.headers import HeaderField, header_fields, mark_differences
-from harness.report.replicas import PartitionView, ReplicaView
+from kchaos.checkers.findings import KINDS, Finding, Question
+from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.segments.batch import Batch
+from kchaos.harness.report.headers import HeaderField, header_fields, mark_differences
+from kchaos.harness.report.replicas import PartitionView, ReplicaView
 
 MOST_WITH_BYTES = 60
 """So many findings show the bytes; the findings after them show their evidence only."""

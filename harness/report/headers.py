@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from checkers.formats.batches import (
+from kchaos.checkers.formats.batches import (
     BATCH_FIELDS,
     CODEC_MASK,
     CODECS,
@@ -15,7 +15,7 @@ from checkers.formats.batches import (
     MESSAGE_FIELDS,
     TRANSACTIONAL_FLAG,
 )
-from checkers.segments.batch import Batch
+from kchaos.checkers.segments.batch import Batch
 
 _FLAGS = (
     (LOG_APPEND_TIME_FLAG, "LogAppendTime"),

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.findings import Finding, Question
-from harness.report.drawing import Box, pack, style_of_epoch
-from harness.report.finding_views import partition_text
-from harness.report.lanes import Lane, Span, lane_of, ticks
-from harness.report.replicas import PartitionView, ReplicaView
+from kchaos.checkers.findings import Finding, Question
+from kchaos.harness.report.drawing import Box, pack, style_of_epoch
+from kchaos.harness.report.finding_views import partition_text
+from kchaos.harness.report.lanes import Lane, Span, lane_of, ticks
+from kchaos.harness.report.replicas import PartitionView, ReplicaView
 
 _ROOM = 1.04
 _WIDE, _NARROW, _THIN = 13.0, 3.6, 0.5

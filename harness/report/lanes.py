@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from checkers.model.prediction import PredictedBatch
-from checkers.segments.batch import Batch
+from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.segments.batch import Batch
 
 MOST_SPANS = 2000
 """A lane with more batches than this is drawn in joined spans, and says so."""

@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.errors import CheckError
-from checkers.evidence.actions import TimedEvent, is_internal
-from checkers.evidence.observed import Observed
-from checkers.model.events import (
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.actions import TimedEvent, is_internal
+from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
 )
-from harness.report.loading import Loaded
+from kchaos.harness.report.loading import Loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

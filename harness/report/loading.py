@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from checkers.evidence.about import SCENARIO, RunAbout, ScenarioAbout
-from checkers.evidence.run import RunEvidence
-from checkers.findings import Finding
-from checkers.model.prediction import Prediction
-from checkers.results import Results, read_judgement
-from checkers.run_directory import RunDirectory
-from harness.errors import UsageError
+from kchaos.checkers.evidence.about import SCENARIO, RunAbout, ScenarioAbout
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.results import Results, read_judgement
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

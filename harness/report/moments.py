@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkers.evidence.epoch_rounds import AskedRound
-from checkers.evidence.history import Operation
-from checkers.evidence.hits import PointHit
-from checkers.evidence.observed import Observed
-from checkers.model.events import PartitionState
-from checkers.model.prediction import PredictedProduce
-from harness.report.leadership import Decisions, decision_text
-from harness.report.loading import Loaded
+from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.hits import PointHit
+from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.prediction import PredictedProduce
+from kchaos.harness.report.leadership import Decisions, decision_text
+from kchaos.harness.report.loading import Loaded
 
 _MOST_HITS = 3
 """So many hits of one hold with the same fate are told one by one."""

@@ -8,17 +8,17 @@ from typing import Any
 
 import jinja2
 
-from checkers.run_directory import RunDirectory
-from harness.report import answers
-from harness.report.control import control_rows, most_of
-from harness.report.finding_views import finding_views, in_order
-from harness.report.lane_drawing import draw_partition
-from harness.report.leadership import decisions_of, incarnations
-from harness.report.loading import Loaded, load
-from harness.report.moments import Moment, faults_of, moments, story_of, writes_of
-from harness.report.replicas import PartitionView, partition_views
-from harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
-from harness.report.time_drawing import draw_time
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.report import answers
+from kchaos.harness.report.control import control_rows, most_of
+from kchaos.harness.report.finding_views import finding_views, in_order
+from kchaos.harness.report.lane_drawing import draw_partition
+from kchaos.harness.report.leadership import decisions_of, incarnations
+from kchaos.harness.report.loading import Loaded, load
+from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, writes_of
+from kchaos.harness.report.replicas import PartitionView, partition_views
+from kchaos.harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
+from kchaos.harness.report.time_drawing import draw_time
 
 MOST_FINDINGS = 300
 MOST_MOMENTS = 600
@@ -44,7 +44,7 @@ def render(run: RunDirectory, judgement: str | None = None) -> str:
 @cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("harness.report", "."),
+        loader=jinja2.PackageLoader("kchaos.harness.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

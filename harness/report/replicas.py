@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.acts import TopicPartition
-from checkers.errors import CheckpointError
-from checkers.evidence.snapshots import CopiedFiles, EpochEntries, StateSeen, TakenSnapshot
-from checkers.model.prediction import PredictedReplica, Prediction
-from checkers.segments.batch import Batch
-from checkers.segments.errors import SegmentError
-from harness.report.loading import Loaded
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.snapshots import CopiedFiles, EpochEntries, StateSeen, TakenSnapshot
+from kchaos.checkers.model.prediction import PredictedReplica, Prediction
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.errors import SegmentError
+from kchaos.harness.report.loading import Loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from checkers.evidence.epoch_rounds import AskedRound, asked_rounds
-from harness.report.loading import Loaded
+from kchaos.checkers.evidence.epoch_rounds import AskedRound, asked_rounds
+from kchaos.harness.report.loading import Loaded
 
 _NONE = object()
 

@@ -5,17 +5,17 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from checkers.run_directory import RunDirectory
-from harness.report import answers
-from harness.report.control import control_rows, most_of
-from harness.report.finding_views import in_order, offsets_text, partition_text
-from harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
-from harness.report.lanes import Lane, Span, join_equal
-from harness.report.leadership import Incarnation, decisions_of, incarnations
-from harness.report.loading import Loaded, load
-from harness.report.moments import Moment, faults_of, moments, story_of, writes_of
-from harness.report.replicas import PartitionView, ReplicaView, partition_views
-from harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.report import answers
+from kchaos.harness.report.control import control_rows, most_of
+from kchaos.harness.report.finding_views import in_order, offsets_text, partition_text
+from kchaos.harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
+from kchaos.harness.report.lanes import Lane, Span, join_equal
+from kchaos.harness.report.leadership import Incarnation, decisions_of, incarnations
+from kchaos.harness.report.loading import Loaded, load
+from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, writes_of
+from kchaos.harness.report.replicas import PartitionView, ReplicaView, partition_views
+from kchaos.harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
 
 MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS, MOST_REQUESTS = 30, 24, 80, 12, 40
 """More than this of a kind is cut short, and the text says so."""

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from checkers.run_directory import JUDGEMENTS, RunDirectory
-from harness.errors import HarnessError
-from harness.report.page import render
+from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
+from kchaos.harness.errors import HarnessError
+from kchaos.harness.report.page import render
 
 _MOST_REPORTS = 1000
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from checkers.formats.checkpoints import parse_offset_checkpoint
-from checkers.run_directory import RunDirectory
-from checkers.segments.directory import read_partition
-from checkers.segments.reader import read_records
+from kchaos.checkers.formats.checkpoints import parse_offset_checkpoint
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.segments.directory import read_partition
+from kchaos.checkers.segments.reader import read_records
 
 WENT_ON = ("passed", "released", "delayed")
 

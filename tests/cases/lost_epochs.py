@@ -10,7 +10,6 @@ An empty log directory is filled again from the leader.
 
 from looking import log_lines, observations
 
-from checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
 from kchaos import (
     AwaitHighWatermark,
     AwaitState,
@@ -25,6 +24,7 @@ from kchaos import (
     TearEpochs,
     WipeLogDirectory,
 )
+from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
 
 RELEASES = {"1.1.1": True, "2.8.2": True}
 ABOUT = {"broker": 1, "topic": "t", "partition": 0}

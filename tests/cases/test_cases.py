@@ -12,11 +12,11 @@ from types import ModuleType
 
 import pytest
 
-from checkers.judge import judge
-from clusters.spec import ClusterSpec, brokers_of
-from harness.catalogue.settings import QUICK
-from harness.playing.runner import RunOptions, play
-from harness.playing.scenario import Scenario
+from kchaos.checkers.judge import judge
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario
 
 NOT_CASES = ("looking", "test_cases")
 CASES: dict[str, ModuleType] = {

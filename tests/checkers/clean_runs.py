@@ -6,8 +6,8 @@ from typing import Any
 from kafka_6361_runs import BOTH
 from run_builder import CONTROLLER_SESSION, RunBuilder, values
 
-from checkers import acts
-from checkers.results import Results
+from kchaos.checkers import acts
+from kchaos.checkers.results import Results
 
 
 def cluster_of_two(path: Path, **fields: Any) -> RunBuilder:

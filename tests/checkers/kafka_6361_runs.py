@@ -6,8 +6,8 @@ from typing import Any
 
 from run_builder import CONTROLLER_SESSION, Log, RunBuilder, values
 
-from checkers import acts
-from checkers.run_directory import RunDirectory
+from kchaos.checkers import acts
+from kchaos.checkers.run_directory import RunDirectory
 
 A, B, K = 0, 1, 2
 SESSION_A, SESSION_B, SESSION_B_AGAIN = 0x10, 0x11, 0x12

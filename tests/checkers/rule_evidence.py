@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from checkers.evidence.history import Operation, record_payload
-from checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
-from checkers.findings import Finding
-from checkers.segments.batch import join_payload_digests
+from kchaos.checkers.evidence.history import Operation, record_payload
+from kchaos.checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.segments.batch import join_payload_digests
 
 Shown = tuple[str, tuple[int, ...], int, int]
 

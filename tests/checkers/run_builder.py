@@ -10,9 +10,9 @@ from typing import Any
 
 from crc32c import crc32c
 
-from checkers.model import events
-from checkers.model.events import Action, event_to_json
-from checkers.run_directory import RunDirectory
+from kchaos.checkers.model import events
+from kchaos.checkers.model.events import Action, event_to_json
+from kchaos.checkers.run_directory import RunDirectory
 
 CONTROLLER_SESSION = 0x100
 START = 1_600_000_000.0

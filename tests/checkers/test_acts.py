@@ -4,7 +4,7 @@ import typing
 
 import pytest
 
-from checkers.acts import (
+from kchaos.checkers.acts import (
     Act,
     CutLink,
     CutZooKeeper,
@@ -14,8 +14,8 @@ from checkers.acts import (
     act_of,
     fields_of,
 )
-from checkers.formats.api_names import unknown_api
-from checkers.model.events import Action, event_from_json, event_to_json
+from kchaos.checkers.formats.api_names import unknown_api
+from kchaos.checkers.model.events import Action, event_from_json, event_to_json
 
 
 def test_a_cut_without_a_name_gets_one_from_its_pair():

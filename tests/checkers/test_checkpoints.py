@@ -2,8 +2,8 @@
 
 import pytest
 
-from checkers.errors import CheckpointError
-from checkers.formats.checkpoints import (
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.formats.checkpoints import (
     EpochEntry,
     PartitionMetadata,
     parse_leader_epoch_checkpoint,

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from rule_evidence import acknowledged, batch, evidence, replica, shown
 
-from checkers.evidence.partition import BatchEvidence, PartitionEvidence
-from checkers.model.prediction import DisallowedDecision, EpochRound, PredictedProduce
-from checkers.rules.conformance import (
+from kchaos.checkers.evidence.partition import BatchEvidence, PartitionEvidence
+from kchaos.checkers.model.prediction import DisallowedDecision, EpochRound, PredictedProduce
+from kchaos.checkers.rules.conformance import (
     decisions_allowed,
     produces_as_predicted,
     replicas_as_predicted,

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 from clean_runs import clean_run, clean_snapshot, unknown_of
 
-from checkers.errors import RunDirectoryError
-from checkers.judge import judge
-from checkers.results import write_judgement
-from checkers.run_directory import RunDirectory
+from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_directory import RunDirectory
 
 SNAPSHOT = "snapshots/final/snapshot.json"
 DAMAGED: list[tuple[str, str, str, str]] = [

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from rule_evidence import batch, evidence, replica
 
-from checkers.evidence.history import Operation
-from checkers.evidence.partition import OBSERVED, PREDICTED
-from checkers.rules.down_conversion import not_down_converted
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
+from kchaos.checkers.rules.down_conversion import not_down_converted
 
 
 def fetched(version: int, *magics: int, readable: int = 4, outcome: str = "ok") -> Operation:

@@ -6,13 +6,18 @@ import pytest
 from rule_evidence import acknowledged, evidence, replica, shown
 from run_builder import CONTROLLER_SESSION, RunBuilder, values
 
-from checkers import acts
-from checkers.acts import TopicPartition
-from checkers.evidence.dropped import OverdueFetch, fetch_wait_s, overdue_fetches
-from checkers.evidence.hits import PointHit
-from checkers.evidence.partition import OBSERVED, PREDICTED, DroppedFollower, PartitionEvidence
-from checkers.evidence.run import RunEvidence
-from checkers.rules.dropped import dropped_while_waiting
+from kchaos.checkers import acts
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.dropped import OverdueFetch, fetch_wait_s, overdue_fetches
+from kchaos.checkers.evidence.hits import PointHit
+from kchaos.checkers.evidence.partition import (
+    OBSERVED,
+    PREDICTED,
+    DroppedFollower,
+    PartitionEvidence,
+)
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.rules.dropped import dropped_while_waiting
 
 ABOUT = TopicPartition("t", 0)
 OUT = DroppedFollower(broker=1, leader=0, kept_from=790.0, dropped_at=795.0, ended_at=810.0)

@@ -7,8 +7,8 @@ import pytest
 from kafka_6361_runs import CASES, kafka_6361
 from rule_evidence import batch, evidence, replica
 
-from checkers.evidence.assembling import run_evidence
-from checkers.evidence.partition import (
+from kchaos.checkers.evidence.assembling import run_evidence
+from kchaos.checkers.evidence.partition import (
     CONTEXT_COLUMNS,
     ROW_COLUMNS,
     PartitionEvidence,
@@ -17,11 +17,11 @@ from checkers.evidence.partition import (
     finding_to_json,
     partition_evidence,
 )
-from checkers.evidence.run import RunEvidence
-from checkers.findings import Finding
-from checkers.json_form import from_json
-from checkers.model import predict
-from checkers.rules import apply_rules
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.json_form import from_json
+from kchaos.checkers.model import predict
+from kchaos.checkers.rules import apply_rules
 
 
 def of_run(path: Path, case: str, release: str) -> list[PartitionEvidence]:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from checkers.folders import held, is_abandoned, plain, remove_abandoned
+from kchaos.checkers.folders import held, is_abandoned, plain, remove_abandoned
 
 HOLD = """
 import os, sys
 from pathlib import Path
-from checkers.folders import held
+from kchaos.checkers.folders import held
 with held(Path(sys.argv[1]), "x-") as folder:
     (folder / "file").touch()
     print(folder, flush=True)

@@ -5,8 +5,13 @@ import struct
 import pytest
 from run_builder import segment
 
-from checkers.formats.batches import Entry, entries
-from checkers.formats.fields import MalformedError, read_unsigned_varint, read_varint, take_nullable
+from kchaos.checkers.formats.batches import Entry, entries
+from kchaos.checkers.formats.fields import (
+    MalformedError,
+    read_unsigned_varint,
+    read_varint,
+    take_nullable,
+)
 
 BATCHES = segment([(0, 1, ["a", "b"]), (2, 3, ["c"])])
 """A batch of magic 2 at 0-1, and one at 2."""

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from rule_evidence import batch, evidence, replica, shown
 
-from checkers.evidence.generations import ControlRequest
-from checkers.evidence.partition import OBSERVED, PREDICTED
-from checkers.rules.generations import (
+from kchaos.checkers.evidence.generations import ControlRequest
+from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
+from kchaos.checkers.rules.generations import (
     generation_not_initialised,
     late_requests_as_predicted,
     stale_request_accepted,

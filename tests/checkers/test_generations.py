@@ -5,10 +5,10 @@ from typing import Any
 
 from run_builder import CONTROLLER_SESSION, RunBuilder
 
-from checkers import acts
-from checkers.acts import LATE_CLIENT_ID, TopicPartition
-from checkers.evidence.generations import generations, never_told
-from checkers.evidence.run import RunEvidence
+from kchaos.checkers import acts
+from kchaos.checkers.acts import LATE_CLIENT_ID, TopicPartition
+from kchaos.checkers.evidence.generations import generations, never_told
+from kchaos.checkers.evidence.run import RunEvidence
 
 T = TopicPartition("t", 0)
 KEYS = {"LEADER_AND_ISR": 4, "STOP_REPLICA": 5, "CONTROLLED_SHUTDOWN": 7}

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 from run_builder import RunBuilder
 
-from checkers.errors import ScenarioDataError
-from checkers.evidence.history import record_payload
-from checkers.evidence.run import RunEvidence
-from checkers.model.prediction import EpochRound
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.history import record_payload
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.prediction import EpochRound
 
 ABOUT = {"topic": "t", "partition": 0}
 

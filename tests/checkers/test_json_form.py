@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from checkers.json_form import ShapeError, from_json
+from kchaos.checkers.json_form import ShapeError, from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,17 +8,17 @@ from clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
 from kafka_6361_runs import BOTH, STOPPED, kafka_6361
 from run_builder import RunBuilder, values
 
-from checkers import judge as judging
-from checkers import rules
-from checkers.errors import ModelError
-from checkers.evidence.partition import PartitionEvidence, Side
-from checkers.evidence.run import RunEvidence
-from checkers.findings import Finding
-from checkers.judge import judge
-from checkers.model.prediction import Prediction
-from checkers.record import predict_run
-from checkers.results import Results, results_line, results_to_json, write_judgement
-from checkers.rules.as_sent import NOT_COMPARED
+from kchaos.checkers import judge as judging
+from kchaos.checkers import rules
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.evidence.partition import PartitionEvidence, Side
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.judge import judge
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.record import predict_run
+from kchaos.checkers.results import Results, results_line, results_to_json, write_judgement
+from kchaos.checkers.rules.as_sent import NOT_COMPARED
 
 WITNESS = {"round": {"follower": 1, "leader": 0, "end_offset": 21}}
 RED = {

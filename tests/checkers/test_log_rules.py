@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rule_evidence import batch, evidence, replica, shown
 
-from checkers.evidence.partition import OBSERVED, PREDICTED
-from checkers.findings import Finding
-from checkers.rules.compare import differing_ranges
-from checkers.rules.divergence import divergence
-from checkers.rules.hole import hole
-from checkers.rules.missing_tail import missing_tail
-from checkers.rules.offsets import common, merged, without
-from checkers.rules.on_disk import as_read, epoch_cache_mismatch
+from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.compare import differing_ranges
+from kchaos.checkers.rules.divergence import divergence
+from kchaos.checkers.rules.hole import hole
+from kchaos.checkers.rules.missing_tail import missing_tail
+from kchaos.checkers.rules.offsets import common, merged, without
+from kchaos.checkers.rules.on_disk import as_read, epoch_cache_mismatch
 
 BOTH = batch(0, 0, "a", "b", "c")
 TAIL = batch(6, 3, "x", "y")

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 from rule_evidence import acknowledged, batch, evidence, replica, shown
 
-from checkers.evidence.history import Operation
-from checkers.evidence.partition import OBSERVED, PREDICTED, Excuse
-from checkers.model.prediction import PredictedProduce
-from checkers.rules.loss import loss
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED, Excuse
+from kchaos.checkers.model.prediction import PredictedProduce
+from kchaos.checkers.rules.loss import loss
 
 KEPT = batch(0, 0, "a", "b")
 OTHER = batch(2, 2, "X", "Y")

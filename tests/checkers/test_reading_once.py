@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from clean_runs import clean_run, clean_snapshot, unknown_of
 
-from checkers.errors import CheckError, RunDirectoryError
-from checkers.evidence.run import RunEvidence
-from checkers.judge import judge
-from checkers.results import read_judgement, write_judgement
-from checkers.run_directory import FORMAT, JUDGEMENTS, MANIFEST, RunDirectory
-from harness.report import render, text_report
+from kchaos.checkers.errors import CheckError, RunDirectoryError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import read_judgement, write_judgement
+from kchaos.checkers.run_directory import FORMAT, JUDGEMENTS, MANIFEST, RunDirectory
+from kchaos.harness.report import render, text_report
 from tests.golden.stored import unpacked
 
 _WATCHED: list[list[str]] = []

@@ -1,7 +1,7 @@
 """How the order of a run is read from what was written down."""
 
-from checkers.model.observations import Fate, Observation, Question, Reply, Seen
-from checkers.record import _first_sign
+from kchaos.checkers.model.observations import Fate, Observation, Question, Reply, Seen
+from kchaos.checkers.record import _first_sign
 
 
 def at(time: float, what: Observation) -> Seen:

@@ -5,20 +5,20 @@ import pytest
 from kafka_6361_runs import A_ONLY, BOTH
 from run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
-from checkers import acts
-from checkers.errors import ScenarioDataError
-from checkers.evidence.assembling import run_evidence
-from checkers.evidence.partition import (
+from kchaos.checkers import acts
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.assembling import run_evidence
+from kchaos.checkers.evidence.partition import (
     PartitionEvidence,
     batch_rows,
     context_row,
     partition_evidence,
 )
-from checkers.evidence.run import RunEvidence
-from checkers.findings import Finding
-from checkers.judge import judge
-from checkers.model import events, predict
-from checkers.run_directory import RunDirectory
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.judge import judge
+from kchaos.checkers.model import events, predict
+from kchaos.checkers.run_directory import RunDirectory
 
 
 def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:

@@ -4,15 +4,18 @@ from typing import Any
 import pytest
 from rule_evidence import acknowledged, batch, evidence, replica, shown
 
-from checkers.evidence.partition import (
+from kchaos.checkers.evidence.partition import (
     OBSERVED,
     PREDICTED,
     EarlierReplica,
     Excuse,
     PartitionEvidence,
 )
-from checkers.rules.backwards import high_watermark_regression, truncated_below_high_watermark
-from checkers.rules.settled import not_settled
+from kchaos.checkers.rules.backwards import (
+    high_watermark_regression,
+    truncated_below_high_watermark,
+)
+from kchaos.checkers.rules.settled import not_settled
 
 BOTH = batch(0, 0, "a", "b")
 MINE = batch(2, 1, "c", "d")

@@ -13,15 +13,15 @@ from clean_runs import clean_run, clean_snapshot, unknown_of
 from crc32c import crc32c
 from run_builder import segment
 
-from checkers.errors import RunDirectoryError, ScenarioDataError
-from checkers.judge import judge
-from checkers.opening import MOST_NESTED_JSON, bounded_json
-from checkers.run_directory import MANIFEST, RunDirectory
-from checkers.searching import first_match
-from checkers.segments import compression
-from checkers.segments.compression import UndecodableError, decompress
-from checkers.segments.directory import topic_partition
-from checkers.segments.reader import read_segment
+from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
+from kchaos.checkers.judge import judge
+from kchaos.checkers.opening import MOST_NESTED_JSON, bounded_json
+from kchaos.checkers.run_directory import MANIFEST, RunDirectory
+from kchaos.checkers.searching import first_match
+from kchaos.checkers.segments import compression
+from kchaos.checkers.segments.compression import UndecodableError, decompress
+from kchaos.checkers.segments.directory import topic_partition
+from kchaos.checkers.segments.reader import read_segment
 
 
 def clean(path: Path) -> RunDirectory:

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 from run_builder import RunBuilder, create_body, multi_body, set_body
 
-from checkers.acts import PauseBroker, ResumeBroker, StartBroker
-from checkers.errors import ScenarioDataError
-from checkers.evidence.run import RunEvidence
-from checkers.model.events import (
+from kchaos.checkers.acts import PauseBroker, ResumeBroker, StartBroker
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,

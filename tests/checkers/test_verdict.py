@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from run_builder import RunBuilder
 
-from checkers.errors import ScenarioDataError
-from checkers.evidence.run import RunEvidence
-from checkers.findings import Finding
-from checkers.verdict import Unknown, Verdict, find_witnesses, verdict
-from checkers.witness import Witness
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.verdict import Unknown, Verdict, find_witnesses, verdict
+from kchaos.checkers.witness import Witness
 
 
 def found(kind: str, *brokers: int, first: int = -1, last: int = -1) -> Finding:

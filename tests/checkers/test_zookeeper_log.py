@@ -14,7 +14,12 @@ from run_builder import (
     transaction_log,
 )
 
-from checkers.zookeeper_log import ZnodeChange, ZooKeeperLogError, read_ensemble, read_zookeeper_log
+from kchaos.checkers.zookeeper_log import (
+    ZnodeChange,
+    ZooKeeperLogError,
+    read_ensemble,
+    read_zookeeper_log,
+)
 
 CREATE, DELETE, SET_DATA, SET_ACL, CHECK, MULTI = 1, 2, 5, 7, 13, 14
 CREATE2, CREATE_CONTAINER, CREATE_TTL = 15, 19, 21

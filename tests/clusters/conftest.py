@@ -8,9 +8,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from clusters.cache import cache_directory
-from clusters.distribution import java_of, resolve
-from clusters.local import LocalCluster
+from kchaos.clusters.cache import cache_directory
+from kchaos.clusters.distribution import java_of, resolve
+from kchaos.clusters.local import LocalCluster
 
 RoundTrip = Callable[..., list[bytes]]
 

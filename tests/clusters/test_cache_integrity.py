@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from clusters import distribution
-from clusters.distribution import resolve
-from clusters.errors import MachineError, ReleaseError
-from clusters.java import java_folder
-from clusters.maven import LOCK_FILE, BrokenLock, _seal_of, jars_of
-from clusters.repair import problems_of_cache, repair_cache
+from kchaos.clusters import distribution
+from kchaos.clusters.distribution import resolve
+from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.java import java_folder
+from kchaos.clusters.maven import LOCK_FILE, BrokenLock, _seal_of, jars_of
+from kchaos.clusters.repair import problems_of_cache, repair_cache
 
 JAR = "org/apache/kafka/kafka-clients/1.1.1/kafka-clients-1.1.1.jar"
 ENTRY = """

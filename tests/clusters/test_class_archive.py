@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.class_archive import await_archives
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.class_archive import await_archives
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
 
 
 @pytest.mark.cluster

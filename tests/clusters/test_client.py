@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from checkers.formats.batches import CODECS
-from clusters.client import FetchedRecord, _records
+from kchaos.checkers.formats.batches import CODECS
+from kchaos.clusters.client import FetchedRecord, _records
 
 
 def batch_of(magic: int, codec: str, *values: bytes) -> bytes:

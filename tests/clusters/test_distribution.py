@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from clusters.cache import cache_directory
-from clusters.distribution import resolve
-from clusters.errors import MachineError, ReleaseError
-from clusters.java import java_home
-from clusters.local import LocalCluster
-from clusters.releases import KNOWN_RELEASES, release_of
-from clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.cache import cache_directory
+from kchaos.clusters.distribution import resolve
+from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.java import java_home
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.releases import KNOWN_RELEASES, release_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 
 
 def jar(path: Path, entries: dict[str, str]) -> None:
@@ -152,7 +152,8 @@ def test_the_users_mirror_of_central_is_asked(
         "<password>a:b</password></server></servers></settings>"
     )
     script = (
-        "from clusters.maven import user_settings; from clusters.distribution import resolve\n"
+        "from kchaos.clusters.maven import user_settings\n"
+        "from kchaos.clusters.distribution import resolve\n"
         "print(user_settings().remote_repositories); resolve('1.1.1')"
     )
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -162,7 +163,9 @@ def test_the_users_mirror_of_central_is_asked(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "(('ours', 'http://me:a%3Ab@127.0.0.1:9/maven'),)"
-    assert done.stderr.splitlines()[-1].startswith("clusters.errors.MachineError: Kafka 1.1.1")
+    assert done.stderr.splitlines()[-1].startswith(
+        "kchaos.clusters.errors.MachineError: Kafka 1.1.1"
+    )
 
 
 def test_a_download_whose_checksum_is_wrong_is_refused(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters import java
-from clusters.doctor import examine
+from kchaos.clusters import java
+from kchaos.clusters.doctor import examine
 
 
 def test_the_doctor_answers_every_question_on_a_machine_where_nothing_was_fetched(

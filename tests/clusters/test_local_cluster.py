@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api import Broker, Cluster, Killable, Pausable
-from clusters.errors import BrokerExited, ClusterError, MachineError
-from clusters.local import LocalCluster
-from clusters.processes import process_start_time
-from clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from clusters.waiting import await_until
+from kchaos.clusters.api import Broker, Cluster, Killable, Pausable
+from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.processes import process_start_time
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
 
 pytestmark = pytest.mark.cluster
 
@@ -177,8 +177,8 @@ def test_an_ensemble_of_three_goes_on_without_one_member(
 HARNESS = """
 import json, sys, time
 from pathlib import Path
-from clusters.local import LocalCluster
-from clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="1.1.1", points=("registered",)),))
 with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:
     pids = [cluster.brokers[0].pid] + [m.process.pid for m in cluster.zookeeper_members]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters import memory
-from clusters.memory import available_mib
+from kchaos.clusters import memory
+from kchaos.clusters.memory import available_mib
 
 
 @pytest.fixture

@@ -10,8 +10,13 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from clusters.metadata.api import LeaderAndIsr, MetadataRefused, MetadataUnavailable, Registration
-from clusters.metadata.zookeeper import ZooKeeperMetadata
+from kchaos.clusters.metadata.api import (
+    LeaderAndIsr,
+    MetadataRefused,
+    MetadataUnavailable,
+    Registration,
+)
+from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 
 
 class ZooKeeper:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from clusters.errors import AwaitTimeout
-from clusters.ports import is_free, reserve_port
-from clusters.processes import Child, process_start_time, spawn
-from clusters.waiting import await_until
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.ports import is_free, reserve_port
+from kchaos.clusters.processes import Child, process_start_time, spawn
+from kchaos.clusters.waiting import await_until
 
 
 def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_child_writes_to_its_log_and_a_missing_program_is_an_error(tmp_path: P
 def test_a_reserved_port_is_not_given_to_another_process(tmp_path: Path) -> None:
     port = reserve_port()
     script = (
-        "import clusters.ports as p\n"
+        "import kchaos.clusters.ports as p\n"
         f"p._FIRST, p._LAST = {port.number}, {port.number + 1}\n"
         "p._random.sample = lambda numbers, count: list(numbers)\n"
         "p.reserve_port()"

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from clusters.client import Fetched, FetchedRecord, fetch
-from clusters.local import LocalCluster
-from clusters.releases import KNOWN_RELEASES
+from kchaos.clusters.client import Fetched, FetchedRecord, fetch
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.releases import KNOWN_RELEASES
 
 pytestmark = pytest.mark.cluster
 

@@ -1,7 +1,11 @@
 import pytest
 
-from clusters.releases import release_of
-from clusters.settings import broker_settings_refused, magic_of_format, topic_settings_refused
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import (
+    broker_settings_refused,
+    magic_of_format,
+    topic_settings_refused,
+)
 
 PROTOCOL, FORMAT = "inter.broker.protocol.version", "log.message.format.version"
 

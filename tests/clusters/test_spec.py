@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from clusters.configuration import mixed_protocol
-from clusters.errors import ReleaseError
-from clusters.releases import release_of
-from clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from kchaos.clusters.configuration import mixed_protocol
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 
 
 def test_a_cluster_survives_the_way_through_json() -> None:

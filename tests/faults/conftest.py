@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from replicated_topic import RELEASE, Topic
 
-from clusters.local import LocalCluster
-from clusters.waiting import await_until
-from faults.api import MemoryJournal
-from faults.observation import BrokerObservation, observe_broker
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.observation import BrokerObservation, observe_broker
 
 
 def out_of_sync(cluster: LocalCluster) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from replicated_topic import Topic
 
-from clusters.waiting import await_until
-from faults import PreferredElection
-from faults.api import MemoryJournal
-from faults.errors import NoEffect
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import PreferredElection
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.errors import NoEffect
 
 
 def prefer(topic: Topic, *replicas: int) -> None:

@@ -6,10 +6,10 @@ import threading
 import time
 from typing import Any
 
-from checkers.segments.directory import read_partition
-from clusters.client import Produced, produce
-from clusters.local import LocalCluster
-from clusters.waiting import await_until
+from kchaos.checkers.segments.directory import read_partition
+from kchaos.clusters.client import Produced, produce
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.waiting import await_until
 
 RELEASE = "2.8.2"
 # Not leader, unknown partition, no leader: the broker has not handled the LeaderAndIsr yet.

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from checkers.acts import Act, Hold
-from clusters.agent import POINTS
-from clusters.api import (
+from kchaos.checkers.acts import Act, Hold
+from kchaos.clusters.agent import POINTS
+from kchaos.clusters.api import (
     Collectable,
     Disconnectable,
     Injectable,
@@ -27,8 +27,8 @@ from clusters.api import (
     Pausable,
     Restartable,
 )
-from clusters.errors import BrokerExited
-from clusters.metadata.zookeeper import ZooKeeperMetadata
+from kchaos.clusters.errors import BrokerExited
+from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 
 
 class Stat(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from stand_ins import StandInCluster
 
-from checkers import acts
-from clusters.agent import POINTS
-from clusters.api import (
+from kchaos.checkers import acts
+from kchaos.clusters.agent import POINTS
+from kchaos.clusters.api import (
     Collectable,
     Disconnectable,
     Injectable,
@@ -18,7 +18,7 @@ from clusters.api import (
     Pausable,
     Restartable,
 )
-from faults import (
+from kchaos.faults import (
     FAULTS,
     ConfigureTopic,
     CutLink,
@@ -43,9 +43,9 @@ from faults import (
     TearEpochs,
     WipeLogDirectory,
 )
-from faults.api import MemoryJournal
-from faults.errors import NotAvailable
-from faults.view import BrokerView, ClusterView, view_of
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.errors import NotAvailable
+from kchaos.faults.view import BrokerView, ClusterView, view_of
 
 ALL = frozenset({Killable, Pausable, Restartable, Collectable, Disconnectable, Injectable})
 UP = BrokerView(broker=1, release="2.8.2", capabilities=ALL)

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from replicated_topic import Topic
 
-from clusters import jvm_cluster
-from clusters.agent import POINTS, byteman
-from clusters.agent import points as table
-from clusters.agent.points import FETCH_READ, LOG_READ
-from clusters.errors import BrokerExited, ClusterError
-from clusters.local import LocalCluster
-from clusters.spec import BrokerSpec, ClusterSpec
-from faults import SlowFetchReads
-from faults.api import MemoryJournal
-from faults.errors import NoEffect
+from kchaos.clusters import jvm_cluster
+from kchaos.clusters.agent import POINTS, byteman
+from kchaos.clusters.agent import points as table
+from kchaos.clusters.agent.points import FETCH_READ, LOG_READ
+from kchaos.clusters.errors import BrokerExited, ClusterError
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import SlowFetchReads
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.errors import NoEffect
 
 pytestmark = pytest.mark.cluster
 

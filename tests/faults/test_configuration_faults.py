@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.segments.directory import read_partition
-from clusters.waiting import await_until
-from faults import ConfigureTopic, FormatDowngrade, RollBroker
-from faults.errors import FaultError, NotAvailable
+from kchaos.checkers.segments.directory import read_partition
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
+from kchaos.faults.errors import FaultError, NotAvailable
 
 pytestmark = pytest.mark.cluster
 FORMAT = "log.message.format.version"

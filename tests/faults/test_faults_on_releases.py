@@ -10,9 +10,9 @@ import time
 import pytest
 from elections import check_election, prefer
 
-from clusters.releases import KNOWN_RELEASES
-from faults import ExpireSession, PreferredElection
-from faults.errors import NotAvailable
+from kchaos.clusters.releases import KNOWN_RELEASES
+from kchaos.faults import ExpireSession, PreferredElection
+from kchaos.faults.errors import NotAvailable
 
 pytestmark = pytest.mark.cluster
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from stand_ins import StandInCluster, StandInJournal
 
-import faults.process.pause_broker as pause_broker
-import faults.wire.disconnect_network as disconnect_network
-import faults.zookeeper.activity as activity
-import faults.zookeeper.expire_session as expire_session
-from checkers.acts import Act
-from faults import (
+import kchaos.faults.process.pause_broker as pause_broker
+import kchaos.faults.wire.disconnect_network as disconnect_network
+import kchaos.faults.zookeeper.activity as activity
+import kchaos.faults.zookeeper.expire_session as expire_session
+from kchaos.checkers.acts import Act
+from kchaos.faults import (
     FAULTS,
     CutLink,
     CutZooKeeper,
@@ -31,8 +31,8 @@ from faults import (
     SlowFetchReads,
     StopBroker,
 )
-from faults.api import MemoryJournal
-from faults.errors import NotAvailable
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.errors import NotAvailable
 
 LASTING_OR_RISKY = [
     KillBroker(broker=1, end_session=True),

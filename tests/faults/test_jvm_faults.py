@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from replicated_topic import Topic
 
-from clusters.agent import POINTS, Hit
-from clusters.agent.points import REGISTERED, SEND_FETCH
-from clusters.client import fetch
-from clusters.jvm_cluster import JvmCluster
-from clusters.spec import BrokerSpec, ClusterSpec
-from clusters.waiting import await_until
-from faults import HoldController, HoldPoint, SlowFetchReads
-from faults.api import Injection, MemoryJournal
-from faults.errors import NoEffect
-from faults.observation import await_unregistered, observe_broker
+from kchaos.clusters.agent import POINTS, Hit
+from kchaos.clusters.agent.points import REGISTERED, SEND_FETCH
+from kchaos.clusters.client import fetch
+from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import HoldController, HoldPoint, SlowFetchReads
+from kchaos.faults.api import Injection, MemoryJournal
+from kchaos.faults.errors import NoEffect
+from kchaos.faults.observation import await_unregistered, observe_broker
 
 pytestmark = pytest.mark.cluster
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from clusters.api import Collectable
-from faults import KillBroker, LoseTail
-from faults.api import MemoryJournal
-from faults.errors import FaultError, NotAvailable
+from kchaos.clusters.api import Collectable
+from kchaos.faults import KillBroker, LoseTail
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.errors import FaultError, NotAvailable
 
 CODECS = {"none": 0, "gzip": 1}
 

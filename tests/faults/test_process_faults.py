@@ -10,10 +10,10 @@ import textwrap
 
 import pytest
 
-from clusters.errors import AwaitTimeout
-from clusters.processes import process_start_time
-from clusters.waiting import await_until
-from faults import (
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.processes import process_start_time
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import (
     CutLink,
     CutZooKeeper,
     ExpireSession,
@@ -24,12 +24,12 @@ from faults import (
     PauseBroker,
     StopBroker,
 )
-from faults.errors import NotAvailable
-from faults.observation import BrokerObservation
-from faults.process.pause_broker import answers
-from faults.process.restart import start_again
-from faults.zookeeper.activity import packets_received
-from faults.zookeeper.expire_session import end_session_of
+from kchaos.faults.errors import NotAvailable
+from kchaos.faults.observation import BrokerObservation
+from kchaos.faults.process.pause_broker import answers
+from kchaos.faults.process.restart import start_again
+from kchaos.faults.zookeeper.activity import packets_received
+from kchaos.faults.zookeeper.expire_session import end_session_of
 
 pytestmark = pytest.mark.cluster
 
@@ -201,12 +201,12 @@ def test_healing_does_no_harm_to_a_broker_that_died_meanwhile(cluster, observe, 
 INTERRUPTED = """
 import json, sys
 from pathlib import Path
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
-from faults import CutZooKeeper, HoldRequests, KillBroker
-from faults.api import MemoryJournal
-from faults.errors import NotAvailable
-from faults.observation import observe_broker
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutZooKeeper, HoldRequests, KillBroker
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.errors import NotAvailable
+from kchaos.faults.observation import observe_broker
 
 def say(**what):
     print(json.dumps(what), flush=True)

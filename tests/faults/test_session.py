@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from faults.errors import NoEffect
-from faults.zookeeper.activity import packets_received
-from faults.zookeeper.session import end_session, session_password
+from kchaos.faults.errors import NoEffect
+from kchaos.faults.zookeeper.activity import packets_received
+from kchaos.faults.zookeeper.session import end_session, session_password
 
 # What new java.util.Random(id ^ 0xB3415C00L).nextBytes(new byte[16]) gave on Java 11.
 PASSWORDS = {

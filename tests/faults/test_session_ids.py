@@ -2,12 +2,12 @@
 
 import pytest
 
-from checkers.model.rules.kip_380 import is_for_an_earlier_generation, is_higher
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
-from faults import RollBroker
-from faults.api import MemoryJournal
-from faults.observation import BrokerObservation, observe_broker
+from kchaos.checkers.model.rules.kip_380 import is_for_an_earlier_generation, is_higher
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import RollBroker
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.observation import BrokerObservation, observe_broker
 
 pytestmark = pytest.mark.cluster
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from faults import FastBounce, StaleRequest
-from faults.api import MemoryJournal
-from faults.errors import FaultError
+from kchaos.faults import FastBounce, StaleRequest
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.errors import FaultError
 
 pytestmark = pytest.mark.cluster
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.waiting import await_until
-from faults import CutLink, HoldRequests
-from faults.errors import NotAvailable
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import CutLink, HoldRequests
+from kchaos.faults.errors import NotAvailable
 
 pytestmark = pytest.mark.cluster
 

@@ -4,15 +4,15 @@ import pytest
 from elections import check_election
 from replicated_topic import RELEASE
 
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
-from clusters.waiting import await_until
-from faults import CutZooKeeper, ExpireSession, KillBroker, MoveController, PreferredElection
-from faults.api import MemoryJournal
-from faults.errors import NoEffect, NotAvailable
-from faults.observation import observe_broker
-from faults.zookeeper.activity import packets_received
-from faults.zookeeper.expire_session import end_session_of
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import CutZooKeeper, ExpireSession, KillBroker, MoveController, PreferredElection
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.errors import NoEffect, NotAvailable
+from kchaos.faults.observation import observe_broker
+from kchaos.faults.zookeeper.activity import packets_received
+from kchaos.faults.zookeeper.expire_session import end_session_of
 
 pytestmark = pytest.mark.cluster
 
@@ -84,7 +84,7 @@ def test_a_session_that_ends_by_itself_just_before_has_ended_as_well(
         end_session_of(cluster, session_id)
         raise NoEffect("it did not resume")
 
-    monkeypatch.setattr("faults.zookeeper.expire_session.end_session_of", too_late)
+    monkeypatch.setattr("kchaos.faults.zookeeper.expire_session.end_session_of", too_late)
     before = observe(1)
     with (
         CutZooKeeper(broker=1).inject(cluster, journal),

@@ -10,8 +10,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from checkers.judge import judge
-from harness.playing.runner import RunOptions, play
+from kchaos.checkers.judge import judge
+from kchaos.harness.playing.runner import RunOptions, play
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import RELEASES, RUNS, said_of, store, unpacked, write_expected
 

@@ -1,11 +1,11 @@
 """The scenario of the golden runs: much of replication in a few seconds, on every release."""
 
-from clusters.spec import ClusterSpec, brokers_of
-from faults import CutLink, CutZooKeeper, ExpireSession, KillBroker, PreferredElection
-from harness.catalogue.settings import QUICK
-from harness.playing.client_steps import Produce
-from harness.playing.scenario import Scenario
-from harness.playing.steps import (
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, KillBroker, PreferredElection
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitHighWatermark,
     AwaitReplicated,

@@ -8,15 +8,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence.run import RunEvidence
-from checkers.judge import judge
-from checkers.model.observations import Question
-from checkers.model.status import status
-from checkers.record import record_of
-from checkers.results import Results
-from checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
-from clusters.archives import extract
-from clusters.releases import KNOWN_RELEASES
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import judge
+from kchaos.checkers.model.observations import Question
+from kchaos.checkers.model.status import status
+from kchaos.checkers.record import record_of
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
+from kchaos.clusters.archives import extract
+from kchaos.clusters.releases import KNOWN_RELEASES
 
 RUNS = Path(__file__).with_name("runs")
 RELEASES = tuple(

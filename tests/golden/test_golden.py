@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from clean_runs import clean_run, clean_snapshot
 
-from checkers.evidence.run import RunEvidence
-from checkers.judge import judge
-from checkers.model import follow
-from checkers.record import record_of
-from harness.playing.scenario import Scenario
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import judge
+from kchaos.checkers.model import follow
+from kchaos.checkers.record import record_of
+from kchaos.harness.playing.scenario import Scenario
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import (
     RELEASES,

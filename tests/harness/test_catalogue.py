@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.catalogue import CATALOGUE, entry_named, scenario_of
-from harness.commands.reproduce import judged
-from harness.errors import UsageError
-from harness.playing.runner import RunOptions, play
-from harness.playing.scenario import Scenario
+from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
+from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.errors import UsageError
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario
 
 CELLS = [
     pytest.param(entry.name, case, release, id=f"{entry.name}-{case}-{release}")

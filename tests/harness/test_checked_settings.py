@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from clusters.spec import BrokerSpec, ClusterSpec
-from faults import ConfigureTopic, FormatDowngrade, RollBroker
-from harness.errors import ScenarioError
-from harness.playing.runner import RunOptions, play
-from harness.playing.scenario import Scenario
-from harness.playing.settings import check_settings, kafkas_of
-from harness.playing.steps import CreateTopic, Inject, Step
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.settings import check_settings, kafkas_of
+from kchaos.harness.playing.steps import CreateTopic, Inject, Step
 
 FORMAT, PROTOCOL = "log.message.format.version", "inter.broker.protocol.version"
 

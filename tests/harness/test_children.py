@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from checkers.run_directory import RunDirectory
-from clusters.errors import MachineError
-from harness.commands import children
-from harness.commands.children import Children, play_many
-from harness.errors import UsageError
-from harness.player.drawing import draw
-from harness.playing.runner import RunOptions
-from harness.playing.scenario import Scenario
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.errors import MachineError
+from kchaos.harness.commands import children
+from kchaos.harness.commands.children import Children, play_many
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.drawing import draw
+from kchaos.harness.playing.runner import RunOptions
+from kchaos.harness.playing.scenario import Scenario
 
 SCENARIOS = [draw(seed, kafka="2.8.2", steps=2) for seed in range(6)]
 KCHAOS = [sys.executable, "-m", "kchaos"]

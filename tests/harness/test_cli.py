@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from checkers.run_directory import RunDirectory
-from harness.catalogue import CATALOGUE
-from harness.commands.cli import run
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.catalogue import CATALOGUE
+from kchaos.harness.commands.cli import run
 
 KCHAOS = [sys.executable, "-m", "kchaos"]
 
@@ -115,7 +115,7 @@ def test_every_command_has_help_that_fits_80_columns(
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "from harness.commands.cli import run\n"
+        "from kchaos.harness.commands.cli import run\n"
         "run(['reproduce', '--help'])\n"
         "heavy = {'kafka', 'kazoo', 'docker', 'pyspark', 'pyarrow', 'pandas', 'jinja2', 'rich'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"

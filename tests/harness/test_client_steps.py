@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.client import FetchedRecord
-from harness.errors import ScenarioError
-from harness.playing.client_steps import _text
+from kchaos.clusters.client import FetchedRecord
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing.client_steps import _text
 
 
 def record(

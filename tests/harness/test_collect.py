@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.run_directory import RunDirectory
-from clusters.errors import AwaitTimeout
-from clusters.metadata.zookeeper import ZooKeeperMetadata
-from harness.errors import ScenarioError
-from harness.playing import collect
-from harness.playing.collect import collect_logs, collect_zookeeper, take_snapshot
-from harness.playing.play import Play
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing import collect
+from kchaos.harness.playing.collect import collect_logs, collect_zookeeper, take_snapshot
+from kchaos.harness.playing.play import Play
 
 
 class ZooKeeper:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from checkers.results import results_line
-from clusters.releases import release_of
-from harness.catalogue import entry_named, scenario_of
-from harness.commands.reproduce import judged
-from harness.playing.runner import RunOptions, play
+from kchaos.checkers.results import results_line
+from kchaos.clusters.releases import release_of
+from kchaos.harness.catalogue import entry_named, scenario_of
+from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.playing.runner import RunOptions, play
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from checkers.exploring import Schedules, find_schedule
-from checkers.model import generation_for
-from faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
-from harness.commands.cli import run
-from harness.commands.reproduce import judged
-from harness.counterexamples import scenario_of
-from harness.playing.runner import RunOptions, play
-from harness.playing.scenario import Scenario, read_scenario
-from harness.playing.steps import (
+from kchaos.checkers.exploring import Schedules, find_schedule
+from kchaos.checkers.model import generation_for
+from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+from kchaos.harness.commands.cli import run
+from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.counterexamples import scenario_of
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario, read_scenario
+from kchaos.harness.playing.steps import (
     AwaitQuiet,
     AwaitState,
     Inject,

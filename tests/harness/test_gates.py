@@ -8,17 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.acts import TopicPartition
-from checkers.model import events
-from checkers.run_directory import RunDirectory
-from clusters.client import NoAnswer, NotSent, Produced
-from clusters.errors import AwaitTimeout, BrokerExited
-from clusters.links import ApiKey, LinkRecord
-from clusters.metadata.api import LeaderAndIsr
-from harness.errors import ScenarioError
-from harness.playing import clients, gates
-from harness.playing.client_steps import Produce
-from harness.playing.play import Play
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import events
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.client import NoAnswer, NotSent, Produced
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing import clients, gates
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.play import Play
 
 ABOUT = TopicPartition("t", 0)
 NOT_LEADER = Produced(error_code=6, base_offset=-1)

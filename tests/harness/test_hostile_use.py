@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from checkers.folders import plain, plain_folder
-from checkers.judge import judge
-from checkers.run_directory import RunDirectory
-from clusters.spec import ClusterSpec, brokers_of
-from harness.playing.scenario import Scenario
+from kchaos.checkers.folders import plain, plain_folder
+from kchaos.checkers.judge import judge
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.harness.playing.scenario import Scenario
 from tests.golden.stored import unpacked
 
 ROOT = Path(__file__).parents[2]
@@ -190,7 +190,7 @@ def test_a_process_that_may_have_no_more_memory_says_so(tmp_path: Path) -> None:
 def test_a_second_signal_changes_nothing(sent: signal.Signals, tmp_path: Path) -> None:
     code = (
         "import signal, threading\n"
-        "from harness.commands import cli, process\n"
+        "from kchaos.harness.commands import cli, process\n"
         "def run(arguments):\n"
         "    try:\n"
         "        print('ready', flush=True)\n"

@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 from kafka_6361_runs import kafka_6361
 
-from checkers.errors import CheckError, RunDirectoryError
-from clusters.errors import AwaitTimeout, BrokerExited, ClusterError, MachineError, ReleaseError
-from faults.errors import FaultError, NoEffect
-from harness.commands import judge_runs
-from harness.commands.exits import exit_code_for_lines, exit_code_of, machine_error_in
-from harness.commands.judge_runs import find_runs, judge_paths, spark_agrees
-from harness.errors import HarnessError, ScenarioError, UsageError
+from kchaos.checkers.errors import CheckError, RunDirectoryError
+from kchaos.clusters.errors import (
+    AwaitTimeout,
+    BrokerExited,
+    ClusterError,
+    MachineError,
+    ReleaseError,
+)
+from kchaos.faults.errors import FaultError, NoEffect
+from kchaos.harness.commands import judge_runs
+from kchaos.harness.commands.exits import exit_code_for_lines, exit_code_of, machine_error_in
+from kchaos.harness.commands.judge_runs import find_runs, judge_paths, spark_agrees
+from kchaos.harness.errors import HarnessError, ScenarioError, UsageError
 
 
 def finished_run(path: Path) -> Path:

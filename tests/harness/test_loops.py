@@ -4,10 +4,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from checkers.acts import TopicPartition
-from clusters.links import ApiKey, LinkRecord
-from harness.playing.loops import ANSWERS, fetch_loop
-from harness.playing.play import Play
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.harness.playing.loops import ANSWERS, fetch_loop
+from kchaos.harness.playing.play import Play
 
 ABOUT = TopicPartition("t", 0)
 

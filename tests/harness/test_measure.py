@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.measure import append_line, read_lines, table_of
-from harness.errors import HarnessError
+from kchaos.harness.commands.measure import append_line, read_lines, table_of
+from kchaos.harness.errors import HarnessError
 
 RED = {
     "entry": "KAFKA-6361",

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from checkers.judge import judge
-from clusters.docker_driver.engine import connect
-from clusters.docker_driver.options import base_image
-from clusters.docker_driver.owner import RUN
-from clusters.spec import ClusterSpec, brokers_of
-from clusters.waiting import await_until
-from harness.playing.client_steps import Produce
-from harness.playing.play import Play
-from harness.playing.runner import RunOptions, play
-from harness.playing.scenario import Scenario
-from harness.playing.steps import CreateTopic
+from kchaos.checkers.judge import judge
+from kchaos.clusters.docker_driver.engine import connect
+from kchaos.clusters.docker_driver.options import base_image
+from kchaos.clusters.docker_driver.owner import RUN
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import CreateTopic
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.run_directory import RunDirectory
-from clusters.errors import AwaitTimeout
-from clusters.links import ApiKey, LinkRecord
-from harness.playing.observing_steps import AwaitHighWatermarkKept, AwaitLog, AwaitMessage
-from harness.playing.play import Play
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.harness.playing.observing_steps import AwaitHighWatermarkKept, AwaitLog, AwaitMessage
+from kchaos.harness.playing.play import Play
 
 KEPT = AwaitHighWatermarkKept(
     topic="t", partition=0, brokers=(0,), high_watermark=3, writes=2, timeout_s=0.3

@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.acts import Act, CutLink, ExpireSession, StartBroker, StopBroker
-from checkers.evidence.run import RunEvidence
-from checkers.model.events import Produce
-from checkers.run_directory import RunDirectory
-from faults import CutLink as CutLinkFault
-from harness.playing.play import Play
-from harness.playing.scenario import step_from_json, step_to_json
-from harness.playing.steps import Inject
+from kchaos.checkers.acts import Act, CutLink, ExpireSession, StartBroker, StopBroker
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.events import Produce
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.faults import CutLink as CutLinkFault
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.scenario import step_from_json, step_to_json
+from kchaos.harness.playing.steps import Inject
 
 CUT = CutLink(source=0, target=1, name="rack")
 

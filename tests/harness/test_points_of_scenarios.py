@@ -1,10 +1,10 @@
 """Which brokers run with an agent: those that a fault of the scenario needs it for."""
 
-from clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from faults import HoldController, HoldPoint, KillBroker, SlowFetchReads
-from harness.playing.possible_steps import IfPossible
-from harness.playing.scenario import with_points
-from harness.playing.steps import Inject, Tell
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from kchaos.faults import HoldController, HoldPoint, KillBroker, SlowFetchReads
+from kchaos.harness.playing.possible_steps import IfPossible
+from kchaos.harness.playing.scenario import with_points
+from kchaos.harness.playing.steps import Inject, Tell
 
 CLUSTER = ClusterSpec(brokers=brokers_of("2.8.2", (0, 1, 2)))
 

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.printable import printable
+from kchaos.harness.printable import printable
 
 
 @pytest.mark.parametrize(

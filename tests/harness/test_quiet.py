@@ -9,19 +9,19 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.judge import judge
-from checkers.run_directory import RunDirectory
-from clusters.links import ApiKey, LinkRecord
-from clusters.metadata.zookeeper import ZooKeeperMetadata
-from clusters.spec import ClusterSpec, brokers_of
-from faults import ExpireSession, KillBroker
-from harness.playing import quiet
-from harness.playing.client_steps import Produce
-from harness.playing.play import Play
-from harness.playing.quiet import await_quiet
-from harness.playing.runner import RunOptions, play
-from harness.playing.scenario import Scenario
-from harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.checkers.judge import judge
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import ExpireSession, KillBroker
+from kchaos.harness.playing import quiet
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.quiet import await_quiet
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 CONTROLLER = 2
 

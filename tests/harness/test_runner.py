@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from checkers.judge import judge
-from checkers.results import Results
-from checkers.run_directory import RunDirectory
-from clusters.spec import ClusterSpec, brokers_of
-from faults import HoldPoint, HoldRequests, KillBroker
-from harness.playing.client_steps import AwaitAnswer, Produce, Read
-from harness.playing.runner import RunOptions, play
-from harness.playing.scenario import Scenario
-from harness.playing.steps import (
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import HoldPoint, HoldRequests, KillBroker
+from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitState,
     CreateTopic,

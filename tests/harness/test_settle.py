@@ -11,21 +11,21 @@ from typing import Any, cast
 import pytest
 from run_builder import segment
 
-from checkers.acts import TopicPartition
-from checkers.run_directory import RunDirectory
-from clusters.leftovers import work_directory
-from clusters.links import ApiKey, Match
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
-from clusters.waiting import await_until
-from harness.playing import gates
-from harness.playing.client_steps import Produce
-from harness.playing.clients import REQUEST_TIMED_OUT
-from harness.playing.play import Play
-from harness.playing.runner import RunOptions, begin
-from harness.playing.scenario import Scenario
-from harness.playing.settle import Settled, _different, fetcher_failure, settle
-from harness.playing.steps import CreateTopic
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.links import ApiKey, Match
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.clients import REQUEST_TIMED_OUT
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.runner import RunOptions, begin
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.settle import Settled, _different, fetcher_failure, settle
+from kchaos.harness.playing.steps import CreateTopic
 
 ABOUT = TopicPartition("t", 0)
 RELEASE = "1.1.1"
@@ -296,7 +296,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
 def test_a_follower_that_is_only_slow_has_not_stopped(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.playing.settle._PROBE_S", 0.5)
+    monkeypatch.setattr("kchaos.harness.playing.settle._PROBE_S", 0.5)
     about = TopicPartition("slow", 0)
     CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
     links = play.cluster.links

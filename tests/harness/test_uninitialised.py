@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-import harness.playing.uninitialised as module
-from clusters.links import ApiKey
-from harness.playing.play import Play
-from harness.playing.uninitialised import uninitialised
+import kchaos.harness.playing.uninitialised as module
+from kchaos.clusters.links import ApiKey
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.uninitialised import uninitialised
 
 
 def record(api_key: ApiKey, target: int, **more: Any) -> SimpleNamespace:

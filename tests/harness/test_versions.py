@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from checkers.model.status import Status
-from harness.commands.cli import run
-from harness.commands.versions import Known, version_lines
+from kchaos.checkers.model.status import Status
+from kchaos.harness.commands.cli import run
+from kchaos.harness.commands.versions import Known, version_lines
 
 
 @pytest.fixture(autouse=True)

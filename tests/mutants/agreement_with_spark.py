@@ -3,9 +3,9 @@
 import tempfile
 from pathlib import Path
 
-from checkers.judge import judge
-from checkers.results import results_to_json
-from checkers.run_directory import RunDirectory
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import results_to_json
+from kchaos.checkers.run_directory import RunDirectory
 from tests.golden.stored import unpacked
 from tests.mutants.suite import kinds_named, mutants
 
@@ -14,8 +14,8 @@ _COMPARED = ("conforms", "safe", "expected", "findings", "predicted_findings")
 
 def disagreements_with_spark(release: str, pattern: str, seed: int) -> list[str]:
     """One line for each mutant of a release's golden run of which Spark says something else."""
-    from checkers.spark import judge_runs
-    from clusters.java import spark_java_home
+    from kchaos.checkers.spark import judge_runs
+    from kchaos.clusters.java import spark_java_home
 
     with tempfile.TemporaryDirectory() as folder:
         run = unpacked(release, Path(folder))

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkers.agreement import disagreements
-from checkers.errors import CheckError
-from checkers.evidence.run import RunEvidence
-from checkers.judge import about_the_run
-from checkers.run_directory import RunDirectory
-from checkers.segments.reader import SegmentContents, read_segment
+from kchaos.checkers.agreement import disagreements
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import about_the_run
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.segments.reader import SegmentContents, read_segment
 from tests.golden.stored import RELEASES, unpacked
 from tests.mutants.segment_edits import resealed, split
 

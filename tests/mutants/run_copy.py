@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from checkers.run_directory import MANIFEST, RunDirectory
+from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 
 _T = TypeVar("_T")
 Line = dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import cramjam
 from crc32c import crc32c
 
-from checkers.formats.batches import BATCH_FIELDS, BATCH_HEADER, MAGIC_AT, entries
+from kchaos.checkers.formats.batches import BATCH_FIELDS, BATCH_HEADER, MAGIC_AT, entries
 from tests.mutants.run_copy import NotApplicableError, RunCopy
 
 _FIELD_NAMES = [name for name, _ in BATCH_FIELDS]
@@ -93,7 +93,7 @@ def with_records(entry: bytes, records: Sequence[bytes]) -> bytes:
 
 def values_of(entry: bytes) -> list[bytes]:
     """The values of an uncompressed batch of magic 2."""
-    from checkers.segments.reader import read_records, read_segment
+    from kchaos.checkers.segments.reader import read_records, read_segment
 
     if magic_of(entry) != 2:
         raise NotApplicableError("the entry is no batch of magic 2")

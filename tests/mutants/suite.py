@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.errors import RunDirectoryError
-from checkers.evidence.run import RunEvidence
-from checkers.findings import Question
-from checkers.judge import judge
-from checkers.model.prediction import Prediction
-from checkers.record import predict_run
-from checkers.results import Results
-from checkers.run_directory import RunDirectory
-from checkers.verdict import FindingKey, finding_key
+from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Question
+from kchaos.checkers.judge import judge
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.record import predict_run
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.verdict import FindingKey, finding_key
 from tests.mutants import (  # noqa: F401 - each registers its kinds
     kinds_actions,
     kinds_alike,

@@ -10,8 +10,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from checkers.model.epoch_cache import UNDEFINED_OFFSET, EpochEnd
-from checkers.model.generation import FollowerLog, Generation, Rule, TruncationState
+from kchaos.checkers.model.epoch_cache import UNDEFINED_OFFSET, EpochEnd
+from kchaos.checkers.model.generation import FollowerLog, Generation, Rule, TruncationState
 
 Truncate = Callable[[EpochEnd, FollowerLog], TruncationState]
 

@@ -7,8 +7,8 @@ at once. Read from org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import Entries, EntriesOnDisk
-from checkers.model.generation import Rule
+from kchaos.checkers.model.epoch_cache import Entries, EntriesOnDisk
+from kchaos.checkers.model.generation import Rule
 
 
 def file_may_be_longer(found: EntriesOnDisk, entries: Entries) -> bool:

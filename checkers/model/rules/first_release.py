@@ -8,8 +8,8 @@ kafka.server.ReplicaFetcherThread and kafka.cluster.Partition, 0.10.2.2.
 
 from dataclasses import replace
 
-from checkers.acts import TopicPartition
-from checkers.model.epoch_cache import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
     Entries,
@@ -17,7 +17,7 @@ from checkers.model.epoch_cache import (
     EpochEnd,
     truncate_from_end,
 )
-from checkers.model.generation import (
+from kchaos.checkers.model.generation import (
     Failed,
     FollowerLog,
     Generation,
@@ -26,9 +26,9 @@ from checkers.model.generation import (
     TruncationState,
     Versions,
 )
-from checkers.model.log import Log
-from checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica
-from checkers.model.requests import Asked, FetchAnswer
+from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica
+from kchaos.checkers.model.requests import Asked, FetchAnswer
 
 # -- the leader epoch cache ---------------------------------------------------------------------
 

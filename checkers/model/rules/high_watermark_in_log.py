@@ -7,8 +7,8 @@ began with the log's start offset. Read from kafka.cluster.Replica.convertHWToLo
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
-from checkers.model.rules.kafka_3978 import restart_at_log_start
+from kchaos.checkers.model.generation import Rule
+from kchaos.checkers.model.rules.kafka_3978 import restart_at_log_start
 
 
 def keep_within_log(high_watermark: int, log_end_offset: int) -> int:

@@ -7,7 +7,7 @@ DelayedFetch with KIP-392, 2.4.0; taken back in 2.6.0).
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
+from kchaos.checkers.model.generation import Rule
 
 HIGH_WATERMARK_WAKES = Rule(
     name="high watermark wakes fetches",

@@ -13,7 +13,7 @@
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
+from kchaos.checkers.model.generation import Rule
 
 
 def is_behind(follower_end_offset: int, leader_end_offset: int) -> bool:

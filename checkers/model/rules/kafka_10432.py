@@ -5,8 +5,8 @@ Read from kafka.log.LogSegment.recover, 2.5.1 and 2.6.3; released in 2.6.1.
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
-from checkers.model.rules.first_release import recover_every_epoch
+from kchaos.checkers.model.generation import Rule
+from kchaos.checkers.model.rules.first_release import recover_every_epoch
 
 KAFKA_10432 = Rule(
     name="KAFKA-10432",

@@ -7,8 +7,8 @@ and the follower asks without end. Read from kafka.log.Log.truncateTo, 2.5.1 and
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import Entries, truncate_from_end
-from checkers.model.generation import Rule
+from kchaos.checkers.model.epoch_cache import Entries, truncate_from_end
+from kchaos.checkers.model.generation import Rule
 
 
 def truncate_also_at_log_end(entries: Entries, offset: int, is_shorter: bool) -> Entries:

@@ -6,8 +6,8 @@ kafka.cluster.Replica.convertHWToLocalOffsetMetadata, 1.0.1, 1.0.2 and 2.3.1.
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
-from checkers.model.log import Log
+from kchaos.checkers.model.generation import Rule
+from kchaos.checkers.model.log import Log
 
 
 def restart_at_log_start(log: Log) -> int:

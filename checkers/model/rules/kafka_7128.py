@@ -7,8 +7,8 @@ kafka.cluster.Partition.maybeExpandIsr (`leaderEpochStartOffsetOpt`), 2.0.0 and 
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
-from checkers.model.replica import Replica
+from kchaos.checkers.model.generation import Rule
+from kchaos.checkers.model.replica import Replica
 
 
 def start_of_epoch(replica: Replica) -> int:

@@ -5,7 +5,7 @@ Read from kafka.cluster.Partition.makeFollower, 2.0.0 and 2.0.1.
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
+from kchaos.checkers.model.generation import Rule
 
 
 def skip_next_epoch_of_known_leader(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:

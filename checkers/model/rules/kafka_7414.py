@@ -6,7 +6,7 @@ FatalExitError) and 2.0.1.
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
+from kchaos.checkers.model.generation import Rule
 
 
 def live_on(allows_unclean_election: bool) -> bool:

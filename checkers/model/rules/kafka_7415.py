@@ -6,7 +6,7 @@ kafka.cluster.Partition.makeLeader, 2.0.1 and 2.1.0.
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import (
+from kchaos.checkers.model.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
     Entries,
@@ -15,7 +15,7 @@ from checkers.model.epoch_cache import (
     end_of_epoch,
     latest_epoch,
 )
-from checkers.model.generation import Rule
+from kchaos.checkers.model.generation import Rule
 
 
 def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:

@@ -6,8 +6,8 @@ log end offset. Read from kafka.log.Log.append, 2.2.0 and 2.2.2; released in 2.2
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import Entries
-from checkers.model.generation import Rule
+from kchaos.checkers.model.epoch_cache import Entries
+from kchaos.checkers.model.generation import Rule
 
 
 def forget_entries(entries: Entries) -> Entries:

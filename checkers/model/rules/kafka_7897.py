@@ -7,8 +7,8 @@ follower then truncates far too much. Read from kafka.log.Log.initializeLeaderEp
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
-from checkers.model.rules.first_release import keep_no_epoch, load_no_entries
+from kchaos.checkers.model.generation import Rule
+from kchaos.checkers.model.rules.first_release import keep_no_epoch, load_no_entries
 
 
 def recover_above_zero(leader_epoch: int) -> bool:

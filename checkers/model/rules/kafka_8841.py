@@ -8,7 +8,7 @@ and 2.8.2, and updateReplicaLogReadResult, 2.3.1.
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
+from kchaos.checkers.model.generation import Rule
 
 
 def advance_if_it_moved(before: int, now: int) -> bool:

@@ -6,10 +6,10 @@ kafka.server.AbstractFetcherThread.onPartitionFenced, 2.4.1 and 2.5.1; released 
 
 from dataclasses import replace
 
-from checkers.acts import TopicPartition
-from checkers.model.generation import Failed, Rule, Stopped
-from checkers.model.replica import FetcherThread
-from checkers.model.rules import kip_461
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.generation import Failed, Rule, Stopped
+from kchaos.checkers.model.replica import FetcherThread
+from kchaos.checkers.model.rules import kip_461
 
 
 def fail_partition_if_epoch_is_the_same(

@@ -7,7 +7,7 @@ Jira KAFKA-1211 and KAFKA-3919. Read from kafka.server.epoch.LeaderEpochFileCach
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import (
+from kchaos.checkers.model.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
     UNDEFINED_OFFSET,
@@ -17,9 +17,9 @@ from checkers.model.epoch_cache import (
     end_of_epoch,
     latest_epoch,
 )
-from checkers.model.generation import FollowerLog, Rule, TruncationState
-from checkers.model.replica import FetcherState, FetchState, Replica
-from checkers.model.rules.first_release import keep_entries
+from kchaos.checkers.model.generation import FollowerLog, Rule, TruncationState
+from kchaos.checkers.model.replica import FetcherState, FetchState, Replica
+from kchaos.checkers.model.rules.first_release import keep_entries
 
 
 def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:

@@ -7,8 +7,8 @@ inter-broker protocol 2.0-IV0 on; before it the answer has no epoch and the old 
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
-from checkers.model.generation import FollowerLog, Rule, TruncationState
+from kchaos.checkers.model.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
+from kchaos.checkers.model.generation import FollowerLog, Rule, TruncationState
 
 
 def truncate(answer: EpochEnd, follower: FollowerLog) -> TruncationState:

@@ -11,11 +11,11 @@ session and refused full fetches only (kafka.server.CachedPartition, 2.4.1 and 2
 
 from dataclasses import replace
 
-from checkers.acts import TopicPartition
-from checkers.model.epoch_cache import UNDEFINED_EPOCH
-from checkers.model.generation import Failed, Rule, Stopped
-from checkers.model.replica import FetcherThread
-from checkers.model.requests import Asked
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.epoch_cache import UNDEFINED_EPOCH
+from kchaos.checkers.model.generation import Failed, Rule, Stopped
+from kchaos.checkers.model.replica import FetcherThread
+from kchaos.checkers.model.requests import Asked
 
 
 def see_epoch_outside_sessions(asked: Asked) -> bool:

@@ -12,7 +12,7 @@ LeaderAndIsr looks for offline replicas only, and nothing is sent again.
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
+from kchaos.checkers.model.generation import Rule
 
 STALE = "STALE_BROKER_EPOCH"
 UNKNOWN = "UNKNOWN_SERVER_ERROR"

@@ -7,9 +7,9 @@ and `markPartitionFailed`, 2.2.2 and 2.3.1.
 
 from dataclasses import replace
 
-from checkers.acts import TopicPartition
-from checkers.model.generation import Failed, Rule, Stopped
-from checkers.model.replica import FetcherThread
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.generation import Failed, Rule, Stopped
+from kchaos.checkers.model.replica import FetcherThread
 
 
 def fail_partition(thread: FetcherThread, failed: Failed, partition: TopicPartition) -> Stopped:

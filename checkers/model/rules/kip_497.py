@@ -11,7 +11,7 @@ fetch.
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
+from kchaos.checkers.model.generation import Rule
 
 KIP_497 = Rule(
     name="KIP-497",

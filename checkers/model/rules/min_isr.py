@@ -5,7 +5,7 @@ Read from kafka.cluster.Partition.maybeIncrementLeaderHW, 3.6.0 and 3.7.0.
 
 from dataclasses import replace
 
-from checkers.model.generation import Rule
+from kchaos.checkers.model.generation import Rule
 
 
 def has_enough(isr: tuple[int, ...], min_insync_replicas: int) -> bool:

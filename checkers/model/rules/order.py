@@ -1,7 +1,7 @@
 """Every rule, in the order in which a generation is composed of them: the later one wins."""
 
-from checkers.model.generation import Rule
-from checkers.model.rules import (
+from kchaos.checkers.model.generation import Rule
+from kchaos.checkers.model.rules import (
     documents,
     epoch_checkpoint,
     first_release,

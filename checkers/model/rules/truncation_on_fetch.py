@@ -17,12 +17,12 @@ KAFKA-14704 (3.5.0): such a response no longer moves the follower's high waterma
 
 from dataclasses import replace
 
-from checkers.model.epoch_cache import UNDEFINED_OFFSET, Entries, EpochEnd, latest_epoch
-from checkers.model.generation import FollowerLog, Generation, Rule, TruncationState
-from checkers.model.replica import FetchState, Replica
-from checkers.model.requests import Asked, FetchAnswer
-from checkers.model.rules.first_release import fetch_from_log_end, own_high_watermark
-from checkers.model.rules.kip_101 import truncate_first
+from kchaos.checkers.model.epoch_cache import UNDEFINED_OFFSET, Entries, EpochEnd, latest_epoch
+from kchaos.checkers.model.generation import FollowerLog, Generation, Rule, TruncationState
+from kchaos.checkers.model.replica import FetchState, Replica
+from kchaos.checkers.model.requests import Asked, FetchAnswer
+from kchaos.checkers.model.rules.first_release import fetch_from_log_end, own_high_watermark
+from kchaos.checkers.model.rules.kip_101 import truncate_first
 
 
 def fetch_at_once_with_epoch(replica: Replica) -> FetchState:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.explorer import Move, Permutation, Read, System
+from kchaos.checkers.explorer import Move, Permutation, Read, System
 
 
 def counters(count: int, most: int, forbidden: tuple[int, ...] | None = None) -> System:

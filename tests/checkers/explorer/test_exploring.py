@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from small_systems import counters, exchanged
 
-from checkers.explorer import (
+from kchaos.checkers.explorer import (
     BoundsError,
     Move,
     Permutation,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from checkers.explorer import RuleError
-from checkers.explorer.fingerprints import fingerprint
+from kchaos.checkers.explorer import RuleError
+from kchaos.checkers.explorer.fingerprints import fingerprint
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,7 +36,7 @@ class Hole:
 
 def test_every_process_gives_the_same_fingerprint() -> None:
     code = (
-        "from checkers.explorer.fingerprints import fingerprint;"
+        "from kchaos.checkers.explorer.fingerprints import fingerprint;"
         "print(fingerprint(('log', 1), (frozenset({'a', 'b', 'c'}), None, -1, b'x')))"
     )
     printed = {

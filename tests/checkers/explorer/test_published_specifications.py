@@ -10,7 +10,7 @@ from published_specifications import (
     truncate_to_high_watermark,
 )
 
-from checkers.explorer import System, explore
+from kchaos.checkers.explorer import System, explore
 
 BOUNDS = Bounds(replicas=2, log_size=3, max_records=3, max_leader_epoch=3)
 

@@ -12,7 +12,7 @@ import pytest
 from published_specifications import Bounds, kip_101, kip_279
 from small_systems import counters, exchanged
 
-from checkers.explorer import (
+from kchaos.checkers.explorer import (
     Exploration,
     Move,
     ProcessError,
@@ -145,7 +145,7 @@ def test_an_interruption_ends_every_process() -> None:
 
 ENDLESS = """
 import multiprocessing, sys
-from checkers.explorer import explore
+from kchaos.checkers.explorer import explore
 from small_systems import counters
 def told(progress):
     if multiprocessing.active_children():

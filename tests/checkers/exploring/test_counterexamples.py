@@ -8,9 +8,9 @@ from collections.abc import Collection
 
 import pytest
 
-from checkers.exploring.drawing import Setup, play, search, shrink
-from checkers.model import generation_for, predict
-from checkers.model.moves import Move
+from kchaos.checkers.exploring.drawing import Setup, play, search, shrink
+from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model.moves import Move
 
 KIP_279 = ("KIP-279", "OffsetForLeaderEpoch v1")
 KIP_320 = ("KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10", "KAFKA-9338")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkers.exploring.drawing import Setup, play
-from checkers.model import generation_for, predict
-from checkers.model.moves import KINDS, Move
+from kchaos.checkers.exploring.drawing import Setup, play
+from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model.moves import KINDS, Move
 
 BROKERS = 3
 MOVES = 30

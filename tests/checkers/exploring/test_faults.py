@@ -2,11 +2,11 @@
 
 import pytest
 
-from checkers.explorer import Exploration, explore
-from checkers.exploring import system_of
-from checkers.model import generation_for
-from checkers.model.bounds import Faults, Grain, Machine
-from checkers.model.fault_actions import Kill
+from kchaos.checkers.explorer import Exploration, explore
+from kchaos.checkers.exploring import system_of
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.bounds import Faults, Grain, Machine
+from kchaos.checkers.model.fault_actions import Kill
 
 PROPERTIES = ("strong-isr", "kept", "agreement")
 

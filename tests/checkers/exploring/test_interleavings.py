@@ -4,13 +4,13 @@ from collections.abc import Collection
 
 import pytest
 
-from checkers.explorer import Exploration, explore
-from checkers.exploring import system_of
-from checkers.model import generation_for
-from checkers.model.bounds import Grain, Machine
-from checkers.model.machine import initial_state, next_state
-from checkers.model.properties import PROPERTIES
-from checkers.model.world import World
+from kchaos.checkers.explorer import Exploration, explore
+from kchaos.checkers.exploring import system_of
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.bounds import Grain, Machine
+from kchaos.checkers.model.machine import initial_state, next_state
+from kchaos.checkers.model.properties import PROPERTIES
+from kchaos.checkers.model.world import World
 
 
 def machine(

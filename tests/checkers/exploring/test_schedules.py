@@ -1,10 +1,10 @@
 """Schedules: what breaks a cluster for good and can be forced upon it from outside."""
 
-from checkers.exploring import Schedule, Schedules, find_schedule
-from checkers.model import generation_for
-from checkers.model.controlling import PARTITION
-from checkers.model.moves import Move
-from checkers.model.world import World
+from kchaos.checkers.exploring import Schedule, Schedules, find_schedule
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.controlling import PARTITION
+from kchaos.checkers.model.moves import Move
+from kchaos.checkers.model.world import World
 
 
 def found(release: str, *, most_states: int) -> Schedule | None:

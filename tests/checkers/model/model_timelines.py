@@ -2,8 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 
-from checkers.acts import CutLink, HealLink, Hold, LoseTail, ReleaseHold, StartBroker, StopBroker
-from checkers.model.events import (
+from kchaos.checkers.acts import (
+    CutLink,
+    HealLink,
+    Hold,
+    LoseTail,
+    ReleaseHold,
+    StartBroker,
+    StopBroker,
+)
+from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
@@ -13,7 +21,7 @@ from checkers.model.events import (
     Snapshot,
     TopicCreated,
 )
-from checkers.model.prediction import PredictedReplica, Prediction
+from kchaos.checkers.model.prediction import PredictedReplica, Prediction
 
 NEWEST_FORMAT = "0.11.0"
 

@@ -3,16 +3,16 @@
 import pytest
 from model_timelines import cluster, state, write
 
-from checkers.acts import TopicPartition
-from checkers.model import exchange, follower, generation_for
-from checkers.model.epoch_cache import EpochEnd, EpochEntry
-from checkers.model.events import Event
-from checkers.model.log import Log
-from checkers.model.predicting import left_alone_after
-from checkers.model.replica import Replica
-from checkers.model.requests import Asked, FetchAnswer
-from checkers.model.state import EMPTY
-from checkers.model.world import World
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import exchange, follower, generation_for
+from kchaos.checkers.model.epoch_cache import EpochEnd, EpochEntry
+from kchaos.checkers.model.events import Event
+from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.predicting import left_alone_after
+from kchaos.checkers.model.replica import Replica
+from kchaos.checkers.model.requests import Asked, FetchAnswer
+from kchaos.checkers.model.state import EMPTY
+from kchaos.checkers.model.world import World
 
 DIVERGES = EpochEnd(1, 20)
 """The leader's end of epoch 1, below what the follower has of it."""

@@ -3,9 +3,9 @@
 import pytest
 from model_timelines import cluster, kill, state, write
 
-from checkers.acts import CutLink, Hold
-from checkers.model import predict
-from checkers.model.events import PartitionState
+from kchaos.checkers.acts import CutLink, Hold
+from kchaos.checkers.model import predict
+from kchaos.checkers.model.events import PartitionState
 
 BASE = [*cluster("2.0.1", controller=3, replicas=(0, 1, 2)), state(0, 0, (0, 1, 2), version=0)]
 

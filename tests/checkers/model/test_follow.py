@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from checkers.acts import TopicPartition
-from checkers.evidence.run import RunEvidence
-from checkers.judge import judge
-from checkers.model import follow, generation_for, predict
-from checkers.model.events import BrokerRegistered, HighWatermarkObserved, PartitionState
-from checkers.model.observations import (
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import judge
+from kchaos.checkers.model import follow, generation_for, predict
+from kchaos.checkers.model.events import BrokerRegistered, HighWatermarkObserved, PartitionState
+from kchaos.checkers.model.observations import (
     ClientAnswered,
     ControlSent,
     CopyBegun,
@@ -32,7 +32,7 @@ from checkers.model.observations import (
     Record,
     Reply,
 )
-from checkers.record import predict_run, record_of
+from kchaos.checkers.record import predict_run, record_of
 from tests.golden.stored import unpacked
 
 T = TopicPartition("t", 0)

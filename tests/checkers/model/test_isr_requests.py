@@ -3,17 +3,17 @@
 import pytest
 from model_timelines import start, state, write
 
-from checkers.acts import TopicPartition
-from checkers.model import generation_for
-from checkers.model.happen import happen
-from checkers.model.leader import become_leader, give_up_isr, update_view
-from checkers.model.lookahead import Lookahead
-from checkers.model.observations import IsrAnswered, IsrAsked, IsrWanted, Record
-from checkers.model.replica import Replica
-from checkers.model.silent import silent_steps
-from checkers.model.state import EMPTY
-from checkers.model.taking import Excluded, take
-from checkers.model.world import World
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.happen import happen
+from kchaos.checkers.model.leader import become_leader, give_up_isr, update_view
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.observations import IsrAnswered, IsrAsked, IsrWanted, Record
+from kchaos.checkers.model.replica import Replica
+from kchaos.checkers.model.silent import silent_steps
+from kchaos.checkers.model.state import EMPTY
+from kchaos.checkers.model.taking import Excluded, take
+from kchaos.checkers.model.world import World
 
 T = TopicPartition("t", 0)
 NOTHING_TO_COME = Lookahead(Record(seen=(), decided=()))

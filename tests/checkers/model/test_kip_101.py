@@ -3,8 +3,8 @@
 import pytest
 from model_timelines import kip_101_1, kip_101_2, payloads, ranges, replica
 
-from checkers.model import RELEASES, predict
-from checkers.model.prediction import EpochRound, PredictedProduce, Truncation
+from kchaos.checkers.model import RELEASES, predict
+from kchaos.checkers.model.prediction import EpochRound, PredictedProduce, Truncation
 
 WITH_EPOCHS = RELEASES[1:]
 

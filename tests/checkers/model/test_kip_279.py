@@ -3,7 +3,7 @@
 import pytest
 from model_timelines import kip_279_1, kip_279_3, payloads, ranges, replica
 
-from checkers.model import RELEASES, generation_for, predict
+from kchaos.checkers.model import RELEASES, generation_for, predict
 
 KIP_101_ONLY = ("0.11.0.3", "1.0.2", "1.1.1")
 KIP_279 = RELEASES[RELEASES.index("2.0.0") :]

@@ -5,21 +5,21 @@ from dataclasses import replace
 import pytest
 from model_timelines import cluster, kill, replica, start, state, write
 
-from checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest
-from checkers.model import generation_for, predict
-from checkers.model.control import handle, queue
-from checkers.model.events import Event, PartitionState, Snapshot, TopicCreated
-from checkers.model.predicting import left_alone_after
-from checkers.model.prediction import Prediction
-from checkers.model.requests import StopReplica
-from checkers.model.rules.kip_380 import (
+from kchaos.checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest
+from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model.control import handle, queue
+from kchaos.checkers.model.events import Event, PartitionState, Snapshot, TopicCreated
+from kchaos.checkers.model.predicting import left_alone_after
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.model.requests import StopReplica
+from kchaos.checkers.model.rules.kip_380 import (
     is_for_an_earlier_generation,
     is_higher,
     refuse_earlier_epochs,
     refuse_other_epochs,
 )
-from checkers.model.state import EMPTY, State
-from checkers.model.world import World
+from kchaos.checkers.model.state import EMPTY, State
+from kchaos.checkers.model.world import World
 
 AFTER = Snapshot(label="after")
 EARLIER, PRESENT = 101, 201

@@ -2,16 +2,16 @@
 
 import pytest
 
-from checkers.model.epoch_cache import (
+from kchaos.checkers.model.epoch_cache import (
     UNDEFINED,
     EpochEnd,
     EpochEntry,
     truncate_from_end,
     truncate_from_start,
 )
-from checkers.model.log import Log, OffsetOutOfRange, UnexpectedAppendOffset, batches_of
-from checkers.model.rules import kafka_7415, kip_101
-from checkers.segments.batch import Record, payload_digest
+from kchaos.checkers.model.log import Log, OffsetOutOfRange, UnexpectedAppendOffset, batches_of
+from kchaos.checkers.model.rules import kafka_7415, kip_101
+from kchaos.checkers.segments.batch import Record, payload_digest
 
 
 def two_batches():

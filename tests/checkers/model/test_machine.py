@@ -2,9 +2,9 @@
 
 import pytest
 
-from checkers.errors import ModelError
-from checkers.model import generation_for
-from checkers.model.actions import (
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.actions import (
     Action,
     Ask,
     Deliver,
@@ -15,10 +15,10 @@ from checkers.model.actions import (
     Shrink,
     Write,
 )
-from checkers.model.bounds import PARTITION, Grain, Machine
-from checkers.model.machine import actions, initial_state, next_state
-from checkers.model.state import State
-from checkers.model.world import World
+from kchaos.checkers.model.bounds import PARTITION, Grain, Machine
+from kchaos.checkers.model.machine import actions, initial_state, next_state
+from kchaos.checkers.model.state import State
+from kchaos.checkers.model.world import World
 
 
 def machine(release: str = "1.1.1", grain: Grain = Grain.ROUNDS, leader_epoch: int = 1) -> Machine:

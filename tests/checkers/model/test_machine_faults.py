@@ -2,8 +2,8 @@
 
 import pytest
 
-from checkers.model import generation_for, leader
-from checkers.model.actions import (
+from kchaos.checkers.model import generation_for, leader
+from kchaos.checkers.model.actions import (
     Action,
     Answer,
     AnswerGivenUp,
@@ -20,9 +20,9 @@ from checkers.model.actions import (
     Write,
     WriteIsr,
 )
-from checkers.model.bounds import PARTITION, Faults, Grain, Machine
-from checkers.model.events import PartitionState
-from checkers.model.fault_actions import (
+from kchaos.checkers.model.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.fault_actions import (
     AskToStop,
     CompleteReassignment,
     EndSession,
@@ -38,11 +38,11 @@ from checkers.model.fault_actions import (
     Stop,
     WriteCheckpoint,
 )
-from checkers.model.machine import actions, initial_state, next_state
-from checkers.model.replica import Replica, Role
-from checkers.model.requests import LeaderAndIsr
-from checkers.model.state import State
-from checkers.model.world import World
+from kchaos.checkers.model.machine import actions, initial_state, next_state
+from kchaos.checkers.model.replica import Replica, Role
+from kchaos.checkers.model.requests import LeaderAndIsr
+from kchaos.checkers.model.state import State
+from kchaos.checkers.model.world import World
 
 ASK = Ask(follower=1, leader=0)
 HANDLE = Handle(follower=1, leader=0)

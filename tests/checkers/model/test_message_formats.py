@@ -15,7 +15,7 @@ from model_timelines import (
     write,
 )
 
-from checkers.acts import (
+from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
     CutLink,
     HealLink,
@@ -24,11 +24,11 @@ from checkers.acts import (
     StopBroker,
     TopicPartition,
 )
-from checkers.model import exchange, generation_for, predict
-from checkers.model.events import BrokerUnregistered, Snapshot, TopicConfigured, TopicCreated
-from checkers.model.predicting import left_alone_after
-from checkers.model.state import EMPTY
-from checkers.model.world import World
+from kchaos.checkers.model import exchange, generation_for, predict
+from kchaos.checkers.model.events import BrokerUnregistered, Snapshot, TopicConfigured, TopicCreated
+from kchaos.checkers.model.predicting import left_alone_after
+from kchaos.checkers.model.state import EMPTY
+from kchaos.checkers.model.world import World
 
 NEW, OLD = "0.11.0", "0.10.2"
 

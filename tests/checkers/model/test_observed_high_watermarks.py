@@ -1,15 +1,15 @@
 from model_timelines import cluster, kill, replica, start, state, write
 
-from checkers.acts import LoseTail
-from checkers.model import predict
-from checkers.model.events import (
+from kchaos.checkers.acts import LoseTail
+from kchaos.checkers.model import predict
+from kchaos.checkers.model.events import (
     Event,
     HighWatermarkObserved,
     Snapshot,
     event_from_json,
     event_to_json,
 )
-from checkers.model.prediction import ImpossibleHighWatermark, PredictedReplica
+from kchaos.checkers.model.prediction import ImpossibleHighWatermark, PredictedReplica
 
 AFTER = Snapshot(label="after")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import checkers.model
-from checkers.errors import ModelError
-from checkers.model.ranges import RANGES
-from checkers.model.releases import (
+import kchaos.checkers.model
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.ranges import RANGES
+from kchaos.checkers.model.releases import (
     RELEASED,
     ReleaseRange,
     Since,
@@ -16,7 +16,7 @@ from checkers.model.releases import (
     parse_version,
     runs,
 )
-from checkers.model.status import Status, status
+from kchaos.checkers.model.status import Status, status
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_fix_is_in_the_releases_that_got_it_and_in_no_other(
 
 
 def test_what_the_rules_declare_is_what_was_found_in_every_release() -> None:
-    file = Path(checkers.model.__file__).with_name("compared.json")
+    file = Path(kchaos.checkers.model.__file__).with_name("compared.json")
     document = json.loads(file.read_text(encoding="utf-8"))
     assert {name: str(range_) for name, range_ in RANGES.items()} == document["found"]
     assert tuple(document["read_at"]) == RELEASED

@@ -15,7 +15,7 @@ from model_timelines import (
     write,
 )
 
-from checkers.acts import (
+from kchaos.checkers.acts import (
     CutLink,
     HealLink,
     Hold,
@@ -26,10 +26,10 @@ from checkers.acts import (
     StartBroker,
     StopBroker,
 )
-from checkers.errors import ModelError
-from checkers.model import RELEASES, generation_for, predict
-from checkers.model.events import BrokerRegistered, BrokerUnregistered, Produce, Snapshot
-from checkers.model.prediction import PredictedProduce
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import RELEASES, generation_for, predict
+from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Produce, Snapshot
+from kchaos.checkers.model.prediction import PredictedProduce
 
 AFTER = Snapshot(label="after")
 

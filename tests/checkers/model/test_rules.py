@@ -13,7 +13,7 @@ from model_timelines import (
     write,
 )
 
-from checkers.acts import (
+from kchaos.checkers.acts import (
     CutLink,
     HealLink,
     Hold,
@@ -24,16 +24,16 @@ from checkers.acts import (
     ReleasePoint,
     ResumeBroker,
 )
-from checkers.model import RELEASES, generation_for, predict
-from checkers.model.events import (
+from kchaos.checkers.model import RELEASES, generation_for, predict
+from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     Snapshot,
     TopicConfigured,
     TopicCreated,
 )
-from checkers.model.prediction import Prediction
-from checkers.model.rules.order import RULES
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.model.rules.order import RULES
 
 AFTER = Snapshot(label="after")
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 from model_timelines import start, state, write
 
-from checkers.acts import StopBroker, TopicPartition
-from checkers.model.at_once import needed, step_at_once
-from checkers.model.events import BrokerRegistered, BrokerUnregistered
-from checkers.model.follow import _Node, _Search, _Step
-from checkers.model.happen import happen
-from checkers.model.leader import become_leader
-from checkers.model.lookahead import Lookahead
-from checkers.model.observations import (
+from kchaos.checkers.acts import StopBroker, TopicPartition
+from kchaos.checkers.model.at_once import needed, step_at_once
+from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered
+from kchaos.checkers.model.follow import _Node, _Search, _Step
+from kchaos.checkers.model.happen import happen
+from kchaos.checkers.model.leader import become_leader
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.observations import (
     ControlAnswered,
     ControlSent,
     Decided,
@@ -23,12 +23,12 @@ from checkers.model.observations import (
     Reply,
     Seen,
 )
-from checkers.model.out_of_reach import is_out_of_reach
-from checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica, Role
-from checkers.model.requests import Asked, Exchange, Received, Stage, UpdateMetadata
-from checkers.model.silent import silent_steps
-from checkers.model.state import EMPTY
-from checkers.model.world import World
+from kchaos.checkers.model.out_of_reach import is_out_of_reach
+from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica, Role
+from kchaos.checkers.model.requests import Asked, Exchange, Received, Stage, UpdateMetadata
+from kchaos.checkers.model.silent import silent_steps
+from kchaos.checkers.model.state import EMPTY
+from kchaos.checkers.model.world import World
 
 T = TopicPartition("t", 0)
 NUMBER = (7, 1)

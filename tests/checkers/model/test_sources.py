@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from checkers.errors import ModelError
-from checkers.model import sources
-from checkers.model.generation import Rule
-from checkers.model.generations import parse_protocol
-from checkers.model.probes import Place, RuleEntry, find, read_entries
-from checkers.model.ranges import RANGES
-from checkers.model.rules import documents
-from checkers.model.rules.order import RULES
-from checkers.model.sources import Found, differences, look_up, table
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import sources
+from kchaos.checkers.model.generation import Rule
+from kchaos.checkers.model.generations import parse_protocol
+from kchaos.checkers.model.probes import Place, RuleEntry, find, read_entries
+from kchaos.checkers.model.ranges import RANGES
+from kchaos.checkers.model.rules import documents
+from kchaos.checkers.model.rules.order import RULES
+from kchaos.checkers.model.sources import Found, differences, look_up, table
 
 ENTRIES = """
 [files]

@@ -4,15 +4,15 @@ import pytest
 from model_timelines import cluster
 from model_timelines import state as partition_state
 
-from checkers.acts import TopicPartition
-from checkers.model.lookahead import Lookahead
-from checkers.model.observations import Fate, FetchAsked, Question, Record, Seen
-from checkers.model.predicting import left_alone_after
-from checkers.model.releases import parse_version
-from checkers.model.request_versions import can_read
-from checkers.model.state import EMPTY
-from checkers.model.taking import Excluded, take
-from checkers.model.world import World
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.observations import Fate, FetchAsked, Question, Record, Seen
+from kchaos.checkers.model.predicting import left_alone_after
+from kchaos.checkers.model.releases import parse_version
+from kchaos.checkers.model.request_versions import can_read
+from kchaos.checkers.model.state import EMPTY
+from kchaos.checkers.model.taking import Excluded, take
+from kchaos.checkers.model.world import World
 
 
 def question(fate: Fate) -> Question:

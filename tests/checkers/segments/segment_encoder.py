@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import cramjam
 from crc32c import crc32c
 
-from checkers.segments.compression import xxh32_short
+from kchaos.checkers.segments.compression import xxh32_short
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 Pair = tuple[bytes | None, bytes | None]

@@ -12,18 +12,18 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
-from checkers.formats.checkpoints import (
+from kchaos.checkers.formats.checkpoints import (
     parse_meta_properties,
     parse_offset_checkpoint,
     parse_partition_metadata,
 )
-from checkers.segments.batch import Batch, Record, join_payload_digests
-from checkers.segments.directory import partition_directories, read_partition, segment_files
-from checkers.segments.reader import read_records
-from clusters.distribution import java_of, resolve
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
-from clusters.waiting import await_until
+from kchaos.checkers.segments.batch import Batch, Record, join_payload_digests
+from kchaos.checkers.segments.directory import partition_directories, read_partition, segment_files
+from kchaos.checkers.segments.reader import read_records
+from kchaos.clusters.distribution import java_of, resolve
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
 
 pytestmark = pytest.mark.cluster
 

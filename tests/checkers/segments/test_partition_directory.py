@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from segment_encoder import Pair, batch, message
 
-from checkers.formats.checkpoints import EpochEntry
-from checkers.segments.__main__ import main
-from checkers.segments.directory import (
+from kchaos.checkers.formats.checkpoints import EpochEntry
+from kchaos.checkers.segments.__main__ import main
+from kchaos.checkers.segments.directory import (
     partition_directories,
     read_partition,
     segment_files,
 )
-from checkers.segments.errors import SegmentError
+from kchaos.checkers.segments.errors import SegmentError
 
 PAIRS: list[Pair] = [(b"k", b"v")] * 5
 

@@ -4,7 +4,7 @@ import cramjam
 import pytest
 from segment_encoder import wrong_lz4_checksum
 
-from checkers.segments.compression import UndecodableError, decompress, xxh32_short
+from kchaos.checkers.segments.compression import UndecodableError, decompress, xxh32_short
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from segment_encoder import Pair, batch, message, wrapper
 
-from checkers.segments.reader import read_segment, split_segment
+from kchaos.checkers.segments.reader import read_segment, split_segment
 
 Builder = Callable[[int, list[Pair]], bytes]
 

@@ -9,7 +9,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 from segment_encoder import batch, message, wrapper
 
-from checkers.segments.reader import read_records, read_segment
+from kchaos.checkers.segments.reader import read_records, read_segment
 
 VALUES = [b"v" * 50, None, b"", b"last"]
 

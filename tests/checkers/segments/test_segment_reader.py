@@ -7,8 +7,13 @@ import pytest
 from crc32c import crc32c
 from segment_encoder import Pair, batch, message, record, wrapper, xerial
 
-from checkers.segments.batch import Batch, join_payload_digests
-from checkers.segments.reader import SegmentContents, iter_batches, read_records, read_segment
+from kchaos.checkers.segments.batch import Batch, join_payload_digests
+from kchaos.checkers.segments.reader import (
+    SegmentContents,
+    iter_batches,
+    read_records,
+    read_segment,
+)
 
 PAIRS: list[Pair] = [(b"a", b"1" * 40), (None, b"2"), (b"b", None), (b"", b""), (b"c", b"5" * 300)]
 

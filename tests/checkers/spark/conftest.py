@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The session that `judge_runs` finds and uses; with the Java that kchaos finds."""
-    from checkers.spark import spark_session
-    from clusters.java import spark_java_home
+    from kchaos.checkers.spark import spark_session
+    from kchaos.clusters.java import spark_java_home
 
     log_file = tmp_path_factory.mktemp("spark") / "spark.log"
     with spark_session("local[2]", java_home=spark_java_home(), log_file=log_file) as session:

@@ -8,10 +8,10 @@ from typing import Any
 from kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
 from run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
-from checkers import acts
-from checkers.acts import LATE_CLIENT_ID
-from checkers.model import events
-from checkers.run_directory import RunDirectory
+from kchaos.checkers import acts
+from kchaos.checkers.acts import LATE_CLIENT_ID
+from kchaos.checkers.model import events
+from kchaos.checkers.run_directory import RunDirectory
 
 SEGMENT = "00000000000000000000.log"
 

@@ -10,7 +10,7 @@ import planted_runs
 import pytest
 from kafka_6361_runs import kafka_6361
 
-from checkers.spark.parts import Part, plan, rows_of_part
+from kchaos.checkers.spark.parts import Part, plan, rows_of_part
 
 
 def rows(packs: list[list[Part]]) -> list[str]:
@@ -79,9 +79,9 @@ def test_a_run_that_cannot_be_planned_says_why_and_the_others_are_planned(tmp_pa
 @pytest.mark.spark
 def test_the_data_source_reads_without_knowing_any_rule() -> None:
     loaded = (
-        "import sys, checkers.spark.batch_source\n"
-        "print([name for name in sys.modules if name.startswith(('checkers.rules',"
-        " 'checkers.judge', 'checkers.verdict', 'checkers.spark.tasks'))])"
+        "import sys, kchaos.checkers.spark.batch_source\n"
+        "print([name for name in sys.modules if name.startswith(('kchaos.checkers.rules',"
+        " 'kchaos.checkers.judge', 'kchaos.checkers.verdict', 'kchaos.checkers.spark.tasks'))])"
     )
     done = subprocess.run(
         [sys.executable, "-c", loaded], capture_output=True, text=True, check=True

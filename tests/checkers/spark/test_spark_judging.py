@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from planted_runs import all_runs
 
-from checkers.errors import CheckError, SparkError
-from checkers.judge import judge
-from checkers.results import Results, results_to_json
-from checkers.run_directory import RunDirectory
-from checkers.spark import judge_runs
+from kchaos.checkers.errors import CheckError, SparkError
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import Results, results_to_json
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.spark import judge_runs
 
 pytestmark = pytest.mark.spark
 

@@ -14,13 +14,13 @@ import pytest
 from kafka_6361_runs import kafka_6361
 from planted_runs import torn_segment_before_the_last, unsealed
 
-from checkers.folders import WORKING, remove_abandoned_in
-from checkers.judge import judge
-from checkers.results import results_to_json
-from checkers.run_directory import RunDirectory
-from clusters.java import spark_java_home
-from clusters.processes import Child, process_start_time, spawn
-from clusters.waiting import await_until
+from kchaos.checkers.folders import WORKING, remove_abandoned_in
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import results_to_json
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.java import spark_java_home
+from kchaos.clusters.processes import Child, process_start_time, spawn
+from kchaos.clusters.waiting import await_until
 
 pytestmark = pytest.mark.spark
 
@@ -28,8 +28,8 @@ WORKERS = 2
 JUDGE = """
 import json, sys
 from pathlib import Path
-import checkers.spark as kchaos_spark
-from checkers.results import results_to_json
+import kchaos.checkers.spark as kchaos_spark
+from kchaos.checkers.results import results_to_json
 
 master, output, *runs = sys.argv[1:]
 log_file = Path(output).with_name("spark.log")
@@ -39,7 +39,7 @@ with kchaos_spark.spark_session(master, log_file=log_file) as session:
     print(json.dumps({
         "results": {one.run: results_to_json(one) for one in judgement.results},
         "imported_from": context.parallelize([0], 1).map(
-            lambda _: __import__("checkers").__file__
+            lambda _: __import__("kchaos").__file__
         ).collect(),
         "executors": context._jsc.sc().getExecutorMemoryStatus().size() - 1,
     }))
@@ -48,7 +48,7 @@ HOLD_SESSION = """
 import sys, time
 from pathlib import Path
 from pyspark import SparkContext
-from checkers.spark import spark_session
+from kchaos.checkers.spark import spark_session
 
 with spark_session("local[1]", log_file=Path(sys.argv[1])) as session:
     print(SparkContext._gateway.proc.pid, flush=True)
@@ -276,8 +276,8 @@ def test_a_java_that_spark_cannot_use_is_told_with_the_end_of_the_log(tmp_path: 
         [
             sys.executable,
             "-c",
-            "import sys; from pathlib import Path; from checkers.spark import judge_runs\n"
-            "from checkers.errors import SparkError\n"
+            "import sys; from pathlib import Path; from kchaos.checkers.spark import judge_runs\n"
+            "from kchaos.checkers.errors import SparkError\n"
             "try: judge_runs([sys.argv[1]], java_home=Path(sys.argv[1]))\n"
             "except SparkError as error: print(error)",
             str(tmp_path / "absent"),

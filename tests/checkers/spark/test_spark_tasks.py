@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from clean_runs import clean_run, clean_snapshot
 
-from checkers.rules import Judged
-from checkers.spark import tasks
+from kchaos.checkers.rules import Judged
+from kchaos.checkers.spark import tasks
 
 
 def test_a_rule_that_fails_makes_the_run_unknown(

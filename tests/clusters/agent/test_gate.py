@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from checkers.acts import HoldPoint, TopicPartition
-from clusters.agent.gate import Gate
-from clusters.agent.hits import Hit
-from clusters.errors import ClusterError
-from clusters.waiting import await_until
+from kchaos.checkers.acts import HoldPoint, TopicPartition
+from kchaos.clusters.agent.gate import Gate
+from kchaos.clusters.agent.hits import Hit
+from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.waiting import await_until
 
 HOLD = HoldPoint(name="reads", broker=1, point="fetch-read")
 

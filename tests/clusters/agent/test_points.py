@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from class_files import methods_of
 
-from clusters.agent import POINTS, point_of, unknown_points
-from clusters.agent import points as table
-from clusters.agent.byteman import Agent, Life, complaints, script
-from clusters.agent.points import LOG_READ, REGISTERED, SEND_FETCH
-from clusters.distribution import resolve
-from clusters.errors import ReleaseError
-from clusters.local import LocalCluster
-from clusters.releases import KNOWN_RELEASES, release_of
-from clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.agent import POINTS, point_of, unknown_points
+from kchaos.clusters.agent import points as table
+from kchaos.clusters.agent.byteman import Agent, Life, complaints, script
+from kchaos.clusters.agent.points import LOG_READ, REGISTERED, SEND_FETCH
+from kchaos.clusters.distribution import resolve
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.releases import KNOWN_RELEASES, release_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 
 GATE = ("127.0.0.1", 4711)
 LIFE = Life(broker=1, number=2)

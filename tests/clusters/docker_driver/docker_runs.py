@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusters.docker_driver.cluster import DockerCluster
-from clusters.docker_driver.owner import RUN
+from kchaos.clusters.docker_driver.cluster import DockerCluster
+from kchaos.clusters.docker_driver.owner import RUN
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -12,11 +12,11 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from clusters.docker_driver.compose import write_environment
-from clusters.errors import MachineError
-from clusters.ports import ReservedPort, reserve_port
-from clusters.probe import known_brokers
-from clusters.waiting import await_until
+from kchaos.clusters.docker_driver.compose import write_environment
+from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.ports import ReservedPort, reserve_port
+from kchaos.clusters.probe import known_brokers
+from kchaos.clusters.waiting import await_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 
@@ -115,6 +115,14 @@ def test_somebody_elses_env_file_is_left_alone(project: Path) -> None:
     (project / ".env").unlink()
 
 
-def test_a_folder_without_the_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MachineError, match=r"has no docker-compose\.yml"):
+def test_somebody_elses_compose_file_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "docker-compose.yml").write_text("services: {}\n")
+    with pytest.raises(MachineError, match=r"docker-compose\.yml is not kchaos's"):
         write_environment("2.8.2", tmp_path, say=print)
+    assert (tmp_path / "docker-compose.yml").read_text() == "services: {}\n"
+
+
+def test_a_folder_without_the_file_gets_ours(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="no Kafka is named"):
+        write_environment("", tmp_path, say=print)
+    assert (tmp_path / "docker-compose.yml").read_text() == FILE.read_text()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from engine_stand_in import Engine
 
-from clusters.docker_driver.container import Container
-from clusters.docker_driver.engine import connect
+from kchaos.clusters.docker_driver.container import Container
+from kchaos.clusters.docker_driver.engine import connect
 
 if TYPE_CHECKING:
     from docker import APIClient

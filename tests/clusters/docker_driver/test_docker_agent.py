@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from docker_runs import run_of
 
-from checkers.acts import HoldPoint
-from clusters.agent.byteman import byteman_jar
-from clusters.distribution import Distribution
-from clusters.docker_driver.cluster import DockerCluster
-from clusters.docker_driver.mounts import mounts_of
-from clusters.spec import BrokerSpec, ClusterSpec
-from clusters.waiting import await_until
+from kchaos.checkers.acts import HoldPoint
+from kchaos.clusters.agent.byteman import byteman_jar
+from kchaos.clusters.distribution import Distribution
+from kchaos.clusters.docker_driver.cluster import DockerCluster
+from kchaos.clusters.docker_driver.mounts import mounts_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.waiting import await_until
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 import pytest
 from docker_runs import run_of
 
-from clusters.api import Broker, Cluster, Disconnectable, Killable, Pausable
-from clusters.docker_driver import ground
-from clusters.docker_driver.cluster import DockerCluster
-from clusters.docker_driver.engine import engine_info
-from clusters.docker_driver.network import why_unbindable
-from clusters.errors import BrokerExited, MachineError, explained
-from clusters.links import Links
-from clusters.probe import answers_at
-from clusters.spec import ClusterSpec, brokers_of
-from clusters.waiting import await_until
-from faults import CutLink, CutZooKeeper, DisconnectNetwork, ExpireSession, PauseBroker
-from faults.api import MemoryJournal
-from faults.errors import NotAvailable
-from faults.observation import observe_broker
+from kchaos.clusters.api import Broker, Cluster, Disconnectable, Killable, Pausable
+from kchaos.clusters.docker_driver import ground
+from kchaos.clusters.docker_driver.cluster import DockerCluster
+from kchaos.clusters.docker_driver.engine import engine_info
+from kchaos.clusters.docker_driver.network import why_unbindable
+from kchaos.clusters.errors import BrokerExited, MachineError, explained
+from kchaos.clusters.links import Links
+from kchaos.clusters.probe import answers_at
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import CutLink, CutZooKeeper, DisconnectNetwork, ExpireSession, PauseBroker
+from kchaos.faults.api import MemoryJournal
+from kchaos.faults.errors import NotAvailable
+from kchaos.faults.observation import observe_broker
 
 if TYPE_CHECKING:
     from docker import APIClient

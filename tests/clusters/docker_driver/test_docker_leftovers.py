@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 from docker_runs import made_by, run_of
 
-from clusters.docker_driver import ground
-from clusters.docker_driver.cluster import DockerCluster
-from clusters.docker_driver.engine import connect
-from clusters.docker_driver.leftovers import dead_runs, remove_dead, remove_run
-from clusters.docker_driver.options import base_image
-from clusters.errors import BrokerExited, MachineError
-from clusters.spec import ClusterSpec, brokers_of
-from clusters.waiting import await_until
+from kchaos.clusters.docker_driver import ground
+from kchaos.clusters.docker_driver.cluster import DockerCluster
+from kchaos.clusters.docker_driver.engine import connect
+from kchaos.clusters.docker_driver.leftovers import dead_runs, remove_dead, remove_run
+from kchaos.clusters.docker_driver.options import base_image
+from kchaos.clusters.errors import BrokerExited, MachineError
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -69,8 +69,8 @@ def test_a_network_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIC
 SCRIPT = """
 import sys
 from pathlib import Path
-from clusters.docker_driver.cluster import DockerCluster
-from clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.docker_driver.cluster import DockerCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
 
 spec = ClusterSpec(brokers=brokers_of("2.0.1", (0,)))
 cluster = DockerCluster(spec, work_directory=Path(sys.argv[1]))

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from checkers.model.generations import generation_for
-from clusters.docker_driver import leftovers
-from clusters.docker_driver.cluster import DockerCluster
-from clusters.docker_driver.engine import connect, speaking
-from clusters.docker_driver.image import ensure_image
-from clusters.docker_driver.kafka_image import kafka_version
-from clusters.docker_driver.network import _candidates
-from clusters.docker_driver.options import DEFAULT_IMAGE, base_image, with_limits
-from clusters.docker_driver.owner import is_dead, labels_of
-from clusters.errors import MachineError
-from clusters.leftovers import work_directory
-from clusters.local import LocalCluster
-from clusters.releases import release_of
-from clusters.spec import ClusterSpec, brokers_of
-from harness.commands.cli import run
+from kchaos.checkers.model.generations import generation_for
+from kchaos.clusters.docker_driver import leftovers
+from kchaos.clusters.docker_driver.cluster import DockerCluster
+from kchaos.clusters.docker_driver.engine import connect, speaking
+from kchaos.clusters.docker_driver.image import ensure_image
+from kchaos.clusters.docker_driver.kafka_image import kafka_version
+from kchaos.clusters.docker_driver.network import _candidates
+from kchaos.clusters.docker_driver.options import DEFAULT_IMAGE, base_image, with_limits
+from kchaos.clusters.docker_driver.owner import is_dead, labels_of
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.harness.commands.cli import run
 
 if TYPE_CHECKING:
     from docker import APIClient

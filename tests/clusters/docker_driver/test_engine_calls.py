@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 import pytest
 from engine_stand_in import HANG, TORN, Engine
 
-from clusters.docker_driver import base_image
-from clusters.docker_driver.engine import connect, engine_info, speaking
-from clusters.docker_driver.image import ensure_image
-from clusters.errors import MachineError
-from clusters.interrupts import interrupts_at_gates
-from clusters.spec import ClusterSpec, brokers_of
-from clusters.waiting import await_until
+from kchaos.clusters.docker_driver import base_image
+from kchaos.clusters.docker_driver.engine import connect, engine_info, speaking
+from kchaos.clusters.docker_driver.image import ensure_image
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.interrupts import interrupts_at_gates
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusters.distribution import java_of, resolve
-from clusters.docker_driver import kafka_image as kafka_image_module
-from clusters.docker_driver.cluster import DockerCluster
-from clusters.docker_driver.kafka_image import find_in_image
-from clusters.docker_driver.leftovers import remove_run
-from clusters.docker_driver.options import base_image
-from clusters.docker_driver.owner import RUN
-from clusters.errors import ReleaseError
-from clusters.local import LocalCluster
-from clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.distribution import java_of, resolve
+from kchaos.clusters.docker_driver import kafka_image as kafka_image_module
+from kchaos.clusters.docker_driver.cluster import DockerCluster
+from kchaos.clusters.docker_driver.kafka_image import find_in_image
+from kchaos.clusters.docker_driver.leftovers import remove_run
+from kchaos.clusters.docker_driver.options import base_image
+from kchaos.clusters.docker_driver.owner import RUN
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from clusters.links import Links
+from kchaos.clusters.links import Links
 
 
 def frame(body: bytes) -> bytes:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from checkers.acts import StaleRequest
-from clusters.links.api_keys import ApiKey
-from clusters.links.control_requests import request_bytes
-from faults.wire.stale_request import request_values
+from kchaos.checkers.acts import StaleRequest
+from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.clusters.links.control_requests import request_bytes
+from kchaos.faults.wire.stale_request import request_values
 
 PAGE = Path(__file__).parents[3] / "docs" / "kip-380.md"
 TOPIC = "a-topic-of-24-characters"

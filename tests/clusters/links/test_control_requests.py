@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from clusters.links.api_keys import ApiKey
-from clusters.links.control_requests import EPOCH_SINCE, WRITABLE, newest_version, request_bytes
-from clusters.links.layouts import LAYOUTS
-from clusters.links.wire import Reader, compiled, decode, read_string
+from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.clusters.links.control_requests import (
+    EPOCH_SINCE,
+    WRITABLE,
+    newest_version,
+    request_bytes,
+)
+from kchaos.clusters.links.layouts import LAYOUTS
+from kchaos.clusters.links.wire import Reader, compiled, decode, read_string
 
 CAPTURED = json.loads((Path(__file__).parent / "captured_frames.json").read_text())
 REQUESTS = [

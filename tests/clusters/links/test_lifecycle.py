@@ -9,9 +9,9 @@ from ipaddress import IPv4Network
 
 import pytest
 
-from checkers.acts import CutLink
-from clusters.errors import AwaitTimeout
-from clusters.links import LinkError, Links, Match
+from kchaos.checkers.acts import CutLink
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.links import LinkError, Links, Match
 
 
 def test_bytes_that_are_no_frame_pass_as_they_are_and_are_counted(lab, make_request):

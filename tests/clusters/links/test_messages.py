@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from kafka.protocol.consumer import fetch, offsets
 
-from clusters.links.api_keys import ApiKey
-from clusters.links.messages import TopicNames, read_request, read_response
-from clusters.links.sessions import FetchSessions
-from clusters.links.wire import MalformedMessage
+from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.clusters.links.messages import TopicNames, read_request, read_response
+from kchaos.clusters.links.sessions import FetchSessions
+from kchaos.clusters.links.wire import MalformedMessage
 
 # Written to the wire by brokers of these releases (and 3.9.1 with older inter-broker protocols):
 # controller 2, topic t with partition 0 on brokers 0 and 1.

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from checkers.acts import CutLink, CutZooKeeper, Hold
-from checkers.formats.api_names import APIS
-from clusters.errors import AwaitTimeout
-from clusters.links import ApiKey, Links, Match, RuleRefused
+from kchaos.checkers.acts import CutLink, CutZooKeeper, Hold
+from kchaos.checkers.formats.api_names import APIS
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.links import ApiKey, Links, Match, RuleRefused
 
 FROM_1_TO_0 = Match(source=1, target=0)
 

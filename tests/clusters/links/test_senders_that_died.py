@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from checkers.acts import CutLink, CutZooKeeper
-from clusters.links import Match
+from kchaos.checkers.acts import CutLink, CutZooKeeper
+from kchaos.clusters.links import Match
 
 CUT = CutLink(source=0, target=1)
 RESET = struct.pack("ii", 1, 0)

@@ -1,6 +1,6 @@
 """Which partitions a fetch covers, and which fetches say nothing new."""
 
-from clusters.links.sessions import FetchSessions, IdleFetches
+from kchaos.clusters.links.sessions import FetchSessions, IdleFetches
 
 T0, T1 = ("t", 0), ("t", 1)
 

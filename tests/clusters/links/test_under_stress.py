@@ -4,8 +4,8 @@ import random
 import struct
 import threading
 
-from checkers.acts import CutLink
-from clusters.links import Match
+from kchaos.checkers.acts import CutLink
+from kchaos.clusters.links import Match
 
 CONNECTIONS = 6
 REQUESTS = 150

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.commands import chaos as command
-from harness.commands.chaos import Wanted, chaos, default_side_by_side
-from harness.playing.runner import RunOptions
-from harness.playing.scenario import Scenario
+from kchaos.harness.commands import chaos as command
+from kchaos.harness.commands.chaos import Wanted, chaos, default_side_by_side
+from kchaos.harness.playing.runner import RunOptions
+from kchaos.harness.playing.scenario import Scenario
 
 GOOD = {"conforms": True, "safe": True, "expected": True}
 FOUND = {"conforms": False, "safe": True, "expected": False}

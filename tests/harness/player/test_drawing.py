@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.errors import UsageError
-from harness.player.candidates import KINDS, MIXES
-from harness.player.drawing import draw
-from harness.playing.scenario import Scenario
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.candidates import KINDS, MIXES
+from kchaos.harness.player.drawing import draw
+from kchaos.harness.playing.scenario import Scenario
 
 SEEDS = 2_000
 END_OF_PROCESS = ("KillBroker", "StopBroker", "FastBounce")
@@ -196,7 +196,7 @@ def test_clusters_and_topics_differ_as_they_are_meant_to() -> None:
 
 def test_the_same_seed_draws_the_same_schedule_in_another_process() -> None:
     code = (
-        "import json; from harness.player.drawing import draw\n"
+        "import json; from kchaos.harness.player.drawing import draw\n"
         "print(json.dumps([draw(seed, kafka='2.8.2', steps=25).to_json() for seed in (1, 2)]))"
     )
     drawn_there = [

@@ -9,18 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.run_directory import RunDirectory
-from clusters.client import NotSent
-from clusters.errors import AwaitTimeout, BrokerExited
-from clusters.metadata.api import LeaderAndIsr
-from faults import CutLink, PreferredElection
-from faults.errors import NoEffect
-from harness.errors import NotPossible, ScenarioError
-from harness.playing import gates, possible_steps
-from harness.playing.play import Play
-from harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
-from harness.playing.scenario import step_from_json, step_to_json
-from harness.playing.steps import AwaitHeld, Heal, Inject
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.client import NotSent
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.faults import CutLink, PreferredElection
+from kchaos.faults.errors import NoEffect
+from kchaos.harness.errors import NotPossible, ScenarioError
+from kchaos.harness.playing import gates, possible_steps
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
+from kchaos.harness.playing.scenario import step_from_json, step_to_json
+from kchaos.harness.playing.steps import AwaitHeld, Heal, Inject
 
 CONTROLLER = 2
 TIMEOUT = AwaitTimeout(waited_for="x", last_seen="y", remedy="", timeout_s=1)

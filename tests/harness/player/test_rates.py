@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from harness.commands.cli_player import MIX_NAMES
-from harness.player.candidates import MIXES
-from harness.player.rates import page_of, rates_of, table_text
+from kchaos.harness.commands.cli_player import MIX_NAMES
+from kchaos.harness.player.candidates import MIXES
+from kchaos.harness.player.rates import page_of, rates_of, table_text
 
 GOOD: dict[str, Any] = {
     "entry": "chaos",

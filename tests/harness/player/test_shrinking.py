@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from faults import CutLink, ExpireSession, HoldRequests, KillBroker
-from harness.commands import shrink as command
-from harness.errors import UsageError
-from harness.player.drawing import draw, view_of
-from harness.player.legal import illegal_steps
-from harness.player.lines import signs_of
-from harness.player.shrinking import PlaysUsedUp, Steps, coherent, shrink
-from harness.playing.client_steps import AwaitAnswer, Produce
-from harness.playing.possible_steps import AwaitInSync, AwaitLevel, IfPossible
-from harness.playing.scenario import read_scenario
-from harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
+from kchaos.faults import CutLink, ExpireSession, HoldRequests, KillBroker
+from kchaos.harness.commands import shrink as command
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.drawing import draw, view_of
+from kchaos.harness.player.legal import illegal_steps
+from kchaos.harness.player.lines import signs_of
+from kchaos.harness.player.shrinking import PlaysUsedUp, Steps, coherent, shrink
+from kchaos.harness.playing.client_steps import AwaitAnswer, Produce
+from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLevel, IfPossible
+from kchaos.harness.playing.scenario import read_scenario
+from kchaos.harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
 
 TOPIC = CreateTopic(topic="t", assignment=((0, 1, 2),))
 CUT = Inject(name="cut", fault=CutLink(source=0, target=1))
@@ -158,10 +158,10 @@ class FakeChildren:
 @pytest.fixture
 def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, list[str]]]:
     """Runs the command on a run that does not conform; returns exit code and what it wrote."""
-    from checkers.run_directory import RunDirectory
-    from clusters.spec import ClusterSpec, brokers_of
-    from harness.playing.runner import RunOptions
-    from harness.playing.scenario import Scenario
+    from kchaos.checkers.run_directory import RunDirectory
+    from kchaos.clusters.spec import ClusterSpec, brokers_of
+    from kchaos.harness.playing.runner import RunOptions
+    from kchaos.harness.playing.scenario import Scenario
 
     scenario = Scenario(
         entry="chaos",

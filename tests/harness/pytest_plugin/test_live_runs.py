@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from checkers.evidence.run import RunEvidence
-from checkers.run_directory import RunDirectory
-from clusters.leftovers import find_leftovers
-from harness.catalogue import entry_named
-from harness.errors import ScenarioError
-from harness.playing.scenario import read_scenario
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.leftovers import find_leftovers
+from kchaos.harness.catalogue import entry_named
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing.scenario import read_scenario
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from harness.pytest_plugin.live import Chaos
-    from harness.pytest_plugin.shared import SharedCluster
+    from kchaos.harness.pytest_plugin.live import Chaos
+    from kchaos.harness.pytest_plugin.shared import SharedCluster
 
 pytest_plugins = ("pytester",)
 pytestmark = pytest.mark.cluster

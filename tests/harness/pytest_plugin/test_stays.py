@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.pytest_plugin.reporting import stays
+from kchaos.harness.pytest_plugin.reporting import stays
 
 
 @pytest.mark.parametrize("failed", [True, False])

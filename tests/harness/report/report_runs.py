@@ -8,7 +8,7 @@ from typing import Any
 
 from run_builder import START, RunBuilder
 
-from checkers.run_directory import RunDirectory
+from kchaos.checkers.run_directory import RunDirectory
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 BOTH = (0, 1, ["both-0", "both-1"])
@@ -69,7 +69,7 @@ def answered(end_offset: int) -> dict[str, Any]:
 
 def batches_of(run: RunDirectory, broker: int) -> list[dict[str, Any]]:
     """What the broker's final log holds, in the form of a prediction."""
-    from checkers.segments.directory import read_partition
+    from kchaos.checkers.segments.directory import read_partition
 
     contents = read_partition(run.path / f"snapshots/final/broker-{broker}/t-0")
     names = ("base_offset", "last_offset", "leader_epoch", "magic", "payload")

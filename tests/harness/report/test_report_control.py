@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from harness.report.control import ControlRow, most_of
+from kchaos.harness.report.control import ControlRow, most_of
 
 ROW = ControlRow(
     time=1.0, request="r", about="", carried="7", in_force="7", answer="accepted", is_late=False

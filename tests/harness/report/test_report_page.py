@@ -20,11 +20,11 @@ from report_runs import (
     prediction_of,
 )
 
-from checkers.judge import judge
-from checkers.results import write_judgement
-from checkers.run_directory import RunDirectory
-from harness.errors import UsageError
-from harness.report import render
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.errors import UsageError
+from kchaos.harness.report import render
 
 SECTIONS = ("findings", "time", "replicas", "caches", "rounds", "brokers", "replay")
 EVIL = "<script>alert('x')</script>&\"'"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence.epoch_rounds import AskedRound
-from checkers.model.prediction import PredictedBatch
-from checkers.segments.batch import Batch
-from harness.report.drawing import Box, pack, time_axis
-from harness.report.headers import header_fields, mark_differences
-from harness.report.lanes import Span, join_equal, lane_of, ticks
-from harness.report.rounds import side_by_side
+from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.segments.batch import Batch
+from kchaos.harness.report.drawing import Box, pack, time_axis
+from kchaos.harness.report.headers import header_fields, mark_differences
+from kchaos.harness.report.lanes import Span, join_equal, lane_of, ticks
+from kchaos.harness.report.rounds import side_by_side
 
 
 def batch(base: int, last: int, epoch: int, payload: str = "p") -> PredictedBatch:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from report_runs import DIVERGENCE, diverged, judge_as, judged, observe, prediction_of
 
-from harness.report import text_report
+from kchaos.harness.report import text_report
 
 LONG = "x" * 300 + " https " + "word " * 60
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from report_runs import diverged, judge_as, judged
 
-from harness.errors import HarnessError
-from harness.report import render, write_report
+from kchaos.harness.errors import HarnessError
+from kchaos.harness.report import render, write_report
 
 
 def test_it_goes_beside_the_results_of_the_newest_judgement(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""kchaos: real Kafka clusters, broken on purpose, judged by their bytes.
+
+The front door: public names and the command's entry point. The names are those that `__init__.pyi`
+imports; each is imported when it is first used, so that `kchaos --help`, and every pytest run of an
+environment that has kchaos installed, stay quick.
+
+The rooms (`harness`, `clusters`, `faults`, `checkers`) are packages of this one: in a checkout by
+links to the folders beside it, in a wheel as folders of its own.
+"""
+
+import ast
+import functools
+import importlib
+import importlib.resources
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, imported now."""
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("kchaos")
+    if name == "__all__":
+        return __dir__()
+    # Python asks a package for such names while it imports; none is public.
+    module = None if name.startswith("_") else _modules().get(name)
+    if module is None:
+        raise AttributeError(f"module 'kchaos' has no attribute {name!r}")
+    # kafka-python reads its schemas in a deprecated way while it is imported; in the tests of
+    # someone who turns warnings into errors that is not their fault.
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        return getattr(importlib.import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*_modules(), "__version__", "main"])
+
+
+def main() -> None:
+    """The command `kchaos`; exits with the code of the contract."""
+    from kchaos.harness.commands.process import main as main_of_the_process
+
+    main_of_the_process(sys.argv[1:])
+
+
+@functools.cache
+def _modules() -> Mapping[str, str]:
+    """Which module each public name comes from."""
+    stub = importlib.resources.files("kchaos").joinpath("__init__.pyi").read_text(encoding="utf-8")
+    return {
+        alias.name: node.module
+        for node in ast.parse(stub).body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+    }

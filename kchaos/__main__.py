@@ -1,0 +1,5 @@
+"""`python -m kchaos` is the command `kchaos`."""
+
+from kchaos import main
+
+main()

@@ -1,0 +1,256 @@
+"""kchaos as others have it: installed from its wheel, or editable, beside their own packages."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.golden.stored import unpacked
+
+# Editable installs are made in the checkout itself, one after the other.
+pytestmark = pytest.mark.xdist_group("installed")
+
+ROOT = Path(__file__).parent.parent
+NAMES = ("harness", "tests", "checkers", "clusters", "faults")
+INSTALLS = ("wheel", "editable")
+# What an environment without Spark lacks, and kchaos itself.
+_LEFT_OUT = ("kchaos", "__editable__", "pyspark", "pyarrow", "pandas")
+
+
+class Environment:
+    """A virtual environment with kchaos and what it depends on, but without Spark."""
+
+    def __init__(self, folder: Path, install: str) -> None:
+        venv.create(folder, with_pip=False)
+        self.python = folder / "bin" / "python"
+        self.commands = folder / "bin"
+        self._borrow_dependencies(folder)
+        what = ["-e", str(ROOT)] if install == "editable" else [str(_copy_of_the_checkout(folder))]
+        pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet"]
+        # setuptools is one of our own environment's, which needs no network then.
+        options = ["--no-deps", "--no-build-isolation", "--no-index"]
+        self.run([*pip, *options, *what], cwd=folder)
+
+    def _borrow_dependencies(self, folder: Path) -> None:
+        borrowed = folder / "borrowed"
+        borrowed.mkdir()
+        for place in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+            for one in Path(place).iterdir():
+                if not one.name.startswith(_LEFT_OUT) and one.suffix != ".pth":
+                    (borrowed / one.name).symlink_to(one)
+        (site,) = folder.glob("lib/python*/site-packages")
+        (site / "borrowed.pth").write_text(f"{borrowed}\n")
+
+    def run(
+        self, command: Sequence[str], *, cwd: Path, code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "PYTEST", "KCHAOS_RUNS"))
+        }
+        done = subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+
+def _copy_of_the_checkout(folder: Path) -> Path:
+    """Where a wheel is built; setuptools would leave its work in the checkout."""
+    left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "kchaos-runs", "__pycache__")
+    return Path(shutil.copytree(ROOT, folder / "checkout", symlinks=True, ignore=left_out))
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Environment]:
+    made: dict[str, Environment] = {}
+
+    def of(install: str) -> Environment:
+        if install not in made:
+            made[install] = Environment(tmp_path_factory.mktemp(install), install)
+        return made[install]
+
+    return of
+
+
+_OWN_TEST = """
+import pytest
+from {name}.own import VALUE
+
+def test_own():
+    assert VALUE == "{name}"
+
+def test_kchaos_beside_it(pytestconfig):
+    import kchaos
+    assert kchaos.KillBroker(broker=0).broker == 0
+    assert kchaos.CATALOGUE and kchaos.play and kchaos.judge
+    assert pytestconfig.getoption("kchaos_keep", "absent") is None
+"""
+
+
+def _project(folder: Path, layout: str) -> None:
+    """A project with a package of its own for each of the names, imported early and in tests."""
+    for name in NAMES:
+        package = folder / name
+        package.mkdir()
+        (package / "own.py").write_text(f"VALUE = {name!r}\n")
+        if layout == "regular packages":
+            (package / "__init__.py").touch()
+        (folder / f"test_{name}.py").write_text(_OWN_TEST.format(name=name))
+    early = "".join(f"import {name}.own\n" for name in NAMES)
+    (folder / "conftest.py").write_text(early)
+
+
+# With -P Python leaves the working directory out of sys.path, as the command `pytest` does.
+@pytest.mark.parametrize("how", [["-P", "-m", "pytest"], ["-m", "pytest"]], ids=["bare", "module"])
+@pytest.mark.parametrize("layout", ["regular packages", "namespace packages"])
+@pytest.mark.parametrize("install", INSTALLS)
+def test_a_project_with_packages_of_those_names_is_untouched(
+    environment: Callable[[str], Environment],
+    tmp_path: Path,
+    install: str,
+    layout: str,
+    how: list[str],
+) -> None:
+    _project(tmp_path, layout)
+    quiet = ["-q", "-p", "no:cacheprovider", "-W", "error"]
+    there = environment(install)
+    done = there.run([str(there.python), *how, *quiet], cwd=tmp_path)
+    assert f"{2 * len(NAMES)} passed" in done.stdout
+
+
+@pytest.mark.parametrize("install", INSTALLS)
+def test_nothing_but_kchaos_can_be_imported_by_installing_it(
+    environment: Callable[[str], Environment], tmp_path: Path, install: str
+) -> None:
+    code = (
+        "import importlib.util as u\n"
+        f"print([n for n in {[*NAMES, 'benchmarks', 'docs']} if u.find_spec(n) is not None])"
+    )
+    there = environment(install)
+    assert there.run([str(there.python), "-c", code], cwd=tmp_path).stdout == "[]\n"
+
+
+_GOOD = """
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import kchaos
+from kchaos.checkers.acts import Act
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowDisk:
+    broker: int
+    lasting: bool = True
+    performs: tuple[type[Act], ...] = ()
+
+    def available(self, view: kchaos.ClusterView) -> str:
+        return "" if self.broker in view.brokers else f"there is no broker {self.broker}"
+
+    @contextmanager
+    def inject(
+        self, cluster: kchaos.Cluster, journal: kchaos.Journal
+    ) -> Iterator[kchaos.Injection]:
+        kchaos.require_available(self, cluster)
+        journal.observed("slow-disk", broker=self.broker)
+        yield kchaos.Injection(fault="SlowDisk")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    text: str
+
+    def perform(self, play: kchaos.Play) -> None:
+        play.observed("note", text=self.text)
+
+def test_it(chaos: kchaos.Chaos) -> None:
+    fault: kchaos.Fault = SlowDisk(broker=1)
+    step: kchaos.Step = Note(text="now")
+    chaos.perform(step, kchaos.Inject(name="slow", fault=fault))
+    with chaos.inject(kchaos.ExpireSession(broker=0)):
+        chaos.produce("t", records=10, acks="all")
+    results: kchaos.Results = chaos.verdict()
+    safe: bool | None = results.safe
+    version: str = kchaos.__version__
+"""
+_BAD = """
+import kchaos
+
+kchaos.KillBroker(broker="x")
+kchaos.KilBroker(broker=0)
+
+def test_it(chaos: kchaos.Chaos) -> None:
+    chaos.verdict().saef
+"""
+
+
+def _types(there: Environment, folder: Path, text: str, code: int) -> list[str]:
+    (folder / "mypy.ini").write_text("[mypy]\n")
+    (folder / "theirs.py").write_text(text)
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(there.python)]
+    return there.run([*command, "theirs.py"], cwd=folder, code=code).stdout.splitlines()
+
+
+def test_types_at_the_front_door_hold_in_somebody_elses_project(
+    environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    there = environment("wheel")
+    _types(there, tmp_path, _GOOD, code=0)
+    first, second, third, *_ = _types(there, tmp_path, _BAD, code=1)
+    assert 'Argument "broker" to "KillBroker" has incompatible type "str"' in first
+    assert 'Module has no attribute "KilBroker"' in second
+    assert '"Results" has no attribute "saef"' in third
+
+
+def test_the_wheel_judges_and_reports_without_spark(
+    environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    there = environment("wheel")
+    command = str(there.commands / "kchaos")
+    run = unpacked("1.1.1", tmp_path)
+    done = there.run([command, "judge", str(run.path), "--json"], cwd=tmp_path)
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert (line["conforms"], line["expected"]) == (True, True)
+    assert "plain Python judges" in done.stderr
+    page = there.run([command, "report", str(run.path)], cwd=tmp_path).stdout.strip()
+    assert Path(page).read_text().startswith("<!doctype html>")
+
+
+def test_spark_that_was_asked_for_and_is_not_there_is_the_machines_refusal(
+    environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    there = environment("wheel")
+    run = unpacked("1.1.1", tmp_path)
+    command = [str(there.commands / "kchaos"), "judge", "--spark", str(run.path)]
+    assert "pip install 'kchaos[spark]'" in there.run(command, cwd=tmp_path, code=69).stderr
+
+
+def test_the_wheel_brings_the_compose_file(
+    environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    there = environment("wheel")
+    code = (
+        "from importlib.resources import files\n"
+        "print(files('kchaos').joinpath('docker-compose.yml').read_text(), end='')"
+    )
+    printed = there.run([str(there.python), "-c", code], cwd=tmp_path).stdout
+    assert printed == (ROOT / "docker-compose.yml").read_text()
+
+
+@pytest.mark.cluster
+def test_a_known_bug_is_reproduced_from_the_wheel(
+    environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    there = environment("wheel")
+    command = [str(there.commands / "kchaos"), "reproduce", "KAFKA-6361", "--kafka", "2.0.1"]
+    done = there.run([*command, "--case", "n20", "--json"], cwd=tmp_path)
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert (line["conforms"], line["safe"], line["expected"]) == (True, True, True)
