@@ -4,22 +4,23 @@ The columns are rules over one release (`checkers.model.rules.kip_279_alternativ
 one that the document is about. Each of its scenarios is played with its own numbers.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
-from kchaos.checkers.alternatives.comparison import Cell, Column, Comparison, Result, Row
-from kchaos.checkers.alternatives.scenes import (
-    CONTROLLER,
-    Scene,
-    cluster,
-    leads,
-    play,
-    started,
-    stopped,
-    writes,
+from kchaos.checkers.alternatives import kip_279_compaction
+from kchaos.checkers.alternatives.comparison import Cell, Claim, Column, Comparison, Result, Row
+from kchaos.checkers.alternatives.kip_279_scenes import (
+    BASE,
+    Common,
+    failovers,
+    late_high_watermark,
+    scenario_1,
+    scenario_2,
 )
-from kchaos.checkers.alternatives.searching import Bounds, Say
-from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Event
+from kchaos.checkers.alternatives.scenes import Scene, play
+from kchaos.checkers.alternatives.searching import Bounds, Say, drawn, explored
+from kchaos.checkers.model.bounds import Machine
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.generations import generation_for
 from kchaos.checkers.model.rules.kip_279_alternatives import (
@@ -31,23 +32,33 @@ from kchaos.checkers.model.rules.kip_279_alternatives import (
 )
 
 TITLE = "where a follower truncates after fast leader changes"
-BASE = "1.1.1"
 SHIPPED = "2.0.1"
-A, B = 0, 1
+FENCED = "2.5.1"
+"""The first release line in which every fetch is fenced, so that only truncation can go wrong."""
 
 COLUMNS = (
     Column(key="KIP-101", title=f"{BASE}: the leader answers without an epoch"),
     Column(key="proposal", title=f"{BASE} with the proposal as it is written"),
     Column(key="alt. 1", title=f"{BASE} with alternative 1: an error, then the next epoch below"),
-    Column(key="alt. 2", title=f"{BASE} with alternative 2: all epochs in one request"),
+    Column(key="alt. 2", title=f"{BASE} with alternative 2: several epochs in one request"),
     Column(key="clean 1", title=f"{BASE} that asks for the epoch of its high watermark"),
     Column(key="clean 2", title=f"{BASE} whose preferred election drops the old leader"),
-    Column(key=SHIPPED, title="what was released, with KAFKA-7415"),
+    Column(key=SHIPPED, title=f"what was released, with KAFKA-7415; over {FENCED} that release"),
 )
+FAILOVERS = (1, 2, 3, 4, 5)
+TELLING = ("proposal", SHIPPED)
+"""The columns whose responses have an epoch."""
+
+_REQUEST_BITS = {"partition": 32, "leader_epoch": 32}
+_RESPONSE_BITS = {"error_code": 16, "partition": 32, "end_offset": 64}
+_EPOCH_BITS = 32
+_END_BITS = _EPOCH_BITS + 64
+_COUNT_BITS = 32
+"""What Kafka's protocol writes before the items of an array; the document leaves it out."""
 
 
-def generations() -> Mapping[str, Generation]:
-    """Return what a broker does in each column."""
+def generations(base: str = BASE) -> Mapping[str, Generation]:
+    """Return what a broker does in each column, laid over a release without KIP-279."""
     rules = {
         "proposal": AS_WRITTEN,
         "alt. 1": ALTERNATIVE_1,
@@ -55,128 +66,234 @@ def generations() -> Mapping[str, Generation]:
         "clean 1": HIGH_WATERMARK_EPOCH,
         "clean 2": OLD_LEADER_LEAVES,
     }
-    found = {key: generation_for(BASE, also=[rule.name]) for key, rule in rules.items()}
-    return {"KIP-101": generation_for(BASE), **found, SHIPPED: generation_for(SHIPPED)}
+    without = ["KIP-279"]
+    found = {"KIP-101": generation_for(base, without=without)}
+    for key, rule in rules.items():
+        found[key] = generation_for(base, without=without, also=[rule.name])
+    found[SHIPPED] = generation_for(SHIPPED if base == BASE else base)
+    return found
 
 
-def scenario_1(generation: Generation, n: int) -> Scene:
-    """Return scenario 1: B leads in epoch 2 and writes 11 to n, A leads in epoch 3 and writes 30.
+def extra_bits(column: str, rounds: int, named_epochs: tuple[int, ...] = ()) -> int:
+    """Return how many bits more than one round of KIP-101 a partition's rounds take.
 
-    Where the preferred election takes A out of the ISR, A cannot lead in epoch 3.
+    The array of alternative 2 is counted as the document counts it, without its length.
     """
-    isr = generation.isr_of_preferred((B, A), A)
-    before: list[Event] = [
-        *cluster(BASE, (B, A), (A, B)),
-        leads(A, 1, (B, A)),
-        writes("a1", A, 11),
-        CutLink(source=A, target=B),
-        writes("a2", A, 10),
-        leads(B, 2, isr),
-        writes("b", B, n - 10),
-        CutLink(source=CONTROLLER, target=B),
-        BrokerUnregistered(broker=B),
-    ]
-    then: list[Event] = [
-        HealLink(source=CONTROLLER, target=B),
-        HealLink(source=A, target=B),
-        BrokerRegistered(broker=B, czxid=11),
-    ]
-    if A in isr:
-        return Scene(before=[*before, leads(A, 3, (A,)), writes("a3", A, 10)], then=then)
-    notes = ("A is in no ISR and is not elected: nobody leads until B is back",)
-    return Scene(before=[*before, leads(-1, 3, isr)], then=[*then, leads(B, 4, isr)], notes=notes)
+    usual = sum(_REQUEST_BITS.values()) + sum(_RESPONSE_BITS.values())
+    bits = rounds * (usual + (_EPOCH_BITS if column in TELLING else 0))
+    bits += sum(_END_BITS * count - _EPOCH_BITS for count in named_epochs)
+    return bits - usual
 
 
-def scenario_2(generation: Generation) -> Scene:
-    """Return scenario 2: both have 0 to 20 of epoch 1, A's high watermark is 11, and A restarts."""
-    before: list[Event] = [
-        *cluster(BASE, (B, A), (A, B)),
-        leads(B, 1, (B, A)),
-        writes("b1", B, 11),
-        Hold(name="answer", api="Fetch", source=A, direction="response", fetch_offset_at_least=21),
-        writes("b2", B, 10),
-        *stopped(A, clean=False, high_watermark=11),
-        leads(B, 1, (B,)),
-        ReleaseHold(name="answer"),
-    ]
-    return Scene(before=before, then=started(A, czxid=11, release=BASE))
-
-
-def failovers(
-    generation: Generation, leaders: int, *, is_common: bool, is_checkpointed: bool
-) -> Scene:
-    """Return unclean failovers: A and B lead in turns, each alone, and at last both are up.
-
-    Args:
-        generation: What brokers do.
-        leaders: How often one leads; scenario 3 has 4: A in epoch 0, B in 1, A in 2, B in 3.
-        is_common: Whether both first get a record of one epoch that both know.
-        is_checkpointed: Whether a leader that stops has its high watermark on disk.
-    """
-    unclean = {"unclean_leader_election": True}
-    events: list[Event] = cluster(BASE, (A, B), (A, B) if is_common else (A,), **unclean)
-    epoch = 0
-    if is_common:
-        events += [leads(A, 0, (A, B)), writes("both", A), *stopped(B, clean=is_checkpointed)]
-        epoch = 1
-    for turn in range(leaders):
-        leader = turn % 2
-        if turn:
-            events += started(leader, czxid=10 + turn, release=BASE, **unclean)
-        events += [leads(leader, epoch + turn, (leader,)), writes(f"w{turn}", leader)]
-        if turn < leaders - 1:
-            events += stopped(leader, clean=is_checkpointed)
-    back = leaders % 2
-    return Scene(before=events, then=started(back, czxid=50, release=BASE, **unclean))
-
-
-def cell_of(scene: Scene, generation: Generation) -> Cell:
+def cell_of(column: str, scene: Scene, generation: Generation, brokers: int = 2) -> Cell:
     """Return what came of a scene."""
-    ended = play(scene, {A: generation, B: generation})
-    asked = [one for one in ended.rounds if one.requested_epoch >= 0]
-    rounds = len(asked)
-    detail = [*scene.notes]
-    for one in asked:
-        epoch = "" if one.answered_epoch is None else f"epoch {one.answered_epoch}, "
-        end = "unknown" if one.end_offset < 0 else str(one.end_offset)
-        detail.append(
-            f"{'AB'[one.follower]} asks for epoch {one.requested_epoch}: {epoch}end {end}"
-        )
-    detail += [f"{'AB'[cut.broker]} truncates to {cut.target_offset}" for cut in ended.truncations]
-    if ended.refetched:
-        detail.append(f"{ended.refetched} committed records were cut and had to be fetched again")
-    if ended.difference:
-        detail.append(ended.difference)
+    ended = play(scene, dict.fromkeys(range(brokers), generation))
+    rounds = max(Counter(one.follower for one in ended.rounds).values(), default=0)
     said = "round" if rounds == 1 else "rounds"
     return Cell(
         result=Result.RIGHT if ended.is_right else Result.WRONG,
         text=f"{'right' if ended.is_right else 'wrong'}, {rounds} {said}",
-        numbers={"rounds": rounds, "refetched": ended.refetched},
-        detail=tuple(detail),
+        numbers={
+            "rounds": rounds,
+            "epochs named": sum(ended.named_epochs),
+            "extra bits": extra_bits(column, rounds, ended.named_epochs),
+            "refetched": ended.refetched,
+            "lost": ended.lost,
+        },
+        detail=(*scene.notes, *ended.happened()),
     )
 
 
+def _row(
+    name: str, question: str, scene: Callable[[Generation], Scene], *, brokers: int = 2
+) -> Row:
+    cells = {key: cell_of(key, scene(one), one, brokers) for key, one in generations().items()}
+    return Row(name=name, question=question, cells=cells)
+
+
+def _turns_name(changes: int) -> str:
+    return f"3, {changes} failover{'s' if changes > 1 else ''}"
+
+
 def scene_rows() -> tuple[Row, ...]:
-    """Return the document's scenarios."""
-    known = generations()
-    rows = []
-    for n in (15, 20, 25):
-        cells = {key: cell_of(scenario_1(one, n), one) for key, one in known.items()}
-        rows.append(Row(name=f"1, n={n}", question="Scenario 1: who has what?", cells=cells))
-    cells = {key: cell_of(scenario_2(one), one) for key, one in known.items()}
-    rows.append(Row(name="2", question="Scenario 2: A restarts.", cells=cells))
+    """Return the document's scenarios, and more failovers of its last."""
+    rows = [
+        _row(
+            f"1, n={n}",
+            f"B wrote 11 to {n} in epoch 2, A leads in epoch 3: does B take over A's log?",
+            partial(scenario_1, n=n),
+        )
+        for n in (15, 20, 25)
+    ]
+    rows.append(_row("2", "A restarts with HW 11: are 11 to 20 left alone?", scenario_2))
     for high_watermark in (0, 2):
-        cells = {
-            key: cell_of(
-                failovers(one, 4, is_common=False, is_checkpointed=high_watermark > 0), one
-            )
-            for key, one in known.items()
-        }
-        rows.append(Row(name=f"3, HW={high_watermark}", question="Scenario 3.", cells=cells))
+        turns = partial(failovers, changes=3, is_checkpointed=high_watermark > 0)
+        question = f"3 failovers, A has HW {high_watermark} on disk: does A take over B's log?"
+        rows.append(_row(f"3, HW={high_watermark}", question, turns))
+    for changes in FAILOVERS:
+        turns = partial(failovers, changes=changes, common=Common.RECORD)
+        question = "The same, as often as that, after a record that both have"
+        rows.append(_row(_turns_name(changes), question, turns))
+    rows.append(
+        _row(
+            "2, late HW",
+            "Scenario 2 with a committed record of another epoch above A's HW: is it kept?",
+            late_high_watermark,
+            brokers=3,
+        )
+    )
     return tuple(rows)
+
+
+def _bits_row(name: str, question: str, measured: Row) -> Row:
+    """Return the bits that a row's rounds took."""
+    cells = {
+        key: Cell(text=f"{cell.numbers['extra bits']:+}", numbers=cell.numbers)
+        for key, cell in measured.cells.items()
+    }
+    return Row(name=name, question=question, cells=cells)
+
+
+def bits_rows(scenes: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Return how many more bits go over the wire than KIP-101's, in four scenarios."""
+    known = {row.name: row for row in scenes}
+    return tuple(
+        _bits_row(f"bits, {name}", "Bits of one partition beyond one round of KIP-101", known[name])
+        for name in ("2", "1, n=20", "3, 3 failovers", "3, 5 failovers")
+    )
+
+
+def machine(generation: Generation, size: int = 2) -> Machine:
+    """Return two replicas that take three records, and so many leader epochs and offsets."""
+    return Machine(
+        generations=dict.fromkeys((0, 1), generation), records=3, leader_epoch=size, log_size=size
+    )
+
+
+def searched_rows(bounds: Bounds, say: Say) -> tuple[Row, ...]:
+    """Return what exhaustive and random schedules say, over two releases."""
+    rows = []
+    for base in (BASE, FENCED) if bounds.most_states else ():
+        cells = {}
+        for key, one in generations(base).items():
+            say(f"every interleaving of {key} over {base}")
+            cells[key] = explored(machine(one), "agreement", bounds)
+        question = f"Over {base}, elections clean: are logs that look equal always equal?"
+        rows.append(Row(name=f"all, {base}", question=question, cells=cells))
+    for is_unclean in (False, True) if bounds.schedules else ():
+        cells = {}
+        word = "unclean" if is_unclean else "clean"
+        for key, one in generations(FENCED).items():
+            say(f"random schedules of {key}, elections {word}")
+            brokers = dict.fromkeys((0, 1), one)
+            cells[key] = drawn(brokers, bounds, is_unclean=is_unclean)
+        question = f"Over {FENCED}, elections {word}: how many random schedules break something?"
+        rows.append(Row(name=f"drawn, {word}", question=question, cells=cells))
+    return tuple(rows)
+
+
+def _says_bits(said: str, cell: Cell, wanted: int) -> Claim:
+    bits = int(cell.numbers["extra bits"])
+    found = f"{bits:+} bits"
+    if cell.numbers["epochs named"]:
+        found += f", and {bits + _COUNT_BITS:+} with the length that Kafka writes before an array"
+    return Claim(said=said, found=found, holds=bits == wanted)
+
+
+def _says_rounds(said: str, rows: tuple[Row, ...], wanted: Mapping[str, int]) -> Claim:
+    known = {row.name: row.cells for row in rows}
+    found = {key: int(known["1, n=20"][key].numbers["rounds"]) for key in wanted}
+    text = ", ".join(f"{key}: {count}" for key, count in found.items())
+    return Claim(said=said, found=f"rounds in scenario 1: {text}", holds=found == wanted)
+
+
+def _rounds(key: str, changes: int, common: Common, *, is_checkpointed: bool = False) -> int:
+    one = generations()[key]
+    scene = failovers(one, changes, common=common, is_checkpointed=is_checkpointed)
+    return int(cell_of(key, scene, one).numbers["rounds"])
+
+
+def _first(wanted: Callable[[int], bool]) -> int | None:
+    return next((changes for changes in FAILOVERS if wanted(changes)), None)
+
+
+def _failover_claims() -> tuple[Claim, ...]:
+    first = {one: _first(lambda n, one=one: _rounds("proposal", n, one) >= 2) for one in Common}  # type: ignore[misc]
+    better = _first(
+        lambda changes: (
+            _rounds("alt. 2", changes, Common.NOTHING, is_checkpointed=True)
+            < _rounds("proposal", changes, Common.NOTHING, is_checkpointed=True)
+        )
+    )
+    return (
+        Claim(
+            said="2 roundtrips is required starting at 3 consecutive fast leader failovers",
+            found=f"the proposal first takes 2 after {first[Common.NOTHING]} failovers, and after "
+            f"{first[Common.EPOCH]} where the epoch also grows when the follower dies, as "
+            "controllers have it",
+            holds=first[Common.NOTHING] == 3,
+        ),
+        Claim(
+            said="to get the advantage of less roundtrips, one more step is needed",
+            found=f"alternative 2 first takes fewer than the proposal after {better} failovers",
+            holds=better == 4,
+        ),
+    )
+
+
+def scene_claims(rows: tuple[Row, ...]) -> tuple[Claim, ...]:
+    """Return the document's figures against what the scenarios took."""
+    known = {row.name: row.cells for row in rows}
+    right = [known["3, HW=2"][key].result is Result.RIGHT for key in ("proposal", "alt. 2")]
+    return (
+        _says_bits("the proposed solution does add 32bits", known["1, n=20"]["proposal"], 32),
+        _says_bits("alternative 2 adds minimum 64bits", known["2"]["alt. 2"], 64),
+        _says_bits(
+            "in the clean edge case alternative 2 adds 160bits", known["1, n=20"]["alt. 2"], 160
+        ),
+        _says_rounds(
+            "one roundtrip, while alternative 1 may result in 2 in the scenario above",
+            rows,
+            {"proposal": 1, "alt. 1": 2, "alt. 2": 1},
+        ),
+        *_failover_claims(),
+        Claim(
+            said="broker A will truncate to its HW which is offset 0",
+            found="so with HW 0; with the HW 2 that the same scenario has under alternative 2 "
+            "A keeps its offset 0, and both differ",
+            holds=all(right),
+        ),
+    )
+
+
+def searched_claims(bounds: Bounds, say: Say) -> tuple[Claim, ...]:
+    """Return what the document says of all clean elections, against every interleaving."""
+    claims = []
+    asked = (
+        ("proposal", "one-round", "the proposal guarantees one roundtrip for clean elections"),
+        ("alt. 2", "two-epochs", "alternative 2 adds at most 160bits (two epochs) where clean"),
+    )
+    for key, wanted, said in asked if bounds.most_states else ():
+        say(f"every interleaving of {key}: {wanted}")
+        cell = explored(machine(generations()[key], 3), wanted, bounds, preferred=1)
+        steps = f" steps: {'; '.join(cell.detail)}" if cell.result is Result.WRONG else ""
+        holds = None if cell.result is Result.UNKNOWN else cell.result is Result.RIGHT
+        claims.append(Claim(said=said, found=cell.text + steps, holds=holds))
+    return tuple(claims)
 
 
 def compare(bounds: Bounds, say: Say) -> Comparison:
     """Return the comparison."""
-    say("KIP-279: the document's scenarios")
-    return Comparison(document="KIP-279", title=TITLE, columns=COLUMNS, rows=scene_rows())
+    say("the document's scenarios")
+    scenes = scene_rows()
+    rows = (*scenes, *bits_rows(scenes), *searched_rows(bounds, say))
+    claims = (*scene_claims(scenes), *searched_claims(bounds, say))
+    say("compaction")
+    return Comparison(
+        document="KIP-279",
+        title=TITLE,
+        columns=COLUMNS,
+        rows=rows,
+        claims=claims,
+        further=(kip_279_compaction.compare(),),
+    )
