@@ -8,6 +8,8 @@ from typing import Any
 
 from kchaos.checkers.acts import (
     CutLink,
+    EndForgery,
+    ForgeAnswers,
     HealLink,
     Hold,
     LoseTail,
@@ -34,6 +36,8 @@ _ACTS = (
     HealLink,
     Hold,
     ReleaseHold,
+    ForgeAnswers,
+    EndForgery,
 )
 _KNOWN_LATER = frozenset({"checkpointed", "log_end_offset"})
 _BEFORE_THE_STEPS = -1

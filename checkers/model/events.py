@@ -17,6 +17,8 @@ from typing import Any
 from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
     CutLink,
+    EndForgery,
+    ForgeAnswers,
     HealLink,
     Hold,
     HoldPoint,
@@ -165,6 +167,8 @@ Action = (
     | HealLink
     | Hold
     | ReleaseHold
+    | ForgeAnswers
+    | EndForgery
     | AdoptTopicConfiguration
     | StaleRequest
     | HoldPoint

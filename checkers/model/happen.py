@@ -6,6 +6,8 @@ from dataclasses import replace
 from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
     CutLink,
+    EndForgery,
+    ForgeAnswers,
     HealLink,
     Hold,
     HoldPoint,
@@ -76,6 +78,11 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             world.put(("holds",), (*world.holds(), event))
         case ReleaseHold():
             _release(world, event.name)
+        case ForgeAnswers():
+            world.put(("forgeries",), (*world.forgeries(), event))
+        case EndForgery():
+            left_forgeries = tuple(one for one in world.forgeries() if one.name != event.name)
+            world.put(("forgeries",), left_forgeries)
         case StaleRequest():
             late.late_request(world, event)
         case HoldPoint():

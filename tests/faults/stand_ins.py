@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from kchaos.checkers.acts import Act, Hold
+from kchaos.checkers.acts import Act, ForgeAnswers, Hold
 from kchaos.clusters.agent import POINTS
 from kchaos.clusters.api import (
     Collectable,
@@ -215,7 +215,12 @@ class StandInLinks:
     @property
     def cuts(self) -> dict[str, Any]:
         lasting = [rule.act for rule in self.kept if not rule.is_healed]
-        return {act.name: act for act in lasting if not isinstance(act, Hold)}
+        return {act.name: act for act in lasting if not isinstance(act, Hold | ForgeAnswers)}
+
+    @property
+    def forgeries(self) -> dict[str, Any]:
+        lasting = [rule.act for rule in self.kept if not rule.is_healed]
+        return {act.name: act for act in lasting if isinstance(act, ForgeAnswers)}
 
     @property
     def holds(self) -> dict[str, Any]:
