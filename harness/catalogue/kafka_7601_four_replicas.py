@@ -1,6 +1,6 @@
 """KAFKA-7601, issue 2 with four replicas: the schedule that 2.0.1 to 2.2.0 still diverge on."""
 
-from kchaos.checkers.model.releases import parse_version
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import CutLink, KillBroker, PreferredElection, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
@@ -90,7 +90,10 @@ def _steps(case: str) -> tuple[Step, ...]:
 
 
 def _cannot_show(case: str, release: str) -> str:
-    if case == _PROTOCOL_2_6 or parse_version(release) < (2, 7):
+    if release_of(release) < release_of("2.7.0"):
+        is_old = case == _PROTOCOL_2_6
+        return f"protocol 2.6 is no older one for {release}; use --case {_KILLED}" if is_old else ""
+    if case == _PROTOCOL_2_6:
         return ""
     return (
         f"at {release}'s own protocol nobody follows P's old format (KAFKA-7601-mixed-default), so "

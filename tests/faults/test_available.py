@@ -193,7 +193,7 @@ def test_every_fault_can_be_taken_by_some_cluster():
         (FORGE, view(holds={"f": acts.Hold(name="f", api="Fetch")}), "named 'f' lasts already"),
         (FORGE, view(why_unlinked="no loopback"), "runs without links: no loopback"),
         (replace(FORGE, error="NONE"), view(), "known: UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR"),
-        (replace(FORGE, target=7), view(), "there is no broker 7"),
+        (replace(FORGE, target=7), view(), "no broker 7: it has [0, 1]"),
         (HOLD, view(why_unlinked="no loopback"), "runs without links: no loopback"),
         (CUT_AGAIN, view(why_unlinked="no loopback"), "runs without links: no loopback"),
         (replace(HOLD, api="Fetchs"), view(), "no API is named 'Fetchs'; known: Produce, Fetch"),
