@@ -8,8 +8,6 @@ from typing import Any
 
 from kchaos.checkers.acts import (
     CutLink,
-    EndForgery,
-    ForgeAnswers,
     HealLink,
     Hold,
     LoseTail,
@@ -24,6 +22,7 @@ from kchaos.checkers.evidence.about import RUN, SCENARIO
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
 from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.model.events import HighWatermarkObserved, PartitionState, TopicCreated
 
 _ACTS = (

@@ -17,8 +17,6 @@ from typing import Any
 from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
     CutLink,
-    EndForgery,
-    ForgeAnswers,
     HealLink,
     Hold,
     HoldPoint,
@@ -34,6 +32,7 @@ from kchaos.checkers.acts import (
     WipeLogDirectory,
     fields_of,
 )
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.json_form import from_json
 
 

@@ -3,7 +3,8 @@
 from bisect import bisect_left
 from collections import defaultdict
 
-from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
+from kchaos.checkers.acts import StopBroker, TopicPartition
+from kchaos.checkers.forgeries import FORGED_ERRORS, ForgeAnswers
 from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, PartitionState
 from kchaos.checkers.model.observations import (
     ClientAnswered,

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kchaos.checkers.acts import (
-    EndForgery,
-    ForgeAnswers,
     Hold,
     HoldPoint,
     ReleaseHold,
@@ -15,6 +13,7 @@ from kchaos.checkers.acts import (
     TopicPartition,
 )
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.model import decisions, exchange
 from kchaos.checkers.model.events import (
     Action,

@@ -8,7 +8,8 @@ from component to value, so that an explorer can follow what a transition reads.
 from collections.abc import Iterator
 from typing import Any
 
-from kchaos.checkers.acts import CutLink, ForgeAnswers, Hold, HoldPoint, TopicPartition
+from kchaos.checkers.acts import CutLink, Hold, HoldPoint, TopicPartition
+from kchaos.checkers.forgeries import ForgeAnswers
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.generations import generation_for

@@ -13,6 +13,7 @@ from typing import Self
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Direction
+from kchaos.checkers.forgeries import ForgeAnswers
 from kchaos.clusters.links.conversation import Office, Port
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.errors import LinkError, RuleRefused
@@ -185,7 +186,7 @@ class Links:
         rules = [rule.act for rule in self._board.rules if isinstance(rule, Hold)]
         return {act.name: act for act in rules if act is not None}
 
-    def forge(self, act: acts.ForgeAnswers) -> Forgery:
+    def forge(self, act: ForgeAnswers) -> Forgery:
         """Replace a leader's answers to one broker's OffsetForLeaderEpoch by an error until ended.
 
         Raises RuleRefused for unknown brokers or errors, and for a name that a forgery has already.
@@ -200,7 +201,7 @@ class Links:
             return forgery
 
     @property
-    def forgeries(self) -> dict[str, acts.ForgeAnswers]:
+    def forgeries(self) -> dict[str, ForgeAnswers]:
         """The forgeries that last, by name."""
         return {one.act.name: one.act for one in self._board.forgeries}
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Direction
+from kchaos.checkers.forgeries import FORGED_ERRORS, ForgeAnswers
 from kchaos.checkers.formats.api_names import unknown_api
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links.api_keys import ApiKey
@@ -351,13 +352,13 @@ class Delay(_Removable):
 class Forgery(_Removable):
     """Replaces a leader's answers to one broker's OffsetForLeaderEpoch by an error."""
 
-    def __init__(self, *, board: Board, act: acts.ForgeAnswers) -> None:
-        if act.error not in acts.FORGED_ERRORS:
-            known = ", ".join(acts.FORGED_ERRORS)
+    def __init__(self, *, board: Board, act: ForgeAnswers) -> None:
+        if act.error not in FORGED_ERRORS:
+            known = ", ".join(FORGED_ERRORS)
             raise RuleRefused(f"no answer can be forged to be {act.error!r}; known: {known}")
         self._board = board
         self.act = act
-        self.error_code = acts.FORGED_ERRORS[act.error]
+        self.error_code = FORGED_ERRORS[act.error]
 
     def end(self) -> None:
         """Let answers pass unchanged again. Safe to call twice."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, forgeries
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Forgery
 from kchaos.faults.api import Injection, Journal, links_of, require_available
@@ -13,7 +13,7 @@ from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForgeAnswers(acts.ForgeAnswers):
+class ForgeAnswers(forgeries.ForgeAnswers):
     """The link answers one broker's OffsetForLeaderEpoch with an error in the leader's place.
 
     Brokers give such answers, but not when a test wants them. Links write down both, what the
@@ -21,12 +21,12 @@ class ForgeAnswers(acts.ForgeAnswers):
     """
 
     lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.ForgeAnswers, acts.EndForgery)
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (forgeries.ForgeAnswers, forgeries.EndForgery)
 
     def available(self, view: ClusterView) -> str:
         """An error that can be forged, two brokers that there are, links, a name nothing has."""
-        if self.error not in acts.FORGED_ERRORS:
-            known = ", ".join(acts.FORGED_ERRORS)
+        if self.error not in forgeries.FORGED_ERRORS:
+            known = ", ".join(forgeries.FORGED_ERRORS)
             return f"no answer can be forged to be {self.error!r}; known: {known}"
         return (
             unable(view, self.source)
@@ -39,7 +39,7 @@ class ForgeAnswers(acts.ForgeAnswers):
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Installs the rule; on leaving answers pass unchanged again."""
         require_available(self, cluster)
-        act = acts.act_of(acts.ForgeAnswers, self)
+        act = acts.act_of(forgeries.ForgeAnswers, self)
         with contextlib.ExitStack() as healing:
             with journal.acting(act):
                 forgery = links_of(cluster).forge(act)
@@ -49,5 +49,5 @@ class ForgeAnswers(acts.ForgeAnswers):
             yield Injection(fault="ForgeAnswers", effect={"error_code": forgery.error_code})
 
     def _end(self, journal: Journal, forgery: Forgery) -> None:
-        with journal.acting(acts.EndForgery(name=self.name)):
+        with journal.acting(forgeries.EndForgery(name=self.name)):
             forgery.end()

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from kchaos.checkers.acts import Act, ForgeAnswers, Hold
+from kchaos.checkers.acts import Act, Hold
+from kchaos.checkers.forgeries import ForgeAnswers
 from kchaos.clusters.agent import POINTS
 from kchaos.clusters.api import (
     Collectable,
@@ -179,17 +180,18 @@ class StandInBroker:
 
 @dataclass
 class Rule:
-    """A cut or a hold."""
+    """A cut, a hold or a forgery; what it answers is of no account."""
 
     cluster: StandInCluster
     act: Any
     held: tuple[Any, ...] = ()
+    error_code: int = 7
 
     def heal(self) -> None:
         with self.cluster.moments.around():
             self.cluster.rules.discard(id(self))
 
-    release = heal
+    release = end = heal
 
     @property
     def is_healed(self) -> bool:
@@ -210,7 +212,7 @@ class StandInLinks:
         self.cluster.rules.add(id(self.kept[-1]))
         return self.kept[-1]
 
-    cut = hold = _install
+    cut = hold = forge = _install
 
     @property
     def cuts(self) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import pytest
 from model_timelines import cluster, write
 from model_timelines import state as partition_state
 
-from kchaos.checkers.acts import EndForgery, ForgeAnswers, TopicPartition
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.model.events import Action, Event
 from kchaos.checkers.model.lookahead import Lookahead
 from kchaos.checkers.model.observations import EpochAnswered, Fate, Record, Reply, Seen
