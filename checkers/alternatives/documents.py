@@ -34,7 +34,12 @@ DOCUMENTS: Mapping[str, Document] = MappingProxyType(
     {
         one.name: one
         for one in (
-            Document(name="KIP-279", title=kip_279.TITLE, compare=kip_279.compare),
+            Document(
+                name="KIP-279",
+                title=kip_279.TITLE,
+                compare=kip_279.compare,
+                compare_run=kip_279.compare_run,
+            ),
             Document(name="KAFKA-7601", title=kafka_7601.TITLE, compare=kafka_7601.compare),
         )
     }

@@ -141,7 +141,7 @@ def _segments_cell(ended: Ended) -> Cell:
     mixed, segments = mixed_segments(ended), len(ended.logs[A].segments())
     return Cell(
         result=Result.WRONG if mixed else Result.RIGHT,
-        text=f"{segments} segments" + (", mixed" if mixed else ""),
+        text=f"{segments} segment{'s' * (segments > 1)}" + (", mixed" if mixed else ""),
         numbers={"segments": segments, "mixed segments": mixed},
         detail=(f"segments with several formats, of all replicas: {mixed}",),
     )

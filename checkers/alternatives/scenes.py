@@ -109,9 +109,9 @@ class Ended:
             epoch = "" if one.answered_epoch is None else f"epoch {one.answered_epoch}, "
             end = "unknown" if one.end_offset < 0 else str(one.end_offset)
             asked = (
-                "without an epoch" if one.requested_epoch < 0 else f"epoch {one.requested_epoch}"
+                "for no epoch" if one.requested_epoch < 0 else f"for epoch {one.requested_epoch}"
             )
-            said.append(f"{NAMES[one.follower]} asks for {asked}: {epoch}end {end}")
+            said.append(f"{NAMES[one.follower]} asks {asked}: {epoch}end {end}")
         said += [
             f"{NAMES[cut.broker]} truncates to {cut.target_offset}" for cut in self.truncations
         ]
