@@ -280,17 +280,24 @@ def claims(rows: tuple[Row, ...]) -> tuple[Claim, ...]:
             found="; ".join(end.detail),
             holds=end.result is Result.WRONG,
         ),
-        Claim(
-            said="once the update is completed the message format will stabilize",
-            found=f"{known['flap'][BASE].text}; what is written after it has one format",
-            holds=known["flap"][BASE].result is Result.RIGHT,
-        ),
+        _stabilizes("once the update is completed the message format will stabilize"),
         Claim(
             said="the leader could always use the maximum of the last version written and the "
             "configured one",
             found=f"then a downgrade comes into force {gone}",
             holds=gone == "only when the log is empty",
         ),
+    )
+
+
+def _stabilizes(said: str) -> Claim:
+    ended = _both(flapping(), BASE, (NEW, OLD), (NEW, NEW))
+    magics = [batch.magic for batch in ended.logs[A].batches]
+    return Claim(
+        said=said,
+        found=f"magic in the flap and, after {FLAPS}, once B is upgraded: "
+        f"{', '.join(map(str, magics))}",
+        holds=ended.is_right and len(set(magics[FLAPS:])) == 1,
     )
 
 

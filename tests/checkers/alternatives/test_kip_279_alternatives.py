@@ -5,19 +5,16 @@ from dataclasses import replace
 import pytest
 
 from kchaos.checkers.alternatives import Bounds, Comparison, Result
-from kchaos.checkers.alternatives.kip_279 import (
-    BASE,
+from kchaos.checkers.alternatives.kip_279 import bits_rows, compare, scene_rows
+from kchaos.checkers.alternatives.kip_279_columns import (
     FENCED,
-    bits_rows,
     cell_of,
-    compare,
     extra_bits,
     generations,
     machine,
-    scene_rows,
 )
 from kchaos.checkers.alternatives.kip_279_compaction import compare as compare_compaction
-from kchaos.checkers.alternatives.kip_279_scenes import scenario_1
+from kchaos.checkers.alternatives.kip_279_scenes import BASE, scenario_1
 from kchaos.checkers.alternatives.searching import explored
 from kchaos.checkers.model.bounds import Machine
 
