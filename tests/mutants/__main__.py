@@ -49,8 +49,15 @@ def main() -> int:
             if name not in believed
         ]
     if given.spark:
+        compared = 0
         for release in releases:
-            problems += disagreements_with_spark(release, given.kind, given.seed)
+            number, disagreements = disagreements_with_spark(release, given.kind, given.seed)
+            compared += number
+            problems += disagreements
+            print(
+                f"{release}: Spark judged {number}, disagrees on {len(disagreements)}", flush=True
+            )
+        print(f"{compared} mutants were judged by Spark too")
     print(_summary(judged))
     print("\n".join(problems) or "nothing was believed that is not in the list, and no false alarm")
     if given.table:

@@ -3,17 +3,18 @@
 import tempfile
 from pathlib import Path
 
-from kchaos.checkers.judge import judge
 from kchaos.checkers.results import results_to_json
-from kchaos.checkers.run_directory import RunDirectory
 from tests.golden.stored import unpacked
-from tests.mutants.suite import kinds_named, mutants
+from tests.mutants.suite import FEW_STATES, judge_path, kinds_named, mutants
 
 _COMPARED = ("conforms", "safe", "expected", "findings", "predicted_findings")
+_NOT_JUDGED: dict[str, object] = {name: None for name in _COMPARED} | {"expected": False}
 
 
-def disagreements_with_spark(release: str, pattern: str, seed: int) -> list[str]:
-    """One line for each mutant of a release's golden run of which Spark says something else."""
+def disagreements_with_spark(release: str, pattern: str, seed: int) -> tuple[int, list[str]]:
+    """How many mutants of a release's golden run Spark judged, in one job, and a line for each of
+    which it says something else than plain Python does.
+    """
     from kchaos.checkers.spark import judge_runs
     from kchaos.clusters.java import spark_java_home
 
@@ -22,7 +23,10 @@ def disagreements_with_spark(release: str, pattern: str, seed: int) -> list[str]
         made = list(mutants(run, kinds_named(pattern), Path(folder) / "made", seed=seed))
         paths = [mutant.path for _, _, mutant in made]
         judgement = judge_runs(
-            paths, output=Path(folder) / "spark", java_home=spark_java_home(offline=True)
+            paths,
+            output=Path(folder) / "spark",
+            java_home=spark_java_home(offline=True),
+            most_states=FEW_STATES,
         )
         told = {one.run: one for one in judgement.results}
         found = []
@@ -30,20 +34,18 @@ def disagreements_with_spark(release: str, pattern: str, seed: int) -> list[str]
             plain, spark = _plain(mutant.path), _shown(told[mutant.name])
             if plain != spark:
                 found.append(f"{kind.name} ({place}): Spark disagrees on {_first(plain, spark)}")
-        return found
+        return len(made), found
 
 
 def _plain(path: Path) -> dict[str, object]:
-    try:
-        return _shown(judge(RunDirectory.open(path)))
-    except Exception:  # noqa: BLE001 - Spark says of such a run that it is unknown
-        return {name: None for name in _COMPARED} | {"expected": False}
+    results, _ = judge_path(path)
+    return _NOT_JUDGED if results is None else _shown(results)
 
 
 def _shown(results: object) -> dict[str, object]:
     told = results_to_json(results)  # type: ignore[arg-type]
     if told["reason"] == "not judged":
-        return {name: None for name in _COMPARED} | {"expected": False}
+        return _NOT_JUDGED
     return {name: told[name] for name in _COMPARED}
 
 
