@@ -2,7 +2,8 @@
 
 `python -m tests.mutants`: every kind over the golden runs of all releases; `--release` and `--kind`
 choose, `--in-turn` changes each run in its share of ways, `--seed` draws other places. With
-`--table` the table in docs/mutants.md is written anew; with `--spark` all mutants are judged by Spark as well, and both must say the same. Exit code 1 if a
+`--table` the table in docs/mutants.md is written anew; with `--spark` all mutants are judged by
+Spark as well, and both must say the same. Exit code 1 if a
 change is believed that is not in `tests.mutants.survivors`, if a harmless one raises an alarm, or
 if Spark disagrees.
 """
