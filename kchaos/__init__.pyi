@@ -1,5 +1,6 @@
 """The public names of kchaos and where each is: for type checkers, and for `__init__.py`."""
 
+from kchaos.checkers.acts import Act as Act
 from kchaos.checkers.acts import TopicPartition as TopicPartition
 from kchaos.checkers.errors import CheckError as CheckError
 from kchaos.checkers.findings import Finding as Finding

@@ -119,6 +119,10 @@ def with_points(cluster: ClusterSpec, steps: Iterable[Step]) -> ClusterSpec:
     return dataclasses.replace(cluster, brokers=brokers)
 
 
+_STEPS_THEMSELVES = {"do", "fault"}
+"""Fields that hold a step or a fault."""
+
+
 def read_scenario(file: Path) -> Scenario:
     """The scenario in a JSON file.
 
@@ -136,7 +140,11 @@ def read_scenario(file: Path) -> Scenario:
 
 
 def step_to_json(step: Step) -> dict[str, Any]:
-    """The step as plain JSON values."""
+    """The step as plain JSON values.
+
+    Raises:
+        ScenarioError: A field of it, or of its fault, is none.
+    """
     values = {"step": type(step).__name__} | _values(step)
     if isinstance(step, IfPossible):
         values["do"] = step_to_json(step.do)
@@ -175,7 +183,16 @@ def _made(table: Mapping[str, type[Any]], name: Any, arguments: Mapping[str, Any
 
 
 def _values(one: Any) -> dict[str, Any]:
-    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+    found = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+    for name in found.keys() - _STEPS_THEMSELVES:
+        try:
+            json.dumps(found[name])
+        except (TypeError, ValueError):
+            raise ScenarioError(
+                f"{type(one).__name__}.{name} is {found[name]!r}: a field is a plain JSON value, and "
+                "what is alike for all values is a ClassVar"
+            ) from None
+    return found
 
 
 def _frozen(value: Any) -> Any:

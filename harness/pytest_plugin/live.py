@@ -94,9 +94,10 @@ class Chaos:
                 f"the run has ended (verdict() ends it); {type(step).__name__} comes too late"
             )
         index = len(self._scenario.steps)
-        self._scenario = replace(self._scenario, steps=(*self._scenario.steps, step))
+        scenario = replace(self._scenario, steps=(*self._scenario.steps, step))
         # Before it is performed: the run that a step kills can be replayed as well.
-        self._play.run.write("scenario.json", self._scenario.to_json(), replace=True)
+        self._play.run.write("scenario.json", scenario.to_json(), replace=True)
+        self._scenario = scenario
         try:
             perform(self._play, index, step)
         except PLANNED as error:

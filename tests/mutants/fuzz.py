@@ -184,10 +184,12 @@ def main() -> int:
     parser.add_argument("--segments", type=int, default=100_000)
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", default="", help="a part of the names of kinds")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     jobs = [("segment", given.segments, given.seed)]
     jobs += [(pattern, given.files, given.seed) for pattern in _KINDS]
+    jobs = [job for job in jobs if given.kind in job[0]]
     problems: list[str] = []
     slowest_s, peak = 0.0, 0
     with ProcessPoolExecutor(given.processes) as pool:
