@@ -189,8 +189,8 @@ def _values(one: Any) -> dict[str, Any]:
             json.dumps(found[name])
         except (TypeError, ValueError):
             raise ScenarioError(
-                f"{type(one).__name__}.{name} is {found[name]!r}: a field is a plain JSON value, and "
-                "what is alike for all values is a ClassVar"
+                f"{type(one).__name__}.{name} is {found[name]!r}: a field is a plain JSON value, "
+                "and what is alike for all values is a ClassVar"
             ) from None
     return found
 
