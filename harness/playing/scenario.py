@@ -10,7 +10,7 @@ from typing import Any
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import FAULTS
-from kchaos.faults.api import NeedsPoints
+from kchaos.faults.api import Fault, NeedsPoints
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing.possible_steps import IfPossible
 from kchaos.harness.playing.steps import STEPS, Inject, Step
@@ -145,11 +145,11 @@ def step_to_json(step: Step) -> dict[str, Any]:
     Raises:
         ScenarioError: A field of it, or of its fault, is none.
     """
-    values = {"step": type(step).__name__} | _values(step)
+    values = {"step": type(step).__name__} | _plain_values(step)
     if isinstance(step, IfPossible):
         values["do"] = step_to_json(step.do)
     if isinstance(step, Inject):
-        values["fault"] = {"fault": type(step.fault).__name__} | _values(step.fault)
+        values["fault"] = {"fault": type(step.fault).__name__} | _plain_values(step.fault)
     return values
 
 
@@ -183,7 +183,11 @@ def _made(table: Mapping[str, type[Any]], name: Any, arguments: Mapping[str, Any
 
 
 def _values(one: Any) -> dict[str, Any]:
-    found = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+
+
+def _plain_values(one: Step | Fault) -> dict[str, Any]:
+    found = _values(one)
     for name in found.keys() - _STEPS_THEMSELVES:
         try:
             json.dumps(found[name])
