@@ -13,6 +13,7 @@ from typing import Any
 from kchaos.checkers.acts import HoldPoint
 from kchaos.clusters.agent.byteman import GO, HELLO, SKIP
 from kchaos.clusters.agent.hits import Fate, Hit
+from kchaos.clusters.agent.points import POINTS
 from kchaos.clusters.errors import ClusterError
 
 _MOST_BYTES = 1 << 16
@@ -227,7 +228,9 @@ class Gate:
             if hold is not None:
                 hit = replace(hit, fate=_FATES[hold.act.manner], hold=hold.act.name)
                 hold.take(hit)
-            if hold is not None or self._counts[key] == 1:
+            elif hit.point in _TOLD:
+                hit = replace(hit, fate="told")
+            if hit.fate != "passed" or self._counts[key] == 1:
                 self._record(hit)
             self.changed.notify_all()
             return hit, hold
@@ -246,6 +249,7 @@ class Gate:
 
 
 _FATES: dict[str, Fate] = {"hold": "held", "delay": "delayed", "skip": "skipped"}
+_TOLD = frozenset(name for name, point in POINTS.items() if point.is_told)
 _FIELDS = 6
 
 

@@ -1,52 +1,31 @@
 """KIP-501's other side: one long hang inside a log read keeps the ISR and stops the producers."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import SlowFetchReads
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import SLOW_READS
+from kchaos.harness.catalogue.kip_501 import ALL, LEADER, begun, cluster_of, write
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.observing_steps import AwaitDecision
 from kchaos.harness.playing.possible_steps import AwaitInSync
 from kchaos.harness.playing.steps import (
     AwaitHeld,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     Tell,
 )
 
-CONTROLLER, LEADER, OTHER = 0, 1, 2
 _HANG = "inside-the-log-read"
-_ALL = (LEADER, CONTROLLER, OTHER)
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
-        first_broker=CONTROLLER,
-        properties=SLOW_READS,
-    )
 
 
 def _unanswered(operation: str, acks: int) -> Produce:
     """A write that is given twice as long as a follower may lag."""
-    return Produce(
-        operation=operation,
-        topic="t",
-        partition=0,
-        records=1,
-        acks=acks,
-        accept_error=True,
-        timeout_s=6,
-    )
+    return write(operation, acks=acks, accept_error=True, timeout_s=6)
 
 
 def _steps(case: str) -> tuple[Step, ...]:
     assert case == _HANG
     return (
-        CreateTopic(topic="t", assignment=(_ALL,)),
-        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        *begun(),
         Tell(text="a read for a follower hangs inside the log"),
         Inject(
             name="hang", fault=SlowFetchReads(broker=LEADER, where="log", topic="t", partition=0)
@@ -56,7 +35,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         _unanswered("waits", -1),
         Tell(text="now a write that waits for no follower is not answered either"),
         _unanswered("blocked", 1),
-        AwaitDecision(topic="t", partition=0, leader=LEADER, isr=_ALL),
+        AwaitDecision(topic="t", partition=0, leader=LEADER, isr=ALL),
         AwaitHeld(name="hang"),
         Heal(name="hang"),
         AwaitInSync(),
@@ -82,7 +61,7 @@ KIP_501_LONG_HANG = Entry(
     ),
     source=_SOURCE,
     cases={_HANG: "one read of a follower hangs for four times what a follower may lag"},
-    cluster=_cluster,
+    cluster=cluster_of,
     steps=_steps,
     expectations={
         (_HANG, release): Expectation(

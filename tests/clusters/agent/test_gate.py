@@ -70,6 +70,11 @@ def test_a_thread_that_nothing_holds_goes_on_and_only_the_first_is_recorded(gate
     assert fates(gate) == [(1, "passed", "")]
 
 
+def test_what_a_leader_tells_is_recorded_each_time(gate: Gate) -> None:
+    assert [answer(come(gate, "isr-check", seen=seen)) for seen in "ab"] == [b"g", b"g"]
+    assert [(hit.fate, hit.seen) for hit in gate.records()] == [("told", "a"), ("told", "b")]
+
+
 def test_a_thread_that_is_held_waits_until_it_is_released(gate: Gate) -> None:
     hold = gate.hold(HOLD)
     held = come(gate, seen="(t-0,offset=29)")
