@@ -1,305 +1,343 @@
-"""KIP-501's solutions, played over a time line: that of a recorded run, or its own example.
+"""KIP-501's solutions beside shipped code: over its own example, and over a recorded run."""
 
-The time line says when followers' fetches came, when they were read and answered, how the leader's
-log grew, when it looked who is in sync, and when it died. A course is what comes of that under one
-solution. What a time line cannot say is assumed, and named where it is: once the leader has moved
-the other brokers fetch in time, unless they are named as slow too.
-"""
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-
+from kchaos.checkers.alternatives.comparison import Cell, Claim, Column, Comparison, Result, Row
+from kchaos.checkers.alternatives.kip_501_courses import Course, State, TimeLine, play
+from kchaos.checkers.alternatives.kip_501_example import TX, TY, worked_example
+from kchaos.checkers.alternatives.kip_501_runs import Term, time_lines
+from kchaos.checkers.alternatives.searching import Bounds, Say
+from kchaos.checkers.errors import ComparisonError
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.rules.kip_501 import (
+    FIRST_HALF,
+    SECOND_HALF,
+    SHIPPED,
+    SOLUTION_1,
+    SOLUTION_2,
     Follower,
     Solution,
     counted,
-    keeps,
 )
+from kchaos.checkers.run_directory import RunDirectory
+
+TITLE = "who stays in sync while the leader is slow to read for its followers"
+_RECORDED = "recorded"
+_RULES: Mapping[str, tuple[Solution, bool]] = {
+    "shipped": (SHIPPED, True),
+    "pending": (FIRST_HALF, True),
+    "clock": (SECOND_HALF, True),
+    "both": (SOLUTION_1, True),
+    "moves": (SOLUTION_2, True),
+    "moves ISR": (SOLUTION_2, False),
+}
+"""By column: the solution, and whether elections go by the assignment, as controllers do."""
+_COLUMNS = (
+    Column(key="shipped", title="what every release does"),
+    Column(key="pending", title="first half of solution 1: a pending fetch keeps a follower"),
+    Column(key="clock", title="second half of solution 1: caught up from the end of the read"),
+    Column(key="both", title="solution 1: both halves"),
+    Column(key="moves", title="solution 2: both, and the leader gives up after 500 ms"),
+    Column(key="moves ISR", title="solution 2 if elections went by the order of the ISR"),
+)
+_SLOW = frozenset({1001, 1002, 1003})
+_Tell = Callable[[TimeLine, Course], Cell]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetch:
-    """One fetch of a follower; times in seconds.
+def courses(line: TimeLine) -> dict[str, Course]:
+    """The course under each column's rules."""
+    return {
+        key: play(line, solution, by_assignment=by_assignment)
+        for key, (solution, by_assignment) in _RULES.items()
+    }
 
-    Attributes:
-        pending_from: When ReplicaManager has it, from which on it counts as pending; a request
-            that waits at a link or in the request queue has not come so far.
-        read_at: When the leader takes the fetch's time and its own log end.
-        counted_at: When the read is over and counted; inf if it never was.
+
+def compare(_bounds: Bounds, _say: Say) -> Comparison:
+    """The document's example, and what it names as disadvantages."""
+    asked: tuple[tuple[str, str, TimeLine, _Tell], ...] = (
+        ("example", "Who is in sync while the read takes 25 s?", worked_example(), _isr),
+        ("refused", "For how long are fewer than 2 in sync?", worked_example(), _refused),
+        ("leader dies", "Who leads when 1001 dies at 20 s?", worked_example(dies_at=20.0), _leads),
+        (
+            "queued, dies",
+            "And if the fetches wait in the request queue?",
+            worked_example(dies_at=20.0, queued=True),
+            _leads,
+        ),
+        (
+            "1002 is down",
+            "When is a follower dropped that dies at 0.2 s?",
+            worked_example(down={1002: 0.2}),
+            _dropped,
+        ),
+        (
+            "down, pending",
+            "And if it dies at 1 s, with its fetch pending?",
+            worked_example(down={1002: 1.0}),
+            _dropped,
+        ),
+        ("all slow", "How often does the leader give up?", worked_example(slow=_SLOW), _moves),
+    )
+    return Comparison(
+        document="KIP-501",
+        title=TITLE,
+        columns=_COLUMNS,
+        rows=tuple(
+            Row(
+                name=name,
+                question=question,
+                cells={key: tell(line, course) for key, course in courses(line).items()},
+            )
+            for name, question, line, tell in asked
+        ),
+        claims=tuple(_claims()),
+        notes=(
+            f"Times are seconds; tx is {TX:g}, ty {TY:g}. The leader looks every 5 s from 0 on.",
+            "Under every rule writes with acks=all wait as long as the reads take; kept followers "
+            "only turn a refusal into that.",
+        ),
+    )
+
+
+def compare_run(path: Path, _say: Say) -> Comparison:
+    """What each rule would have done in the terms of a recorded run.
+
+    Raises:
+        CheckError: The run cannot be read, or its leaders told nothing of their followers.
     """
-
-    follower: int
-    offset: int
-    pending_from: float
-    read_at: float
-    counted_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeLine:
-    """What happened to one partition while one broker led it.
-
-    Attributes:
-        assignment: Preferred replica first; elections go by it.
-        isr: At the beginning.
-        known: What the leader knew of its followers at the beginning, by id.
-        log_ends: (time, the leader's log end offset from then on), ascending.
-        checks: When the leader looked who is in sync, ascending.
-        dies_at: When the leader died; None if it did not.
-        back_at: When it was there again.
-        down: Followers that died, and when.
-        slow: Brokers that would be as slow as the leader if they led.
-        level_is_in_sync: Whether who has the leader's end is in sync, as from 2.1.0 on.
-        began: The first moment; ended: the last.
-    """
-
-    leader: int
-    assignment: tuple[int, ...]
-    isr: tuple[int, ...]
-    lag_s: float
-    known: Mapping[int, Follower]
-    fetches: tuple[Fetch, ...]
-    log_ends: tuple[tuple[float, int], ...]
-    checks: tuple[float, ...]
-    began: float
-    ended: float
-    dies_at: float | None = None
-    back_at: float | None = None
-    down: Mapping[int, float] = field(default_factory=dict)
-    slow: frozenset[int] = frozenset()
-    min_insync_replicas: int = 1
-    level_is_in_sync: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """Leader (-1 for none) and ISR from a time on, and why."""
-
-    time: float
-    leader: int
-    isr: tuple[int, ...]
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """What comes of a time line under one solution.
-
-    Attributes:
-        states: From the beginning on.
-        kept: (time, follower) of each look at which only a pending fetch kept it in the ISR.
-        moves: How often the leader gave up.
-        offline_s: For how long the partition had no leader.
-        under_min_isr_s: For how long fewer were in sync than min.insync.replicas asks for.
-    """
-
-    solution: Solution
-    states: tuple[State, ...]
-    kept: tuple[tuple[float, int], ...]
-    moves: int
-    offline_s: float
-    under_min_isr_s: float
-
-
-def play(line: TimeLine, solution: Solution, *, by_assignment: bool = True) -> Course:
-    """The course of a time line under a solution.
-
-    Args:
-        by_assignment: Who leads next is the first live in-sync replica of the assignment, as
-            controllers choose in every release (PartitionStateMachine.offlinePartitionLeader
-            Election); otherwise the first of the ISR, with the one that gave up last in it, as the
-            document means it.
-    """
-    course = _Course(line, solution, by_assignment)
-    for time, _, what, about in sorted(_events(line, solution), key=lambda one: one[:2]):
-        if course.is_over:
-            break
-        course.happen(time, what, about)
-    return course.finished()
-
-
-_ORDER = {"counted": 0, "slow": 1, "down": 2, "check": 3, "dies": 4, "back": 5}
-
-
-def _events(line: TimeLine, solution: Solution) -> Iterator[tuple[float, int, str, object]]:
-    for fetch in line.fetches:
-        if fetch.counted_at < math.inf:
-            yield fetch.counted_at, _ORDER["counted"], "counted", fetch
-        limit = solution.gives_up_after_s
-        if limit is not None and fetch.pending_from + limit < fetch.counted_at:
-            yield fetch.pending_from + limit, _ORDER["slow"], "slow", fetch
-    for time in line.checks:
-        yield time, _ORDER["check"], "check", None
-    for follower, time in line.down.items():
-        yield time, _ORDER["down"], "down", follower
-    if line.dies_at is not None:
-        yield line.dies_at, _ORDER["dies"], "dies", None
-    if line.back_at is not None:
-        yield line.back_at, _ORDER["back"], "back", None
-
-
-class _Course:
-    """A course that is being played."""
-
-    def __init__(self, line: TimeLine, solution: Solution, by_assignment: bool) -> None:
-        self.line = line
-        self.solution = solution
-        self.by_assignment = by_assignment
-        self.known = dict(line.known)
-        self.states = [State(time=line.began, leader=line.leader, isr=line.isr, why="at first")]
-        self.kept: list[tuple[float, int]] = []
-        self.moves = 0
-        self.dead: set[int] = set()
-
-    @property
-    def now(self) -> State:
-        return self.states[-1]
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing that the time line tells matters any more: another broker leads."""
-        return self.now.leader not in (self.line.leader, -1)
-
-    def happen(self, time: float, what: str, about: object) -> None:
-        match what, about:
-            case "counted", Fetch() as fetch if self.now.leader == self.line.leader:
-                self._count(fetch)
-            case "slow", Fetch() as fetch if self._is_pending(fetch, time):
-                self._give_up(time, fetch)
-            case "down", int(follower):
-                self.dead.add(follower)
-            case "check", _ if self.now.leader == self.line.leader:
-                self._look(time)
-            case "dies", _:
-                self._die(time)
-            case "back", _ if self.now.leader == -1:
-                self._to(time, self.line.leader, self.now.isr, "the leader is back")
-            case _:
-                pass
-
-    def _log_end(self, time: float) -> int:
-        return max((end for since, end in self.line.log_ends if since <= time), default=0)
-
-    def _is_pending(self, fetch: Fetch, time: float) -> bool:
-        is_there = fetch.pending_from <= time < fetch.counted_at
-        return is_there and self.now.leader == self.line.leader
-
-    def _pending_offset(self, follower: int, time: float) -> int | None:
-        pending = [
-            one.offset
-            for one in self.line.fetches
-            if one.follower == follower and self._is_pending(one, time)
-        ]
-        return max(pending, default=None)
-
-    def _count(self, fetch: Fetch) -> None:
-        end = self._log_end(fetch.read_at)
-        self.known[fetch.follower] = counted(
-            self.known.get(fetch.follower, Follower()),
-            self.solution,
-            offset=fetch.offset,
-            log_end_offset=end,
-            read_at=fetch.read_at,
-            now=fetch.counted_at,
+    evidence = RunEvidence(RunDirectory.open(path))
+    found = [
+        (f"{about.topic}-{about.partition} led by {term.leader}, epoch {term.leader_epoch}", *one)
+        for about in evidence.partitions
+        for one in time_lines(evidence, about)
+        for term in one[:1]
+    ]
+    if not found:
+        raise ComparisonError(
+            f"{path}: no leader told what it knew of its followers; play an entry of KIP-501, or "
+            "name the points fetch-counted and isr-check in a broker's spec"
         )
-        isr = self.now.isr
-        ends = [self._log_end(fetch.counted_at)]
-        ends += [self.known[one].log_end_offset for one in isr if one in self.known]
-        if fetch.follower not in isr and fetch.offset >= min(ends):
-            why = f"{fetch.follower} has caught up"
-            self._to(fetch.counted_at, self.line.leader, (*isr, fetch.follower), why)
-
-    def _look(self, time: float) -> None:
-        end = self._log_end(time)
-        out = set()
-        for one in self.now.isr:
-            if one == self.line.leader:
-                continue
-            follower, pending = self.known.get(one, Follower()), self._pending_offset(one, time)
-            if not self._lags(follower, end, time):
-                continue
-            if keeps(self.solution, follower, pending):
-                self.kept.append((time, one))
-            else:
-                out.add(one)
-        if out:
-            isr = tuple(one for one in self.now.isr if one not in out)
-            self._to(time, self.line.leader, isr, f"{_named(out)} out of sync")
-
-    def _lags(self, follower: Follower, end: int, time: float) -> bool:
-        is_level = self.line.level_is_in_sync and follower.log_end_offset == end
-        return not is_level and time - follower.caught_up_at > self.line.lag_s
-
-    def _give_up(self, time: float, fetch: Fetch) -> None:
-        """The leader moves itself to the end of the ISR and lets the controller choose."""
-        known = self.known.get(fetch.follower, Follower())
-        again = self.now.time == time
-        if again or not keeps(self.solution, known, fetch.offset):
-            return
-        leader = self.line.leader
-        isr = (*(one for one in self.now.isr if one != leader), leader)
-        order = self.line.assignment if self.by_assignment else isr
-        chosen = next(one for one in order if one in isr and one not in self.dead)
-        why = f"{leader} gives up: {_seconds(time - fetch.pending_from)} with a fetch unanswered"
-        self.moves += 1
-        if chosen == leader:
-            # What was noted at its election does not matter: it leads on, and is asked again.
-            self._to(time, leader, isr, f"{why}; it is chosen again")
-            return
-        self._to(time, chosen, isr, why)
-        self._go_on_elsewhere(time)
-
-    def _go_on_elsewhere(self, time: float) -> None:
-        """Where every broker is slow the leadership goes round while the first fetch would wait."""
-        limit = self.solution.gives_up_after_s
-        slow_until = max(
-            (one.counted_at for one in self.line.fetches if one.pending_from <= time),
-            default=time,
-        )
-        slow_until = min(slow_until, self.line.ended, self.line.dies_at or math.inf)
-        while limit is not None and self.now.leader in self.line.slow and time + limit < slow_until:
-            time += limit
-            isr = (*(one for one in self.now.isr if one != self.now.leader), self.now.leader)
-            self.moves += 1
-            self._to(time, isr[0], isr, f"{self.now.leader} gives up as well")
-
-    def _die(self, time: float) -> None:
-        leader = self.line.leader
-        isr = tuple(one for one in self.now.isr if one != leader)
-        live = [one for one in isr if one not in self.dead]
-        if not live:
-            self._to(time, -1, (leader,), f"{leader} dies; nobody else is in sync")
-            return
-        order = self.line.assignment
-        chosen = next(one for one in order if one in live)
-        self._to(time, chosen, tuple(live), f"{leader} dies")
-
-    def _to(self, time: float, leader: int, isr: tuple[int, ...], why: str) -> None:
-        self.states.append(State(time=time, leader=leader, isr=isr, why=why))
-
-    def finished(self) -> Course:
-        ends = [*(state.time for state in self.states[1:]), self.line.ended]
-        spans = [
-            (state, max(0.0, end - state.time))
-            for state, end in zip(self.states, ends, strict=True)
-        ]
-        required = self.line.min_insync_replicas
-        return Course(
-            solution=self.solution,
-            states=tuple(self.states),
-            kept=tuple(self.kept),
-            moves=self.moves,
-            offline_s=sum(span for state, span in spans if state.leader < 0),
-            under_min_isr_s=sum(
-                span for state, span in spans if state.leader >= 0 and len(state.isr) < required
-            ),
-        )
+    return Comparison(
+        document="KIP-501",
+        title=TITLE,
+        columns=(Column(key=_RECORDED, title="what the run recorded"), *_COLUMNS),
+        rows=tuple(row for one in found for row in _rows_of(*one)),
+        claims=tuple(_as_recorded(name, term, line) for name, term, line in found),
+        notes=("Times are seconds since the term's first look at the ISR.",),
+    )
 
 
-def _named(brokers: set[int]) -> str:
-    return " and ".join(map(str, sorted(brokers)))
+def _rows_of(name: str, term: Term, line: TimeLine) -> Iterator[Row]:
+    all_courses = courses(line)
+    states = [
+        State(time=time, leader=leader, isr=isr, why="recorded")
+        for time, leader, isr in term.recorded
+        if time >= line.began
+    ]
+    recorded = Cell(text=_last_isr(line, states), detail=_told(line, states))
+    cells = {key: _isr(line, course) for key, course in all_courses.items()}
+    question = "What became of leader and ISR?"
+    yield Row(name=name, question=question, cells={_RECORDED: recorded, **cells})
+    if any(one.offline_s for one in all_courses.values()):
+        offline = {key: _offline(course) for key, course in all_courses.items()}
+        question = "For how long did nobody lead?"
+        yield Row(name="- offline", question=question, cells=offline)
+    if any(one.under_min_isr_s for one in all_courses.values()):
+        refused = {key: _refused(line, course) for key, course in all_courses.items()}
+        question = "For how long were fewer in sync than min.insync.replicas?"
+        yield Row(name="- refused", question=question, cells=refused)
+    if any(one.moves for one in all_courses.values()):
+        moves = {key: _moves(line, course) for key, course in all_courses.items()}
+        question = "How often does the leader give up?"
+        yield Row(name="- gives up", question=question, cells=moves)
 
 
-def _seconds(time: float) -> str:
-    return f"{time:.1f} s"
+def _as_recorded(name: str, term: Term, line: TimeLine) -> Claim:
+    """Whether the rule of releases gives what the run recorded: else the rest says little."""
+    first = State(time=line.began, leader=line.leader, isr=line.isr, why="")
+    recorded = [
+        State(time=time, leader=leader, isr=isr, why="")
+        for time, leader, isr in term.recorded
+        if time >= line.began
+    ]
+    seen = list(_changes([first, *recorded]))
+    given = list(_changes(play(line, SHIPPED).states))
+    same = seen == given
+    return Claim(
+        said=f"{name}: what the rule of releases gives was recorded",
+        found=f"{len(given)} changes by the rule, {len(seen)} recorded",
+        holds=same,
+    )
+
+
+def _changes(states: Iterable[State]) -> Iterator[tuple[int, tuple[int, ...] | int]]:
+    """Yields leader and ISR of each change; of who joins only how many there are then, since two
+    that come back within milliseconds may do so in either order.
+    """
+    for before, after in pairwise(states):
+        grows = set(before.isr) < set(after.isr)
+        yield after.leader, len(after.isr) if grows else tuple(sorted(after.isr))
+
+
+def _isr(line: TimeLine, course: Course) -> Cell:
+    states = course.states[1:]
+    wrong = any(
+        one.leader < 0 or not set(line.isr) - line.down.keys() <= set(one.isr) for one in states
+    )
+    return Cell(
+        result=Result.WRONG if wrong else Result.RIGHT,
+        text=_last_isr(line, states),
+        numbers={"changes": len(states), "kept": len(course.kept)},
+        detail=_told(line, states),
+    )
+
+
+def _last_isr(line: TimeLine, states: tuple[State, ...] | list[State]) -> str:
+    """The smallest ISR there was, and since when, or that nothing changed."""
+    if not states:
+        return "all stay"
+    least = min(states, key=lambda one: (one.leader >= 0, len(one.isr)))
+    since = f"{least.time - line.began + _zero(line):.1f}"
+    if least.leader < 0:
+        return f"offline at {since}"
+    return f"{len(least.isr)} in sync at {since}, leader {least.leader}"
+
+
+def _told(line: TimeLine, states: tuple[State, ...] | list[State]) -> tuple[str, ...]:
+    return tuple(
+        f"{one.time - line.began + _zero(line):.1f}: leader "
+        f"{one.leader if one.leader >= 0 else 'none'}, ISR {','.join(map(str, one.isr))}, {one.why}"
+        for one in states
+    )
+
+
+def _zero(line: TimeLine) -> float:
+    """Where the example's own times begin; a run's are told from the first look on."""
+    return line.began if line.began < 1 else 0.0
+
+
+def _offline(course: Course) -> Cell:
+    return Cell(
+        result=Result.WRONG if course.offline_s else Result.RIGHT,
+        text=f"{course.offline_s:.1f} s",
+        numbers={"offline_s": course.offline_s},
+        detail=(f"nobody led for {course.offline_s:.1f} s",) * bool(course.offline_s),
+    )
+
+
+def _refused(line: TimeLine, course: Course) -> Cell:
+    seconds = course.under_min_isr_s
+    return Cell(
+        result=Result.WRONG if seconds else Result.RIGHT,
+        text=f"{seconds:.1f} s",
+        numbers={"under_min_isr_s": seconds},
+        detail=_told(line, course.states[1:]),
+    )
+
+
+def _leads(line: TimeLine, course: Course) -> Cell:
+    last = course.states[-1]
+    return Cell(
+        result=Result.WRONG if last.leader < 0 else Result.RIGHT,
+        text="nobody" if last.leader < 0 else str(last.leader),
+        numbers={"offline_s": course.offline_s},
+        detail=_told(line, course.states[1:]),
+    )
+
+
+def _dropped(line: TimeLine, course: Course) -> Cell:
+    (down,) = line.down
+    dropped = next((one for one in course.states if down not in one.isr), None)
+    if dropped is None:
+        text = "never" if course.states[-1].leader == line.leader else "(moved)"
+        return Cell(result=Result.NONE, text=text)
+    return Cell(
+        result=Result.RIGHT,
+        text=f"{dropped.time:.1f}",
+        numbers={"dropped_at": dropped.time},
+        detail=_told(line, course.states[1:]),
+    )
+
+
+def _moves(line: TimeLine, course: Course) -> Cell:
+    return Cell(
+        result=Result.WRONG if course.moves > 1 else Result.RIGHT,
+        text=f"{course.moves}",
+        numbers={"moves": course.moves, "leaders": len({one.leader for one in course.states})},
+        detail=_told(line, course.states[1:6]),
+    )
+
+
+def _claims() -> Iterator[Claim]:
+    example = worked_example()
+    after = [TX + 10 + tenth / 10 for tenth in range(1, 150)]
+    dropping = [time for time in after if _first_drop(example, (time,)) == time]
+    yield Claim(
+        said="Any in-sync replica check after tx+10s … would result in false",
+        found=f"of {len(after)} looks after tx+10 s {len(dropping)} drop the followers; the time "
+        "counts from the fetch before tx, so that one look up to 0.5 s earlier does too",
+        holds=len(dropping) == len(after),
+    )
+    phases = [number / 10 for number in range(50)]
+    drops = [_first_drop(example, tuple(phase + 5 * n for n in range(5))) for phase in phases]
+    lags = [time - (TX - 0.5) for time in drops if time is not None]
+    yield Claim(
+        said="can lag behind the leader replica upto 1.5 * replica.lag.time.max.ms",
+        found=f"from {min(lags):.1f} to {max(lags):.1f} s, by when the leader looks",
+        holds=max(lags) <= 15.0,
+    )
+    kept = play(example, SOLUTION_1)
+    yield Claim(
+        said="While the fetch request is being processed, insync replica checks … return true",
+        found=f"{len(kept.kept)} looks find a follower that only its pending fetch keeps; the ISR "
+        f"changes {len(kept.states) - 1} times",
+        holds=len(kept.states) == 1,
+    )
+    yield _caught_up()
+    moved, by_isr = play(example, SOLUTION_2), play(example, SOLUTION_2, by_assignment=False)
+    yield Claim(
+        said="Leader will also lose the leadership and one of the insync replicas becomes a leader",
+        found=f"controllers elect by the assignment, whatever the order of the ISR: "
+        f"{moved.states[-1].leader} leads on; by the order of the ISR "
+        f"{by_isr.states[-1].leader} would",
+        holds=moved.states[-1].leader != example.leader,
+    )
+    queued = play(worked_example(dies_at=20.0, queued=True), SOLUTION_2)
+    yield Claim(
+        said="it can still happen when there are requests queued up",
+        found=f"{queued.offline_s:.1f} s offline, under solution 2 as well: what is queued is not "
+        "pending",
+        holds=queued.offline_s > 0,
+    )
+    thrash = play(worked_example(slow=_SLOW), SOLUTION_2, by_assignment=False)
+    yield Claim(
+        said="ISR thrashing may occur when there are intermitten issues across brokers",
+        found=f"{thrash.moves} leaders in 25 s if all three are slow and elections went by the ISR",
+        holds=thrash.moves > 1,
+    )
+
+
+def _first_drop(line: TimeLine, checks: tuple[float, ...]) -> float | None:
+    states = play(replace(line, checks=checks), SHIPPED).states[1:]
+    return states[0].time if states and len(states[0].isr) == 1 else None
+
+
+def _caught_up() -> Claim:
+    before = Follower(
+        log_end_offset=950, leader_log_end_offset=1002, fetched_at=TX, caught_up_at=TX - 0.5
+    )
+    at = {
+        solution.name: counted(
+            before, solution, offset=1002, log_end_offset=1100, read_at=TY, now=TY + 25
+        ).caught_up_at
+        for solution in (SHIPPED, SOLUTION_1)
+    }
+    return Claim(
+        said="Once the fetch request is served, lastCaughtupTime is set as ty+25",
+        found=f"under solution 1 to ty+{at[SOLUTION_1.name] - TY:g}; shipped code sets it to "
+        f"tx+{at[SHIPPED.name] - TX:g}, the time of the fetch before",
+        holds=at[SOLUTION_1.name] == TY + 25,
+    )

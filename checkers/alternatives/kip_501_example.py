@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kchaos.checkers.alternatives.kip_501 import Fetch, TimeLine
+from kchaos.checkers.alternatives.kip_501_courses import Fetch, TimeLine
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.rules.kip_501 import (
     ENABLE,
@@ -15,6 +15,9 @@ from kchaos.checkers.model.rules.kip_501 import (
     Follower,
     Solution,
 )
+
+TX, TY, TOOK_S = 0.0, 0.5, 25.0
+"""The example's tx and ty, and how long the fetch at ty takes, in seconds."""
 
 
 def solution_of(properties: Mapping[str, str]) -> Solution:
@@ -62,12 +65,14 @@ def worked_example(
         slow: Other brokers whose reads take as long.
     """
     gone = down or {}
-    ty, took, every = 0.5, 25.0, 0.5
+    ty, took, every = TY, TOOK_S, 0.5
     leader, followers = 1001, (1002, 1003)
     fetches = []
     for one in followers:
         until = gone.get(one, math.inf)
-        fetches.append(Fetch(follower=one, offset=950, pending_from=0, read_at=0, counted_at=0.01))
+        fetches.append(
+            Fetch(follower=one, offset=950, pending_from=TX, read_at=TX, counted_at=0.01)
+        )
         if until > ty:
             came = ty + took - 0.01 if queued else ty
             fetches.append(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
-from kchaos.checkers.alternatives.kip_501 import Fetch, TimeLine
+from kchaos.checkers.alternatives.kip_501_courses import Fetch, TimeLine
 from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.alternatives.kip_501 import Course, State, play
+from kchaos.checkers.alternatives.kip_501_courses import Course, State, play
 from kchaos.checkers.alternatives.kip_501_runs import Term, time_lines
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.dropped import fetch_wait_s

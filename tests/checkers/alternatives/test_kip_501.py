@@ -1,13 +1,19 @@
 """KIP-501's solutions over its own example, and the disadvantages that it names."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from clean_runs import clean_run, clean_snapshot
+from slow_reads import slow_reads_run
 
-from kchaos.checkers.alternatives.kip_501 import Course, play
+from kchaos.checkers.alternatives.comparison import Result
+from kchaos.checkers.alternatives.kip_501 import compare, compare_run
+from kchaos.checkers.alternatives.kip_501_courses import Course, play
 from kchaos.checkers.alternatives.kip_501_example import solution_of, worked_example
-from kchaos.checkers.errors import ModelError
+from kchaos.checkers.alternatives.searching import Bounds
+from kchaos.checkers.errors import ComparisonError, ModelError
 from kchaos.checkers.model.rules.kip_501 import (
     FIRST_HALF,
     SECOND_HALF,
@@ -123,3 +129,34 @@ def test_what_the_document_does_not_allow_is_refused(
 ) -> None:
     with pytest.raises(ModelError, match=why):
         solution_of(properties)
+
+
+def test_the_comparison_says_what_of_the_document_is_reproduced_and_what_is_refuted() -> None:
+    found = compare(Bounds(), print)
+
+    assert [claim.holds for claim in found.claims] == [True, True, True, True, False, True, True]
+    assert found.cell("leader dies", "shipped").text == "nobody"
+    assert found.cell("leader dies", "both").text == "1002"
+    assert found.cell("down, pending", "both").numbers == {"dropped_at": 40.0}
+
+
+def test_a_recorded_run_is_played_under_every_rule_and_the_shipped_one_gives_what_was_recorded(
+    tmp_path: Path,
+) -> None:
+    found = compare_run(slow_reads_run(tmp_path / "run").seal().path, print)
+
+    (claim,) = found.claims
+    assert claim.holds is True, claim
+    name = "t-0 led by 0, epoch 0"
+    assert found.cell(name, "recorded").text.startswith("offline")
+    assert found.cell(name, "shipped").text.startswith("offline")
+    assert found.cell(name, "clock").result is Result.WRONG
+    assert found.cell("- offline", "both").text == "0.0 s"
+    assert found.cell("- gives up", "moves").text == "1"
+
+
+def test_a_run_whose_leaders_told_nothing_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+
+    with pytest.raises(ComparisonError, match="name the points fetch-counted and isr-check"):
+        compare_run(run.path, print)
