@@ -17,6 +17,7 @@ from kchaos.harness.playing.steps import AwaitHeld, AwaitState, Inject, Step, Te
 
 _HELD, _DOCUMENT = "held-before-the-lock", "as-in-the-document"
 _BROKERS = (1001, 1002, 1003)
+_NOT_LEADER = 6
 
 
 def _documented_cluster(kafka: str) -> ClusterSpec:
@@ -31,12 +32,14 @@ def _documented_cluster(kafka: str) -> ClusterSpec:
     )
 
 
-def _dies_alone(leader: int, told: str) -> tuple[Step, ...]:
+def _dies_alone(leader: int, follower: int, told: str) -> tuple[Step, ...]:
     return (
         AwaitState(topic="t", partition=0, leader=leader, isr=(leader,)),
         Tell(text=told),
         Inject(name="down", fault=KillBroker(broker=leader)),
         AwaitDecision(topic="t", partition=0, leader=-1),
+        # Nobody leads: the follower that is asked says so.
+        write("nobody", acks=-1, broker=follower, accept_error=True, timeout_s=2),
     )
 
 
@@ -53,7 +56,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         write("alone", acks=1, records=2),
         # Fetches that wait for records are read by one thread, or by that of a write.
         AwaitHeld(name="slow", count=2),
-        *_dies_alone(LEADER, "the leader dies; both followers run, and neither may lead"),
+        *_dies_alone(LEADER, ALL[1], "the leader dies; both followers run, and neither may lead"),
     )
 
 
@@ -74,7 +77,9 @@ def _documented_steps() -> tuple[Step, ...]:
         AwaitHeld(name="slow"),
         write("to-1100", acks=1, records=98),
         AwaitHeld(name="slow", count=2),
-        *_dies_alone(leader, "the ISR is the leader alone, which dies before the 25 s are over"),
+        *_dies_alone(
+            leader, _BROKERS[1], "the ISR is the leader alone, which dies before the 25 s are over"
+        ),
     )
 
 
@@ -84,6 +89,7 @@ def _expected(leader: int, followers: tuple[int, ...], fate: str) -> Expectation
         findings=(("offline-partition", followers, -1, -1),),
         witness=(
             *(held_fetch(leader, follower, fate) for follower in followers),
+            {"operation": {"operation": "nobody", "error_code": _NOT_LEADER}},
             {"hit": {"point": "isr-check", "broker": leader, "fate": "told"}},
         ),
         source=MEASURED,
