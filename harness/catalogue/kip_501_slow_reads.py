@@ -1,7 +1,7 @@
 """KIP-501: followers ask in time, their leader reads slowly, and the partition goes offline."""
 
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import KillBroker, SlowFetchReads
+from kchaos.faults import HoldRequests, KillBroker, SlowFetchReads
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import (
     ALL,
@@ -16,8 +16,11 @@ from kchaos.harness.playing.observing_steps import AwaitDecision
 from kchaos.harness.playing.steps import AwaitHeld, AwaitState, Inject, Step, Tell
 
 _HELD, _DOCUMENT = "held-before-the-lock", "as-in-the-document"
+_QUEUED, _ANSWERS = "held-by-a-handler", "answers-held-at-the-link"
 _BROKERS = (1001, 1002, 1003)
+_FOLLOWERS = tuple(sorted(ALL[1:]))
 _NOT_LEADER = 6
+_ALONE = ({"operation": {"operation": "nobody", "error_code": _NOT_LEADER}},)
 
 
 def _documented_cluster(kafka: str) -> ClusterSpec:
@@ -46,18 +49,34 @@ def _dies_alone(leader: int, follower: int, told: str) -> tuple[Step, ...]:
 def _steps(case: str) -> tuple[Step, ...]:
     if case == _DOCUMENT:
         return _documented_steps()
-    assert case == _HELD
+    slow = {
+        _HELD: _slow(SlowFetchReads(broker=LEADER, topic="t", partition=0)),
+        _QUEUED: _slow(SlowFetchReads(broker=LEADER, where="request")),
+        _ANSWERS: tuple(step for follower in ALL[1:] for step in _unanswered(follower)),
+    }[case]
     return (
         *begun(),
-        Tell(text="both followers ask, and the leader is slow to read for them"),
-        Inject(name="slow", fault=SlowFetchReads(broker=LEADER, topic="t", partition=0)),
-        AwaitHeld(name="slow"),
+        Tell(text="both followers ask, and get no answer"),
+        *slow,
         Tell(text="a client writes to the leader; then the leader finds both followers slow"),
         write("alone", acks=1, records=2),
         # Fetches that wait for records are read by one thread, or by that of a write.
-        AwaitHeld(name="slow", count=2),
+        *([AwaitHeld(name="slow", count=2)] if case != _ANSWERS else []),
         *_dies_alone(LEADER, ALL[1], "the leader dies; both followers run, and neither may lead"),
     )
+
+
+def _slow(fault: SlowFetchReads) -> tuple[Step, ...]:
+    return Inject(name="slow", fault=fault), AwaitHeld(name="slow")
+
+
+def _unanswered(follower: int) -> tuple[Step, ...]:
+    """The leader reads and answers, and the answer does not arrive."""
+    name = f"answers-{follower}"
+    held = HoldRequests(
+        name=name, api="Fetch", source=follower, target=LEADER, direction="response"
+    )
+    return Inject(name=name, fault=held), AwaitHeld(name=name)
 
 
 def _documented_steps() -> tuple[Step, ...]:
@@ -83,14 +102,28 @@ def _documented_steps() -> tuple[Step, ...]:
     )
 
 
-def _expected(leader: int, followers: tuple[int, ...], fate: str) -> Expectation:
+def _expected(
+    leader: int, followers: tuple[int, ...], fate: str, point: str = "fetch-read"
+) -> Expectation:
+    kept = tuple(held_fetch(leader, follower, fate) for follower in followers)
+    if point != "fetch-read":
+        kept = ({"hit": {"point": point, "broker": leader, "fate": fate}},)
     return Expectation(
         safe=False,
         findings=(("offline-partition", followers, -1, -1),),
+        witness=(*kept, *_ALONE, {"hit": {"point": "isr-check", "broker": leader, "fate": "told"}}),
+        source=MEASURED,
+    )
+
+
+def _served() -> Expectation:
+    answer = {"api": "Fetch", "direction": "response", "fate": "held", "target": LEADER}
+    return Expectation(
+        safe=True,
         witness=(
-            *(held_fetch(leader, follower, fate) for follower in followers),
-            {"operation": {"operation": "nobody", "error_code": _NOT_LEADER}},
-            {"hit": {"point": "isr-check", "broker": leader, "fate": "told"}},
+            *({"link": answer | {"source": follower}} for follower in _FOLLOWERS),
+            *_ALONE,
+            {"log": {"broker": LEADER, "pattern": "Shrinking ISR from .* to 1[. ]"}},
         ),
         source=MEASURED,
     )
@@ -106,11 +139,16 @@ KIP_501_SLOW_READS = Entry(
         "finds that both have not caught up, although they can do nothing but wait for its answer, "
         "and shrinks the ISR to itself. When it dies in that time no follower may lead: the "
         "partition is offline until the leader is back. The KIP was never merged, and no release "
-        "behaves otherwise. Not every slow read does this: KIP-501-long-hang."
+        "behaves otherwise. Not every slow read does this: KIP-501-long-hang. Where the requests "
+        "wait for a handler thread, or only the answers do not arrive, the ISR shrinks all the "
+        "same, and neither solution of the KIP would keep it: no fetch is pending in the leader's "
+        "ReplicaManager then. With the answers the leader has done its part: nothing is found."
     ),
     source=MEASURED,
     cases={
         _HELD: "reads are held before they take the partition's lock; lag 3 s",
+        _QUEUED: "requests are held before a handler thread looks at them; lag 3 s",
+        _ANSWERS: "answers are held at the link; lag 3 s",
         _DOCUMENT: "brokers 1001 to 1003, offsets 950, 1002 and 1100, reads of 25 s, lag 10 s",
     },
     cluster=cluster_of,
@@ -119,11 +157,13 @@ KIP_501_SLOW_READS = Entry(
     expectations={
         (case, release): expected
         for case, expected in (
-            (_HELD, _expected(LEADER, tuple(sorted(ALL[1:])), "held")),
+            (_HELD, _expected(LEADER, _FOLLOWERS, "held")),
+            (_QUEUED, _expected(LEADER, _FOLLOWERS, "held", point="fetch-request")),
+            (_ANSWERS, _served()),
             (_DOCUMENT, _expected(_BROKERS[0], _BROKERS[1:], "delayed")),
         )
         for release in ("2.8.2", "3.9.1")
     },
     default_releases=("2.8.2", "3.9.1"),
-    measured_only=(_DOCUMENT,),
+    measured_only=(_QUEUED, _ANSWERS, _DOCUMENT),
 )
