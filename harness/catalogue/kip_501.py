@@ -13,6 +13,8 @@ CONTROLLER, LEADER, OTHER = 0, 1, 2
 ALL = (LEADER, CONTROLLER, OTHER)
 MEASURED = "KIP-501, motivation (under discussion, never merged); measured on real brokers"
 NOT_ENOUGH_REPLICAS = 19
+TOLD = (FETCH_COUNTED, ISR_CHECK)
+"""Points at which a leader tells what it knows of its followers."""
 
 
 def cluster_of(kafka: str, ids: tuple[int, ...] = ALL, **properties: str) -> ClusterSpec:
@@ -24,8 +26,7 @@ def cluster_of(kafka: str, ids: tuple[int, ...] = ALL, **properties: str) -> Clu
     """
     return ClusterSpec(
         brokers=tuple(
-            BrokerSpec(id=one, kafka=kafka, points=(FETCH_COUNTED, ISR_CHECK) * (one == ids[0]))
-            for one in sorted(ids)
+            BrokerSpec(id=one, kafka=kafka, points=TOLD * (one == ids[0])) for one in sorted(ids)
         ),
         first_broker=ids[1],
         properties={

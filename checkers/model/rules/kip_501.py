@@ -7,6 +7,8 @@ kafka.cluster.Partition (getOutOfSyncReplicas, isFollowerOutOfSync, maybeExpandI
 
 from dataclasses import dataclass, replace
 
+from kchaos.checkers.model.generation import Rule
+
 ENABLE = "follower.fetch.pending.reads.insync.enable"
 PROCESS_TIME = "follower.fetch.process.time.max.ms"
 PROCESS_TIME_MS = 500
@@ -91,4 +93,17 @@ def keeps(solution: Solution, follower: Follower, pending_offset: int | None) ->
     """Return whether a pending fetch keeps the follower in sync; None stands for no such fetch."""
     if not solution.keeps_who_waits or pending_offset is None:
         return False
-    return pending_offset >= follower.leader_log_end_offset
+    return reaches_earlier_end(pending_offset, follower.leader_log_end_offset)
+
+
+def reaches_earlier_end(offset: int, leader_end_offset: int) -> bool:
+    """Return whether a fetch starts where the leader's log ended at the fetch before, or above."""
+    return offset >= leader_end_offset
+
+
+PENDING_READS = Rule(
+    name="KIP-501's text: a pending fetch keeps a follower",
+    source="KIP-501, solution 1",
+    change=lambda known: replace(known, keeps_who_waits=reaches_earlier_end),
+)
+"""The first half of solution 1 for the machine, which has no clock for the rest."""
