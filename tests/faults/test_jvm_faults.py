@@ -116,6 +116,19 @@ def test_only_consumers_are_slow_where_only_consumers_are_meant(
         assert {(hit.fate, hit.reader) for hit in await_hits(injection, 1)} == {("delayed", "-1")}
 
 
+def test_a_delay_that_is_longer_than_the_fault_lasts_is_no_success(
+    cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+) -> None:
+    replicas = topic(0, 1)
+    slow = SlowFetchReads(broker=0, delay_ms=3_600_000)
+    with (
+        pytest.raises(NoEffect, match=r"waited for its 3600000 ms to the end: .* heal it later"),
+        slow.inject(cluster, journal) as injection,
+    ):
+        await_hits(injection, 1)
+    assert replicas.produce(0, acks=-1).error_code == 0
+
+
 def test_a_follower_that_skips_its_fetches_goes_on_without_records(
     cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
 ) -> None:

@@ -99,6 +99,24 @@ def test_a_delayed_thread_goes_on_by_itself_and_is_recorded_twice(gate: Gate) ->
     assert fates(gate) == [(1, "delayed", "slow"), (1, "released", "slow")]
 
 
+def test_what_still_waits_is_known_without_those_whose_process_has_died(gate: Gate) -> None:
+    hold = gate.hold(HOLD)
+    lives, dies = come(gate, reader="2"), come(gate, reader="3")
+    await_hits(gate, 2)
+    dies.close()
+    await_until(
+        lambda: [hit.reader for hit in hold.waiting] == ["2"],
+        timeout_s=30,
+        waiting_for="one that waits",
+        last_seen=lambda: hold.waiting,
+    )
+    hold.release()
+    assert answer(lives) == b"g"
+    await_until(
+        lambda: hold.waiting == [], timeout_s=30, waiting_for="nobody", last_seen=lambda: hold
+    )
+
+
 def test_a_thread_whose_work_is_left_undone_is_told_so(gate: Gate) -> None:
     hold = gate.hold(HoldPoint(name="none", broker=1, point="send-fetch", manner="skip"))
     assert answer(come(gate, "send-fetch")) == b"s"
