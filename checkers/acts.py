@@ -22,10 +22,6 @@ Readers = Literal["all", "followers", "consumers"]
 
 CONTROLLER_BROKER_CHANGE = "controller-broker-change"
 """The point at which a controller begins to handle that brokers came or went."""
-FETCH_COUNTED = "fetch-counted"
-"""The point at which a leader has counted a follower's fetch: what it knows of it is told."""
-ISR_CHECK = "isr-check"
-"""The point at which a broker looks which followers of a partition are in sync; likewise."""
 
 
 class TopicPartition(NamedTuple):

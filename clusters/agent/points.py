@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE, FETCH_COUNTED, ISR_CHECK
+from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
+from kchaos.checkers.formats.told import FETCH_COUNTED, ISR_CHECK
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 
