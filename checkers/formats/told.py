@@ -1,7 +1,7 @@
 """Names of the points at which a leader tells what it knows of its followers.
 
-What is told there is Kafka's own text of kafka.cluster.Replica, which `checkers.evidence.leader_view`
-reads and `clusters.agent.points` has written.
+What is told there is Kafka's own text of kafka.cluster.Replica: `clusters.agent.points` has it
+written, and `checkers.evidence.leader_view` reads it.
 """
 
 FETCH_COUNTED = "fetch-counted"
