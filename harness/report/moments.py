@@ -186,7 +186,10 @@ def moments(
         *_of_writes(writes),
         *_of_reads(loaded),
         *_of_hits(loaded),
-        *(Moment(time=time, kind="look", text=text) for time, text in lagging_looks(loaded)),
+        *(
+            Moment(time=time, kind="look", text=text, short="behind")
+            for time, text in lagging_looks(loaded)
+        ),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)
