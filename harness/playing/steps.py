@@ -22,6 +22,7 @@ from kchaos.harness.playing.observing_steps import (
     AwaitHighWatermarkKept,
     AwaitLog,
     AwaitMessage,
+    AwaitPoint,
     SetLogLevel,
 )
 from kchaos.harness.playing.play import Play
@@ -298,6 +299,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitHeld,
         AwaitDecision,
         AwaitLog,
+        AwaitPoint,
         AwaitMessage,
         AwaitHighWatermarkKept,
         AwaitHighWatermarkForgotten,
