@@ -11,6 +11,7 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
            one, acknowledged the probe.
 """
 
+import itertools
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,8 @@ from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
 BOUND_S = 20.0
 _PROBE_S = 10.0
+_LOOKS = 3
+"""How often settling begins again because a partition got another leader meanwhile."""
 _RETRY_S = 0.25
 """How often a refused probe is written again, in seconds."""
 _CONTROLLER_SOCKET_TIMEOUT_MS = 30_000
@@ -105,12 +108,31 @@ def settle(
     Args:
         bound_s: How long nothing may change; None for what the cluster's own time-outs need.
     """
-    settled = Settled(bound_s=_bound_s(play) if bound_s is None else bound_s)
-    untold = uninitialised(play, sorted(_hosts(play, partitions)))
-    for about in partitions:
-        _settle_partition(play, about, untold, settled)
+    bound_s = _bound_s(play) if bound_s is None else bound_s
+    probes: list[dict[str, Any]] = []
+    for _ in range(_LOOKS):
+        settled = Settled(bound_s=bound_s, probes=probes)
+        untold = uninitialised(play, sorted(_hosts(play, partitions)))
+        for about in partitions:
+            _settle_partition(play, about, untold, settled)
+        moved = _moved(play, partitions, settled)
+        if not moved:
+            break
+        play.observed("not-settled", moved=moved)
     play.observed("settled", **settled.to_json())
     return settled
+
+
+def _moved(play: Play, partitions: list[TopicPartition], settled: Settled) -> dict[str, Any]:
+    """What was elected while others settled, or before a probe came: nothing is at rest yet."""
+    moved = {}
+    for topic, partition in partitions:
+        name = f"{topic}-{partition}"
+        seen, state = settled.last_seen[name], play.cluster.metadata.state(topic, partition)
+        now = (_NO_STATE if state is None else state).term
+        if now != (seen["leader"], seen["leader_epoch"]):
+            moved[name] = {"from": [seen["leader"], seen["leader_epoch"]], "to": list(now)}
+    return moved
 
 
 def _bound_s(play: Play) -> float:
@@ -139,7 +161,7 @@ def _settle_partition(
     end = -1
     if seen["leader"] >= 0 and seen["leader"] not in untold:
         _await_followers(play, about, seen, in_sync, settled.bound_s)
-        end = _probe(play, about, seen["leader"], in_sync, settled)
+        end = _probe(play, about, seen, in_sync, settled)
     if end >= 0:
         _await_probe_replicated(play, about, in_sync, end, settled)
     settled.last_seen[name] = seen | {"ends": _ends(play, about)}
@@ -272,19 +294,21 @@ def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition)
 
 
 def _probe(
-    play: Play, about: TopicPartition, leader: int, in_sync: list[int], settled: Settled
+    play: Play, about: TopicPartition, seen: dict[str, Any], in_sync: list[int], settled: Settled
 ) -> int:
     """Writes a record with acks=all until one is acknowledged; returns the log end offset, or -1.
 
     That is the positive sign that replication goes on: a leader acknowledges what its high
     watermark has passed. A refusal, or an answer that does not come, may be a follower that is
-    slow or a leader that waits for a controller; so it is asked again for as long as the bound.
+    slow or a leader that waits for a controller; so it is asked again for as long as the bound,
+    or until another leader is elected.
     """
+    leader, term = seen["leader"], (seen["leader"], seen["leader_epoch"])
     deadline = time.monotonic() + settled.bound_s
     number = 0
     while True:
         number += 1
-        operation = f"settle-{about.topic}-{about.partition}" + (f"-{number}" if number > 1 else "")
+        operation = _unused(play, f"settle-{about.topic}-{about.partition}")
         action = events.Produce(
             operation=operation,
             broker=leader,
@@ -298,6 +322,8 @@ def _probe(
         answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
         if not _may_still_come(answer) or time.monotonic() > deadline:
+            break
+        if (play.cluster.metadata.state(*about) or _NO_STATE).term != term:
             break
         check_interrupt()
         time.sleep(_RETRY_S)
@@ -330,6 +356,12 @@ def _probe(
         )
         settled.add("replication-stopped", about, leader, detail)
     return -1
+
+
+def _unused(play: Play, name: str) -> str:
+    """The name, numbered from 2 on where operations have it."""
+    numbers = (f"{name}-{number}" for number in itertools.count(2))
+    return next(one for one in itertools.chain((name,), numbers) if one not in play.clients.pending)
 
 
 def _may_still_come(answer: Produced | Exception) -> bool:

@@ -18,6 +18,7 @@ from kchaos.clusters.links import ApiKey, Match
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
+from kchaos.faults import ExpireSession
 from kchaos.harness.playing import gates
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.clients import REQUEST_TIMED_OUT
@@ -25,7 +26,7 @@ from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.runner import RunOptions, begin
 from kchaos.harness.playing.scenario import Scenario
 from kchaos.harness.playing.settle import Settled, _different, fetcher_failure, settle
-from kchaos.harness.playing.steps import CreateTopic
+from kchaos.harness.playing.steps import AwaitFollowing, CreateTopic, Heal, Inject
 
 ABOUT = TopicPartition("t", 0)
 RELEASE = "1.1.1"
@@ -319,6 +320,28 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
     assert play.clients.answers["settle-slow-0"].error_code == REQUEST_TIMED_OUT
     assert [probe["acknowledged"] for probe in settled.probes] == [True]
     assert (settled.state, settled.reasons) == ("converged", [])
+
+
+@pytest.mark.cluster
+def test_settling_begins_again_with_a_leader_that_is_elected_before_the_probe_comes(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = TopicPartition("moved", 0)
+    CreateTopic(topic="moved", assignment=((1, 0),)).perform(play)
+
+    def elect_the_other(*_: object) -> None:
+        monkeypatch.undo()
+        Inject(name="session", fault=ExpireSession(broker=1)).perform(play)
+        Heal(name="session").perform(play)
+        AwaitFollowing(topic="moved", partition=0, follower=1, leader=0).perform(play)
+
+    monkeypatch.setattr("kchaos.harness.playing.settle._await_followers", elect_the_other)
+    settled = settle(play, [about], bound_s=20)
+    assert (settled.state, settled.reasons) == ("converged", [])
+    assert settled.last_seen["moved-0"]["leader"] == 0
+    # What was asked of the leader that was seen first stays in the record.
+    assert [(one["acknowledged"], one["error"]) for one in settled.probes] == [(False, 6), (True, 0)]
+    assert observed(play.run, "not-settled")["moved"]["moved-0"]["from"] == [1, 0]
 
 
 @pytest.mark.cluster
