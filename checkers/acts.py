@@ -68,6 +68,13 @@ class StopBroker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskBrokerToStop:
+    """SIGTERM: the broker begins to shut down, and lives until a clean `StopBroker`."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PauseBroker:
     """SIGSTOP: the broker neither sends nor handles anything until it is resumed."""
 
@@ -348,6 +355,7 @@ class StaleRequest:
 Act = (
     StartBroker
     | StopBroker
+    | AskBrokerToStop
     | PauseBroker
     | ResumeBroker
     | LoseTail

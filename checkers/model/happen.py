@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
+    AskBrokerToStop,
     CutLink,
     HealLink,
     Hold,
@@ -68,6 +69,8 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             _lose_epochs(world, event)
         case WipeLogDirectory():
             _wipe(world, event)
+        case AskBrokerToStop():
+            pass  # What it asks its controller for is seen; until it ends it works on.
         case CutLink():
             world.put(("cuts",), (*world.cuts(), event))
         case HealLink():

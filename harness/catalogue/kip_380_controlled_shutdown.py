@@ -1,12 +1,25 @@
 """KIP-380: a live broker is shut down because its earlier generation asked for it."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from kchaos.clusters.agent.points import CONTROLLED_SHUTDOWN
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import FastBounce, PreferredElection, StaleRequest
+from kchaos.faults import (
+    ExpireSession,
+    FastBounce,
+    HoldPoint,
+    PreferredElection,
+    StaleRequest,
+    StopBroker,
+)
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import BOUNCED, late_answer
 from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitMessage
 from kchaos.harness.playing.steps import (
     AwaitFollowing,
+    AwaitHeld,
     AwaitReplicated,
     AwaitState,
     CreateTopic,
@@ -17,17 +30,57 @@ from kchaos.harness.playing.steps import (
 )
 
 CONTROLLER, BOUNCING, OTHER = 0, 1, 2
+_LIVE, _SESSION = "live-broker", "session-lost"
+_PATIENT = {
+    "controlled.shutdown.enable": "true",
+    "controlled.shutdown.retry.backoff.ms": "200",
+    # It waits for the controller's answer while that is held.
+    "request.timeout.ms": "30000",
+    "controller.socket.timeout.ms": "30000",
+}
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str, more: Mapping[str, str] | None = None) -> ClusterSpec:
     return ClusterSpec(
         brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
         first_broker=CONTROLLER,
-        properties=BOUNCED,
+        properties={**BOUNCED, **(more or {})},
     )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
+    return _session_lost() if case == _SESSION else _live_broker()
+
+
+def _session_lost() -> tuple[Step, ...]:
+    both = (BOUNCING, OTHER)
+    asked = HoldPoint(name="asked", broker=CONTROLLER, point=CONTROLLED_SHUTDOWN)
+    return (
+        CreateTopic(topic="t", assignment=(both,)),
+        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        Tell(text="broker 1 is stopped; the controller has its request in hand and is slow"),
+        Inject(name="asked", fault=asked),
+        Inject(name="stop", fault=StopBroker(broker=BOUNCING, await_end=False)),
+        AwaitHeld(name="asked"),
+        Tell(text="meanwhile its session ends; it registers again, and the controller tells it so"),
+        Inject(name="session", fault=ExpireSession(broker=BOUNCING)),
+        Heal(name="session"),
+        # It hears that it follows t; while it shuts down it begins no fetching.
+        AwaitMessage(
+            api="LeaderAndIsr",
+            source=CONTROLLER,
+            target=BOUNCING,
+            direction="response",
+            count=2,
+        ),
+        Tell(text="now the controller looks at the request"),
+        Heal(name="asked"),
+        Heal(name="stop"),
+        AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
+    )
+
+
+def _live_broker() -> tuple[Step, ...]:
     both = (BOUNCING, OTHER)
     return (
         CreateTopic(topic="t", assignment=(both,)),
@@ -57,6 +110,22 @@ _HARM = (
     ("replication-stopped", (BOUNCING,), -1, -1, "u"),
 )
 
+_IN_HAND = {"hit": {"point": CONTROLLED_SHUTDOWN, "broker": CONTROLLER, "fate": "held"}}
+
+
+def _answered(version: int, error_code: int) -> Mapping[str, Any]:
+    """The witness that the controller answered broker 1 itself so."""
+    return {
+        "link": {
+            "api": "ControlledShutdown",
+            "api_version": version,
+            "source": BOUNCING,
+            "direction": "response",
+            "detail": {"error_code": error_code},
+        }
+    }
+
+
 KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
     name="KIP-380-stale-controlled-shutdown",
     title="A live broker loses its leaderships because its earlier generation asked for it",
@@ -68,14 +137,23 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
         "followed it never fetches again, until the next bounce or the next controller. From "
         "2.2 on the request carries the czxid of the sender's registration, and one that is below "
         "what the controller has seen is refused with STALE_BROKER_EPOCH (77). The request is "
-        "made by kchaos at the injection."
+        "made by kchaos at the injection: the broker that asked is gone. The other case is the "
+        "document's broker that only lost its session while it was shutting down. It sends the "
+        "request itself, and a handler thread of the controller has it in hand while the session "
+        "ends and the broker registers again. 2.2 refuses it with 77, and the broker asks again, "
+        "with its newer epoch, and is shut down in order (KafkaServer.doControlledShutdown). 2.1 "
+        "obeys the first request, which does no harm here, since the process is the same."
     ),
     source=_SOURCE,
-    cases={"live-broker": "the broker is back, in sync, and leads"},
+    cases={
+        _LIVE: "the broker is back, in sync, and leads",
+        _SESSION: "the broker only lost its session while it was shutting down",
+    },
     cluster=_cluster,
+    case_clusters={_SESSION: lambda kafka: _cluster(kafka, _PATIENT)},
     steps=_steps,
     expectations={
-        ("live-broker", "2.1.1"): Expectation(
+        (_LIVE, "2.1.1"): Expectation(
             safe=False,
             findings=_HARM,
             witness=(
@@ -84,7 +162,21 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
             ),
             source=_SOURCE,
         ),
-        ("live-broker", "2.2.2"): Expectation(
+        (_SESSION, "2.1.1"): Expectation(
+            safe=True, witness=(_IN_HAND, _answered(1, 0)), source=_SOURCE
+        ),
+        (_SESSION, "2.2.2"): Expectation(
+            safe=True,
+            witness=(
+                _IN_HAND,
+                _answered(2, 77),
+                {"log": {"broker": BOUNCING, "pattern": r"Retrying controlled shutdown after"}},
+                _answered(2, 0),
+                {"log": {"broker": BOUNCING, "pattern": r"Controlled shutdown succeeded"}},
+            ),
+            source=_SOURCE,
+        ),
+        (_LIVE, "2.2.2"): Expectation(
             safe=True,
             witness=(
                 late_answer("ControlledShutdown", 77),

@@ -340,7 +340,10 @@ def test_settling_begins_again_with_a_leader_that_is_elected_before_the_probe_co
     assert (settled.state, settled.reasons) == ("converged", [])
     assert settled.last_seen["moved-0"]["leader"] == 0
     # What was asked of the leader that was seen first stays in the record.
-    assert [(one["acknowledged"], one["error"]) for one in settled.probes] == [(False, 6), (True, 0)]
+    assert [(one["acknowledged"], one["error"]) for one in settled.probes] == [
+        (False, 6),
+        (True, 0),
+    ]
     assert observed(play.run, "not-settled")["moved"]["moved-0"]["from"] == [1, 0]
 
 
