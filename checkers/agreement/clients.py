@@ -96,7 +96,7 @@ def _unlike_the_step(
     wanted, kind = str(step.get("operation")), step.get("step")
     is_own = kind == "Produce" and (name == wanted or name.startswith(f"{wanted}."))
     if kind == "WriteWhereTold":
-        is_own, step = name.startswith(f"{wanted}-"), step | {"acks": 1}
+        is_own, step = name.startswith(f"{wanted}-"), {**step, "acks": 1}
     if not is_own:
         yield f"produce {name!r} belongs to step {timed.step}, which is no such Produce"
     elif (step.get("acks"), step.get("codec", "none")) != (action.acks, action.codec):

@@ -10,6 +10,7 @@ from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.prediction import PredictedProduce
+from kchaos.harness.report.control import control_rows
 from kchaos.harness.report.leadership import Decisions, decision_text
 from kchaos.harness.report.loading import Loaded
 
@@ -27,7 +28,7 @@ class Moment:
     Attributes:
         time: Seconds since 1970.
         kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
-            "round", "hit", "snapshot" or "unknown".
+            "round", "hit", "late", "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -185,6 +186,7 @@ def moments(
         *_of_writes(writes),
         *_of_reads(loaded),
         *_of_hits(loaded),
+        *_of_late_requests(loaded),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)
@@ -281,6 +283,15 @@ def _of_decisions(decisions: Decisions) -> Iterable[Moment]:
         if text:
             kind = "decision" if isinstance(timed.event, PartitionState) else "registration"
             yield Moment(time=timed.time, kind=kind, text=text)
+
+
+def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
+    """Control requests that were meant for an earlier generation of a broker."""
+    for row in control_rows(loaded):
+        if row.is_late:
+            about = f" about {row.about}" if row.about else ""
+            text = f"{row.request}{about}: in force is {row.in_force}; {row.answer}"
+            yield Moment(time=row.time, kind="late", text=text)
 
 
 def _of_writes(writes: Iterable[Write]) -> Iterable[Moment]:
