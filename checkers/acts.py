@@ -1,8 +1,8 @@
 """What can be done to a cluster: one frozen value for each act.
 
 A fault emits these values, the links are cut and hold by them, the journal writes them down, and
-the model acts upon them (`checkers.model.events.Action` has those). This module needs nothing but
-the standard library and imports nothing of kchaos, so that every room may use it.
+the model acts upon them (`checkers.model.events.Action` has those). Every room may use this module,
+which imports nothing of kchaos.
 """
 
 from dataclasses import dataclass, fields
@@ -16,8 +16,6 @@ Direction = Literal["request", "response"]
 Manner = Literal["hold", "delay", "skip"]
 """What becomes of a thread at a point: it waits until it is let on, or so long, or turns back."""
 Readers = Literal["all", "followers", "consumers"]
-
-
 CONTROLLER_BROKER_CHANGE = "controller-broker-change"
 """The point at which a controller begins to handle that brokers came or went."""
 
@@ -58,8 +56,7 @@ class StopBroker:
         broker: Its id.
         clean: True after SIGTERM (log flushed, high watermarks checkpointed), False after SIGKILL.
         checkpointed: What `replication-offset-checkpoint` held once the process was gone, as
-            (topic, partition, offset); None if it was not read, then the model assumes nothing
-            was written since the last clean stop.
+            (topic, partition, offset); None, not read, means: as the last clean stop left it.
     """
 
     broker: int
@@ -395,9 +392,8 @@ def fields_of(value: Any) -> dict[str, Any]:
 def unknown_style(cut: CutLink | CutZooKeeper) -> str:
     """Why there is no such cut, or ""."""
     styles = get_args(ZooKeeperCutStyle if isinstance(cut, CutZooKeeper) else CutStyle)
-    if cut.style in styles:
-        return ""
-    return f"style is {cut.style!r}; use {' or '.join(map(repr, styles))}"
+    known = " or ".join(map(repr, styles))
+    return "" if cut.style in styles else f"style is {cut.style!r}; use {known}"
 
 
 def _plain(value: object) -> object:

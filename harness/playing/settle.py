@@ -12,7 +12,6 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
 """
 
 import itertools
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,7 +19,6 @@ from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
-from kchaos.checkers.segments.batch import Batch
 from kchaos.clusters.client import NoAnswer, Produced
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.interrupts import check_interrupt
@@ -34,6 +32,7 @@ from kchaos.harness.playing.clients import (
 )
 from kchaos.harness.playing.loops import fetch_loop
 from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.replication import fetcher_failure, first_difference
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
 BOUND_S = 20.0
@@ -50,14 +49,6 @@ _QUICK_S = 1.0
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
 _DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
-# What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
-# the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
-# The thread's name ends in the leader's id up to 0.11 and has it as leaderId from 1.0 on.
-_THREAD = (
-    r"ReplicaFetcher(Thread-\d+-{leader}\b| .*leaderId={leader}\b).*(\bStarting\b|Error due to)"
-)
-# A partition's name may be the end, or the beginning, of another one's.
-_PARTITION = r"Added fetcher .*(?<![\w.-]){name}(?![\w.-])|artition {name} .*marked as failed"
 
 
 @dataclass(slots=True)
@@ -169,12 +160,12 @@ def _settle_partition(
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
         settled.add(kind, about, int(broker), line)
-    different = _different(play, about, in_sync) if end >= 0 else None
-    if different is not None:
+    difference = first_difference(play, about, in_sync) if end >= 0 else None
+    if difference is not None:
         # Both have followed the leader past the probe: nothing will make them equal any more.
         settled.worsen("failed")
-        settled.last_seen[name]["different"] = different
-    if not failed and different is None and settled.state == "converged":
+        settled.last_seen[name]["different"] = difference
+    if not failed and difference is None and settled.state == "converged":
         _await_high_watermarks(play, about, in_sync, end)
 
 
@@ -283,16 +274,6 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
     }
 
 
-def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition) -> str:
-    """The log line with which this broker's present process gave up following, or ""."""
-    name = re.escape(f"{about.topic}-{about.partition}")
-    for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
-        lines = play.observer.log_lines(broker, re.compile(pattern))
-        if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
-            return lines[-1]
-    return ""
-
-
 def _probe(
     play: Play, about: TopicPartition, seen: dict[str, Any], in_sync: list[int], settled: Settled
 ) -> int:
@@ -300,8 +281,8 @@ def _probe(
 
     That is the positive sign that replication goes on: a leader acknowledges what its high
     watermark has passed. A refusal, or an answer that does not come, may be a follower that is
-    slow or a leader that waits for a controller; so it is asked again for as long as the bound,
-    or until another leader is elected.
+    slow or a leader that waits for a controller; so it is asked again until the bound is over or
+    another leader is elected.
     """
     leader, term = seen["leader"], (seen["leader"], seen["leader_epoch"])
     deadline = time.monotonic() + settled.bound_s
@@ -321,9 +302,8 @@ def _probe(
         play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
         answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
-        if not _may_still_come(answer) or time.monotonic() > deadline:
-            break
-        if (play.cluster.metadata.state(*about) or _NO_STATE).term != term:
+        has_moved = (play.cluster.metadata.state(*about) or _NO_STATE).term != term
+        if has_moved or not _may_still_come(answer) or time.monotonic() > deadline:
             break
         check_interrupt()
         time.sleep(_RETRY_S)
@@ -406,26 +386,3 @@ def _checkpoint_interval_s(play: Play, broker: int) -> float:
 def _ends(play: Play, about: TopicPartition) -> dict[str, int]:
     replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
     return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
-
-
-def _different(play: Play, about: TopicPartition, brokers: list[int]) -> dict[str, Any] | None:
-    """The first batch in which two of these brokers' disks differ, or None."""
-    logs = {broker: _identities(play, broker, about) for broker in brokers}
-    first = brokers[0]
-    for broker in brokers[1:]:
-        if logs[broker] == logs[first]:
-            continue
-        for mine, theirs in zip(logs[first], logs[broker], strict=False):
-            if mine != theirs:
-                return {"brokers": [first, broker], "batches": [mine, theirs]}
-        return {"brokers": [first, broker], "lengths": [len(logs[first]), len(logs[broker])]}
-    return None
-
-
-def _identities(play: Play, broker: int, about: TopicPartition) -> list[tuple[int, ...]]:
-    found = gates.contents(play, broker, about)
-    return [] if found is None else [_identity(batch) for batch in found.batches]
-
-
-def _identity(batch: Batch) -> tuple[int, ...]:
-    return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.crc
