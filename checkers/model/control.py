@@ -31,6 +31,7 @@ from kchaos.checkers.model.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from kchaos.checkers.model.state import Checkpoint
 from kchaos.checkers.model.world import World
 
 
@@ -296,6 +297,9 @@ def _become(world: World, broker_id: int, state: PartitionState) -> str:
         return "STALE_CONTROLLER_EPOCH"
     broker = world.broker(broker_id)
     assert broker is not None
+    if broker.generation.persists_high_watermark:
+        known = replica.high_watermark
+        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
     if state.leader == broker_id:
         follower.leave_fetchers(world, broker_id, partition)
         leader.become_leader(world, broker_id, partition, state)

@@ -69,7 +69,9 @@ def elect(world: World, machine: Machine, action: Elect) -> bool:
         return False
     if machine.faults.has_requests and action.leader not in _live(world):
         return False
-    return _decide_next(world, machine, action.leader, state.isr)
+    generation = machine.generations[min(machine.generations)]
+    isr = generation.isr_of_preferred(state.isr, state.leader)
+    return _decide_next(world, machine, action.leader, isr)
 
 
 def remove(world: World, machine: Machine, action: Remove) -> bool:

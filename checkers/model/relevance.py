@@ -182,7 +182,12 @@ def _exchange(request: Exchange) -> Exchange:
     if request.stage is not Stage.ANSWERED:
         return request
     asked = tuple(
-        (one, replace(asked, carries_leader_epoch=False, is_incremental=False, requested_epoch=-1))
+        (
+            one,
+            replace(
+                asked, carries_leader_epoch=False, is_incremental=False, requested_epoch=-1, ends=()
+            ),
+        )
         for one, asked in request.asked
     )
     return replace(request, asked=asked)

@@ -19,6 +19,7 @@ class Asked:
         is_incremental: Whether it is a Fetch within a fetch session.
         requested_epoch: The follower's last epoch, -1 for none or where the request has no such
             field.
+        ends: As in `EpochQuestion`.
     """
 
     leader_epoch: int
@@ -26,6 +27,7 @@ class Asked:
     fetch_offset: int
     requested_epoch: int
     is_incremental: bool = False
+    ends: tuple[EpochEnd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kchaos.harness.commands.cli_compare import compare
 from kchaos.harness.commands.cli_explore import explore
 from kchaos.harness.commands.cli_machine import add_machine_commands
 from kchaos.harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
@@ -248,6 +249,7 @@ def measure(
 
 
 cli.add_command(explore)
+cli.add_command(compare)
 add_player_commands(cli)
 add_machine_commands(cli)
 

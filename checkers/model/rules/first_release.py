@@ -15,6 +15,8 @@ from kchaos.checkers.model.epoch_cache import (
     Entries,
     EntriesOnDisk,
     EpochEnd,
+    EpochQuestion,
+    latest_epoch,
     truncate_from_end,
 )
 from kchaos.checkers.model.generation import (
@@ -78,6 +80,11 @@ def refuse_no_epoch(asked_leader_epoch: int, leader_epoch: int) -> str:
 
 def know_no_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) -> EpochEnd:
     """Return an undefined end."""
+    return UNDEFINED
+
+
+def know_no_ends(entries: Entries, ends: tuple[EpochEnd, ...], log_end_offset: int) -> EpochEnd:
+    """Return an undefined end: nobody asks for several epochs."""
     return UNDEFINED
 
 
@@ -151,6 +158,11 @@ def fetch_from_log_end(replica: Replica) -> FetchState:
     )
 
 
+def ask_for_last_epoch(replica: Replica, fetch: FetchState) -> EpochQuestion:
+    """Ask for the end of the last epoch in the cache."""
+    return EpochQuestion(latest_epoch(replica.entries))
+
+
 def ask_for_no_epoch(last_epoch: int) -> bool:
     """Ask no leader for an epoch's end."""
     return False
@@ -212,6 +224,11 @@ def exit_unless_unclean(allows_unclean_election: bool) -> bool:
 # -- control ------------------------------------------------------------------------------------
 
 
+def keep_isr(isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
+    """Leave the ISR as it is: who led stays in it (kafka.controller.PartitionLeaderSelector)."""
+    return isr
+
+
 def see_no_bounce(seen_czxid: int, czxid: int) -> bool:
     """Take a broker that came back between two looks for one that never left."""
     return False
@@ -243,6 +260,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         sees_leader_epoch=see_no_leader_epoch,
         refuse_epoch=refuse_no_epoch,
         answer_epoch=know_no_epoch,
+        answer_ends=know_no_ends,
         tells_epoch=tell_no_epoch,
         answer_diverging=answer_without_divergence,
         counts_fetch=count_unless_refused,
@@ -257,10 +275,12 @@ def first_generation(name: str, versions: Versions) -> Generation:
         counts_election_as_fetch=True,
         asks_controller_for_isr=False,
         moves_high_watermark_with_isr=True,
+        persists_high_watermark=False,
         skips_known_leader=skip_known_leader,
         truncation_at_once=cut_at_high_watermark,
         first_fetch=fetch_from_log_end,
         epoch_request_version=None,
+        epoch_question=ask_for_last_epoch,
         asks_for_epoch=ask_for_no_epoch,
         truncate=truncate,
         high_watermark_after_truncation=keep_high_watermark,
@@ -274,6 +294,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         stop_after_failed_append=end_thread,
         stop_when_fenced=ask_again_when_fenced,
         exits_on_shorter_leader=exit_unless_unclean,
+        isr_of_preferred=keep_isr,
         sees_bounce=see_no_bounce,
         tells_broker_epoch=False,
         error_of_broker_epoch=take_every_broker_epoch,

@@ -24,6 +24,7 @@ from kchaos.checkers.model.rules import (
     kafka_18723,
     kip_101,
     kip_279,
+    kip_279_alternatives,
     kip_320,
     kip_380,
     kip_461,
@@ -32,7 +33,7 @@ from kchaos.checkers.model.rules import (
     truncation_on_fetch,
 )
 
-RULES: tuple[Rule, ...] = (
+OF_RELEASES: tuple[Rule, ...] = (
     first_release.HIGH_WATERMARK,
     kafka_3978.KAFKA_3978,
     kip_101.KIP_101,
@@ -79,6 +80,18 @@ RULES: tuple[Rule, ...] = (
     kafka_15510.EPOCH_LOST,
     kafka_18723.KAFKA_18723,
     epoch_checkpoint.ASYNCHRONOUS,
+)
+"""What some release follows, in `checkers.model.ranges` each."""
+
+PROPOSED: tuple[Rule, ...] = (
     documents.BATCH_EDGE,
     documents.HIGH_WATERMARK_AT_LAST,
+    kip_279_alternatives.AS_WRITTEN,
+    kip_279_alternatives.ALTERNATIVE_1,
+    kip_279_alternatives.ALTERNATIVE_2,
+    kip_279_alternatives.HIGH_WATERMARK_EPOCH,
+    kip_279_alternatives.OLD_LEADER_LEAVES,
 )
+"""What only documents propose: followed where it is named, and by no release."""
+
+RULES: tuple[Rule, ...] = (*OF_RELEASES, *PROPOSED)
