@@ -286,9 +286,7 @@ def _probe(
     """
     leader, term = seen["leader"], (seen["leader"], seen["leader_epoch"])
     deadline = time.monotonic() + settled.bound_s
-    number = 0
-    while True:
-        number += 1
+    for number in itertools.count(1):
         operation = _unused(play, f"settle-{about.topic}-{about.partition}")
         action = events.Produce(
             operation=operation,
