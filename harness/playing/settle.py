@@ -286,7 +286,7 @@ def _probe(
     """
     leader, term = seen["leader"], (seen["leader"], seen["leader_epoch"])
     deadline = time.monotonic() + settled.bound_s
-    for number in itertools.count(1):
+    for number in itertools.count(1):  # noqa: B007 - how often is told below
         operation = _unused(play, f"settle-{about.topic}-{about.partition}")
         action = events.Produce(
             operation=operation,
