@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kchaos.clusters.agent.points import CONTROLLED_SHUTDOWN
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import (
     ExpireSession,
     FastBounce,
@@ -14,7 +13,14 @@ from kchaos.faults import (
     StopBroker,
 )
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.catalogue.kip_380_bounced import (
+    BOUNCING,
+    CONTROLLER,
+    OTHER,
+    bounced_cluster,
+    late_answer,
+    topic_with_a_record,
+)
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.observing_steps import AwaitMessage
 from kchaos.harness.playing.steps import (
@@ -29,7 +35,6 @@ from kchaos.harness.playing.steps import (
     Tell,
 )
 
-CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 _LIVE, _ASKED, _SESSION = "live-broker", "asked-itself", "session-lost"
 _IMPATIENT = {"controlled.shutdown.enable": "true", "controlled.shutdown.max.retries": "1"}
 _PATIENT = {
@@ -39,14 +44,6 @@ _PATIENT = {
     "request.timeout.ms": "30000",
     "controller.socket.timeout.ms": "30000",
 }
-
-
-def _cluster(kafka: str, more: Mapping[str, str] | None = None) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
-        first_broker=CONTROLLER,
-        properties={**BOUNCED, **(more or {})},
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -60,8 +57,7 @@ _IN_HAND = HoldPoint(name="late", broker=CONTROLLER, point=CONTROLLED_SHUTDOWN)
 def _session_lost() -> tuple[Step, ...]:
     both = (BOUNCING, OTHER)
     return (
-        CreateTopic(topic="t", assignment=(both,)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        *topic_with_a_record("t", both),
         Tell(text="broker 1 is stopped; the controller has its request in hand and is slow"),
         Inject(name="late", fault=_IN_HAND),
         Inject(name="stop", fault=StopBroker(broker=BOUNCING, await_end=False)),
@@ -183,10 +179,10 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
         _ASKED: "the same; the broker itself had asked, and the controller was slow",
         _SESSION: "the broker only lost its session while it was shutting down",
     },
-    cluster=_cluster,
+    cluster=bounced_cluster,
     case_clusters={
-        _ASKED: lambda kafka: _cluster(kafka, _IMPATIENT),
-        _SESSION: lambda kafka: _cluster(kafka, _PATIENT),
+        _ASKED: lambda kafka: bounced_cluster(kafka, _IMPATIENT),
+        _SESSION: lambda kafka: bounced_cluster(kafka, _PATIENT),
     },
     steps=_steps,
     expectations={

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import (
     ExpireSession,
     FastBounce,
@@ -14,7 +13,13 @@ from kchaos.faults import (
     StaleRequest,
 )
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.catalogue.kip_380_bounced import (
+    BOUNCING,
+    CONTROLLER,
+    OTHER,
+    bounced_cluster,
+    late_answer,
+)
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.observing_steps import AwaitHighWatermarkForgotten, AwaitMessage
 from kchaos.harness.playing.possible_steps import IfPossible
@@ -31,18 +36,9 @@ from kchaos.harness.playing.steps import (
     Tell,
 )
 
-CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 _LEADS, _FORGETS, _SENT = "leads-again", "forgets-high-watermarks", "sent-by-controller"
 _NEVER_TIMES_OUT = {"controller.socket.timeout.ms": "120000"}
 """What is held is sent again because its receiver has gone, and for no other reason."""
-
-
-def _cluster(kafka: str, more: Mapping[str, str] | None = None) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
-        first_broker=CONTROLLER,
-        properties={**BOUNCED, **(more or {})},
-    )
 
 
 def _topic(topic: str, both: tuple[int, int] = (BOUNCING, OTHER)) -> tuple[Step, ...]:
@@ -181,8 +177,8 @@ KIP_380_STALE_LEADER_AND_ISR = Entry(
         _FORGETS: "it names one of two partitions",
         _SENT: "the same, and the controller itself sends it",
     },
-    cluster=_cluster,
-    case_clusters={_SENT: lambda kafka: _cluster(kafka, _NEVER_TIMES_OUT)},
+    cluster=bounced_cluster,
+    case_clusters={_SENT: lambda kafka: bounced_cluster(kafka, _NEVER_TIMES_OUT)},
     steps=_steps,
     expectations={
         (_LEADS, "2.1.1"): Expectation(

@@ -3,10 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import FastBounce, KillBroker, MoveController, PreferredElection, StaleRequest
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.catalogue.kip_380_bounced import (
+    BOUNCING,
+    CONTROLLER,
+    OTHER,
+    bounced_cluster,
+    late_answer,
+    topic_with_a_record,
+)
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.metadata_steps import WriteWhereTold
 from kchaos.harness.playing.observing_steps import AwaitLog
@@ -14,24 +20,14 @@ from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitReplicated,
     AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     Tell,
 )
 
-CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 _FOLLOWER, _CLIENT = "leader-taken-for-dead", "client-asks"
 _ALL = (OTHER, CONTROLLER, BOUNCING)
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
-        first_broker=CONTROLLER,
-        properties=BOUNCED,
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -48,8 +44,7 @@ def _a_client_asks() -> tuple[Step, ...]:
         )
 
     return (
-        CreateTopic(topic="t", assignment=(both,)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        *topic_with_a_record("t", both),
         AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
         Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
         Inject(name="2-down", fault=KillBroker(broker=OTHER)),
@@ -77,8 +72,7 @@ def _a_client_asks() -> tuple[Step, ...]:
 
 def _a_follower_is_told() -> tuple[Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=(_ALL,)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        *topic_with_a_record("t", _ALL),
         AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=1),
         Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
         Inject(name="2-down", fault=KillBroker(broker=OTHER)),
@@ -157,7 +151,7 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
         _FOLLOWER: "it leaves the leader out of the live brokers",
         _CLIENT: "it names a leader of before, and a client believes it",
     },
-    cluster=_cluster,
+    cluster=bounced_cluster,
     steps=_steps,
     expectations={
         (_FOLLOWER, "2.1.1"): Expectation(
