@@ -11,6 +11,7 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
     CONTROLLER,
     OTHER,
+    bounced_cluster,
     late_answer,
     topic_with_a_record,
 )
