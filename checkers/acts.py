@@ -34,7 +34,6 @@ class StartBroker:
     """The broker's process starts.
 
     Attributes:
-        broker: Its id.
         release: The release whose rules it is judged by, such as "1.1.1".
         inter_broker_protocol: `inter.broker.protocol.version` if set, else None.
         message_format: `log.message.format.version` if set, else None.
@@ -55,7 +54,6 @@ class StopBroker:
     """The broker's process ends.
 
     Attributes:
-        broker: Its id.
         clean: True after SIGTERM (log flushed, high watermarks checkpointed), False after SIGKILL.
         checkpointed: What `replication-offset-checkpoint` held once the process was gone, as
             (topic, partition, offset); None, not read, means: as the last clean stop left it.
@@ -91,9 +89,7 @@ class ResumeBroker:
 class LoseTail:
     """Bytes of a stopped broker's log that no fsync had covered are gone, as after a power loss.
 
-    Attributes:
-        broker: Its id; its process does not run.
-        log_end_offset: First offset that is lost; must be a batch's base offset.
+    The first offset that is lost is `log_end_offset`; it must be a batch's base offset.
     """
 
     broker: int
