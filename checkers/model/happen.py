@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
-    AskBrokerToStop,
     CutLink,
     HealLink,
     Hold,
@@ -49,7 +48,7 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
 
     Args:
         world: The transition.
-        event: Any but a snapshot, which changes nothing.
+        event: Any; a snapshot changes nothing, nor does `AskBrokerToStop`: the broker works on.
         generations: In place of what `StartBroker` says, for brokers that are not as released.
 
     Raises:
@@ -70,8 +69,6 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             _lose_epochs(world, event)
         case WipeLogDirectory():
             _wipe(world, event)
-        case AskBrokerToStop():
-            pass  # What it asks its controller for is seen; until it ends it works on.
         case CutLink():
             world.put(("cuts",), (*world.cuts(), event))
         case HealLink():
