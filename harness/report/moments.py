@@ -28,7 +28,7 @@ class Moment:
     Attributes:
         time: Seconds since 1970.
         kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
-            "round", "hit", "late", "snapshot" or "unknown".
+            "round", "hit", "late", "told", "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -187,6 +187,7 @@ def moments(
         *_of_reads(loaded),
         *_of_hits(loaded),
         *_of_late_requests(loaded),
+        *_of_told(loaded),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)
@@ -289,9 +290,23 @@ def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
     """Control requests that were meant for an earlier generation of a broker."""
     for row in control_rows(loaded):
         if row.is_late:
-            about = f" about {row.about}" if row.about else ""
+            about = f", about {row.about}" if row.about else ""
             text = f"{row.request}{about}: in force is {row.in_force}; {row.answer}"
             yield Moment(time=row.time, kind="late", text=text)
+
+
+def _of_told(loaded: Loaded) -> Iterable[Moment]:
+    """What a client was told by the broker that it asked, and answered where it was sent."""
+    for line in loaded.evidence.observed:
+        if line.kind != "told":
+            continue
+        seen = line.detail
+        text = f"client {seen.get('operation')} asks broker {seen.get('by')}: "
+        text += f"leader {seen.get('leader')} of brokers {seen.get('brokers')}"
+        if "fetch_error_code" in seen:
+            text += f"; there a read gets error {seen['fetch_error_code']}, "
+            text += f"a write {seen.get('produce_error_code')}"
+        yield Moment(time=line.time, kind="told", text=text)
 
 
 def _of_writes(writes: Iterable[Write]) -> Iterable[Moment]:

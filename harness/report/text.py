@@ -33,6 +33,7 @@ _SIGNS = {
     "hit": "||",
     "registration": "id",
     "late": ">>",
+    "told": "<-",
 }
 
 
