@@ -1,12 +1,14 @@
 """What can be done to a cluster: one frozen value for each act.
 
 A fault emits these values, the links are cut and hold by them, the journal writes them down, and
-the model acts upon them (`checkers.model.events.Action` has those). This module needs nothing but
-the standard library and imports nothing of kchaos, so that every room may use it.
+the model acts upon them (`checkers.model.events.Action` has those). Needs nothing but the standard
+library, like `forgeries`, whose acts are listed here too, so that every room may use it.
 """
 
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 
 CutStyle = Literal["silent", "reset"]
 """Whether connections over a cut stay open and nothing passes, or are reset."""
@@ -357,6 +359,8 @@ Act = (
     | HealLink
     | Hold
     | ReleaseHold
+    | ForgeAnswers
+    | EndForgery
     | HoldPoint
     | ReleasePoint
     | CutZooKeeper

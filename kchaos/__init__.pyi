@@ -33,6 +33,7 @@ from kchaos.faults import CutZooKeeper as CutZooKeeper
 from kchaos.faults import DisconnectNetwork as DisconnectNetwork
 from kchaos.faults import ExpireSession as ExpireSession
 from kchaos.faults import FastBounce as FastBounce
+from kchaos.faults import ForgeAnswers as ForgeAnswers
 from kchaos.faults import FormatDowngrade as FormatDowngrade
 from kchaos.faults import HoldController as HoldController
 from kchaos.faults import HoldPoint as HoldPoint

@@ -22,6 +22,7 @@ from kchaos.checkers.evidence.about import RUN, SCENARIO
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
 from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.model.events import HighWatermarkObserved, PartitionState, TopicCreated
 
 _ACTS = (
@@ -34,6 +35,8 @@ _ACTS = (
     HealLink,
     Hold,
     ReleaseHold,
+    ForgeAnswers,
+    EndForgery,
 )
 _KNOWN_LATER = frozenset({"checkpointed", "log_end_offset"})
 _BEFORE_THE_STEPS = -1

@@ -32,6 +32,7 @@ from kchaos.checkers.acts import (
     WipeLogDirectory,
     fields_of,
 )
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.json_form import from_json
 
 
@@ -165,6 +166,8 @@ Action = (
     | HealLink
     | Hold
     | ReleaseHold
+    | ForgeAnswers
+    | EndForgery
     | AdoptTopicConfiguration
     | StaleRequest
     | HoldPoint

@@ -107,6 +107,9 @@ def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Excha
         else:
             tells = _tells_epoch(world, broker_id, leader)
             answer = leading.answer_epoch(world, leader, partition, asked, tells_epoch=tells)
+            for forgery in world.forgeries():
+                if (forgery.source, forgery.target) == (broker_id, leader):
+                    answer = EpochAnswer(error=forgery.error)
             answers.append((partition, answer))
     after = replace(exchange, stage=Stage.READ, answers=tuple(answers), refused=refused)
     change(world, broker_id, leader, exchange, after)

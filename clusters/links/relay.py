@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 
 from kchaos.clusters.links.conversation import Conversation, Office, Port
+from kchaos.clusters.links.forging import can_be_forged, forged
 from kchaos.clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
 from kchaos.clusters.links.lanes import Lane, Way
 from kchaos.clusters.links.messages import Message
@@ -208,6 +209,8 @@ class Connection:
                 self._check_alive()
                 if self._is_receiver_gone(lane):
                     way.fate = "abandoned"
+                else:
+                    message, head = self._as_delivered(message, head, way)
                 self._talk.note(message, way.fate, may_be_idle=not way.was_cut)
                 way.is_recorded = True
                 if len(head) > _SMALL_BYTES:
@@ -219,6 +222,18 @@ class Connection:
 
     def _blocker(self, lane: Lane, message: Message, way: Way) -> Blocker | None:
         return self._cut(lane) or (self._rule(message) if way.fate == "passed" else None)
+
+    def _as_delivered(
+        self, message: Message, head: memoryview, way: Way
+    ) -> tuple[Message, memoryview]:
+        if not can_be_forged(message):
+            return message, head
+        for forgery in self._office.board.forgeries:
+            if forgery.concerns(message):
+                self._talk.record(message, "replaced")
+                way.fate = "forged"
+                return forged(message, head, forgery.error_code)
+        return message, head
 
     def _wait_at(self, blocker: Blocker, lane: Lane, message: Message, way: Way) -> None:
         if isinstance(blocker, Hold):
