@@ -30,6 +30,7 @@ from kchaos.checkers.model.rules import (
     kip_380,
     kip_461,
     kip_497,
+    kip_501,
     min_isr,
     truncation_on_fetch,
 )
@@ -95,6 +96,7 @@ PROPOSED: tuple[Rule, ...] = (
     kafka_7601_options.MAXIMUM_FORMAT,
     kafka_7601_options.ONE_FORMAT_PER_SEGMENT,
     kafka_7601_options.FETCHED_SETS_SPLIT,
+    kip_501.PENDING_READS,
 )
 """What only documents propose: followed where it is named, and by no release."""
 
