@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import secrets
 import socket
 import threading
 import time
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kchaos.checkers.acts import HoldPoint
-from kchaos.clusters.agent.byteman import GO, HELLO, SKIP
+from kchaos.clusters.agent.byteman import GO, HELLO, SKIP, GateAddress
 from kchaos.clusters.agent.hits import Fate, Hit
 from kchaos.clusters.agent.points import POINTS
 from kchaos.clusters.errors import ClusterError
@@ -20,6 +22,8 @@ _MOST_BYTES = 1 << 16
 _SKIP_S = 0.05
 """How long a thread whose work is left undone waits, since it comes again at once."""
 _CLOSE_S = 5.0
+_SAYS_WITHIN_S = 10.0
+"""A thread says all at once; whoever connects and says less is hung up on."""
 
 
 class PointHold:
@@ -82,10 +86,13 @@ class PointHold:
 class Gate:
     """Listens at an address that the brokers reach; every method may be called from any thread.
 
-    A thread that no hold concerns is let on at once. ``sink`` gets each record, in order.
+    A thread that no hold concerns is let on at once. ``sink`` gets each record, in order. The host
+    is loopback, or the address of a network that only the cluster's containers are on; and only who
+    says the gate's token is heard, since on loopback anybody on this machine can connect.
     """
 
     host: str
+    token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     changed: threading.Condition = field(default_factory=threading.Condition)
     _listener: socket.socket = field(init=False)
     _holds: list[PointHold] = field(default_factory=list)
@@ -102,10 +109,10 @@ class Gate:
         threading.Thread(target=self._accept, name="gate-accept", daemon=True).start()
 
     @property
-    def address(self) -> tuple[str, int]:
-        """(host, port) where it listens."""
+    def address(self) -> GateAddress:
+        """Where it listens, and its token."""
         host, port = self._listener.getsockname()[:2]
-        return str(host), int(port)
+        return GateAddress(host=str(host), port=int(port), token=self.token)
 
     @property
     def holds(self) -> dict[str, HoldPoint]:
@@ -194,9 +201,11 @@ class Gate:
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection:
-                line = _line(connection)
+                connection.settimeout(_SAYS_WITHIN_S)
+                token, *line = _line(connection) or [""]
                 # Something else found the port, or the JVM ended before it had said all.
-                if line is not None:
+                if hmac.compare_digest(token.encode(), self.token.encode()):
+                    connection.settimeout(None)
                     connection.sendall(self._answer(line, connection))
         except OSError:
             # The JVM ended while its thread waited: there is nobody to be let on.
@@ -267,7 +276,7 @@ class Gate:
 
 _FATES: dict[str, Fate] = {"hold": "held", "delay": "delayed", "skip": "skipped"}
 _TOLD = frozenset(name for name, point in POINTS.items() if point.is_told)
-_FIELDS = 6
+_FIELDS = 7
 
 
 def _has_ended(connection: socket.socket) -> bool:

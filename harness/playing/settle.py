@@ -12,7 +12,6 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
 """
 
 import itertools
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,7 +19,6 @@ from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
-from kchaos.checkers.segments.batch import Batch
 from kchaos.clusters.client import NoAnswer, Produced
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.interrupts import check_interrupt
@@ -34,6 +32,7 @@ from kchaos.harness.playing.clients import (
 )
 from kchaos.harness.playing.loops import fetch_loop
 from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.replication import fetcher_failure, first_difference
 from kchaos.harness.playing.settle_bound import LEAST_S, settle_bound
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
@@ -48,14 +47,6 @@ _QUICK_S = 1.0
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
 _DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
-# What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
-# the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
-# The thread's name ends in the leader's id up to 0.11 and has it as leaderId from 1.0 on.
-_THREAD = (
-    r"ReplicaFetcher(Thread-\d+-{leader}\b| .*leaderId={leader}\b).*(\bStarting\b|Error due to)"
-)
-# A partition's name may be the end, or the beginning, of another one's.
-_PARTITION = r"Added fetcher .*(?<![\w.-]){name}(?![\w.-])|artition {name} .*marked as failed"
 
 
 @dataclass(slots=True)
@@ -174,7 +165,7 @@ def _is_settled(
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
         settled.add(kind, about, int(broker), line)
-    different = _different(play, about, in_sync) if end >= 0 else None
+    different = first_difference(play, about, in_sync) if end >= 0 else None
     if different is not None:
         # Both have followed the leader past the probe: nothing will make them equal any more.
         settled.worsen("failed")
@@ -299,16 +290,6 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
     }
 
 
-def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition) -> str:
-    """The log line with which this broker's present process gave up following, or ""."""
-    name = re.escape(f"{about.topic}-{about.partition}")
-    for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
-        lines = play.observer.log_lines(broker, re.compile(pattern))
-        if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
-            return lines[-1]
-    return ""
-
-
 def _probe(
     play: Play,
     about: TopicPartition,
@@ -431,26 +412,3 @@ def _checkpoint_interval_s(play: Play, broker: int) -> float:
 def _ends(play: Play, about: TopicPartition) -> dict[str, int]:
     replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
     return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
-
-
-def _different(play: Play, about: TopicPartition, brokers: list[int]) -> dict[str, Any] | None:
-    """The first batch in which two of these brokers' disks differ, or None."""
-    logs = {broker: _identities(play, broker, about) for broker in brokers}
-    first = brokers[0]
-    for broker in brokers[1:]:
-        if logs[broker] == logs[first]:
-            continue
-        for mine, theirs in zip(logs[first], logs[broker], strict=False):
-            if mine != theirs:
-                return {"brokers": [first, broker], "batches": [mine, theirs]}
-        return {"brokers": [first, broker], "lengths": [len(logs[first]), len(logs[broker])]}
-    return None
-
-
-def _identities(play: Play, broker: int, about: TopicPartition) -> list[tuple[int, ...]]:
-    found = gates.contents(play, broker, about)
-    return [] if found is None else [_identity(batch) for batch in found.batches]
-
-
-def _identity(batch: Batch) -> tuple[int, ...]:
-    return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.crc

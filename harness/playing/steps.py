@@ -16,6 +16,7 @@ from kchaos.harness.playing import gates
 from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
 from kchaos.harness.playing.collect import take_snapshot
 from kchaos.harness.playing.gates import GATE_S
+from kchaos.harness.playing.metadata_steps import WriteWhereTold
 from kchaos.harness.playing.observing_steps import (
     AwaitDecision,
     AwaitHighWatermarkForgotten,
@@ -289,6 +290,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitAnswer,
         Read,
         FetchAs,
+        WriteWhereTold,
         Inject,
         Heal,
         AwaitState,

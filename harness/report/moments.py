@@ -10,6 +10,7 @@ from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.prediction import PredictedProduce
+from kchaos.harness.report.control import control_rows
 from kchaos.harness.report.followers import lagging_looks
 from kchaos.harness.report.leadership import Decisions, decision_text
 from kchaos.harness.report.loading import Loaded
@@ -28,7 +29,7 @@ class Moment:
     Attributes:
         time: Seconds since 1970.
         kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
-            "round", "hit", "look", "snapshot" or "unknown".
+            "round", "hit", "look", "late", "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -190,6 +191,8 @@ def moments(
             Moment(time=time, kind="look", text=text, short="behind")
             for time, text in lagging_looks(loaded)
         ),
+        *_of_late_requests(loaded),
+        *_of_told(loaded),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)
@@ -286,6 +289,29 @@ def _of_decisions(decisions: Decisions) -> Iterable[Moment]:
         if text:
             kind = "decision" if isinstance(timed.event, PartitionState) else "registration"
             yield Moment(time=timed.time, kind=kind, text=text)
+
+
+def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
+    """Control requests that were meant for an earlier generation of a broker."""
+    for row in control_rows(loaded):
+        if row.is_late:
+            about = f", about {row.about}" if row.about else ""
+            text = f"{row.request}{about}: in force is {row.in_force}; {row.answer}"
+            yield Moment(time=row.time, kind="late", text=text)
+
+
+def _of_told(loaded: Loaded) -> Iterable[Moment]:
+    """What a client was told by the broker that it asked, and answered where it was sent."""
+    for line in loaded.evidence.observed:
+        if line.kind != "told":
+            continue
+        seen = line.detail
+        text = f"client {seen.get('operation')} asks broker {seen.get('by')}: "
+        text += f"leader {seen.get('leader')} of brokers {seen.get('brokers')}"
+        if "fetch_error_code" in seen:
+            text += f"; there a read gets error {seen['fetch_error_code']}, "
+            text += f"a write {seen.get('produce_error_code')}"
+        yield Moment(time=line.time, kind="told", text=text)
 
 
 def _of_writes(writes: Iterable[Write]) -> Iterable[Moment]:

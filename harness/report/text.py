@@ -34,6 +34,9 @@ _SIGNS = {
     "read": "<-",
     "hit": "||",
     "look": "??",
+    "registration": "id",
+    "late": ">>",
+    "told": "<-",
 }
 
 
@@ -303,7 +306,8 @@ def _time(paper: _Paper, loaded: Loaded) -> None:
     decisions = decisions_of(loaded)
     faults = faults_of(loaded)
     found = moments(loaded, decisions=decisions, faults=faults, writes=writes_of(loaded), rounds=())
-    told = [moment for moment in found if moment.kind not in ("step", "registration")]
+    begun = min((moment.time for moment in found if moment.kind == "step"), default=0.0)
+    told = [moment for moment in found if moment.kind != "step" and not _is_first(moment, begun)]
     paper.heading("Time line (seconds; | while a fault acts)")
     for problem in decisions.problems:
         paper.add(f"! decisions are missing: {problem}", indent=2, hang=2, style="unknown")
@@ -314,6 +318,11 @@ def _time(paper: _Paper, loaded: Loaded) -> None:
     bars = list(dict.fromkeys(fault.name for fault in faults))[:8]
     for moment in shown:
         _moment(paper, moment, bars, loaded.started_at)
+
+
+def _is_first(moment: Moment, begun: float) -> bool:
+    """Whether it is about brokers that register before the first step."""
+    return moment.kind == "registration" and moment.time < begun
 
 
 def _moment(paper: _Paper, moment: Moment, bars: Sequence[str], zero: float) -> None:

@@ -24,9 +24,10 @@ from kchaos.harness.playing import settle as settle_module
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.clients import REQUEST_TIMED_OUT
 from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.replication import fetcher_failure, first_difference
 from kchaos.harness.playing.runner import RunOptions, begin
 from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.settle import Settled, _different, fetcher_failure, settle
+from kchaos.harness.playing.settle import Settled, settle
 from kchaos.harness.playing.steps import CreateTopic, Inject
 
 ABOUT = TopicPartition("t", 0)
@@ -167,7 +168,7 @@ def test_a_reason_names_kind_broker_partition_and_what_was_seen() -> None:
 
 
 def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[str, Any] | None:
-    """What `_different` says of brokers whose disks hold these logs of t-0."""
+    """What `first_difference` says of brokers whose disks hold these logs of t-0."""
     brokers = {}
     for broker, log in enumerate(logs):
         folder = tmp_path / str(broker) / "t-0"
@@ -176,7 +177,7 @@ def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[s
         brokers[broker] = SimpleNamespace(log_directory=folder.parent)
     cluster = SimpleNamespace(brokers=brokers)
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
-    return _different(play, ABOUT, list(brokers))
+    return first_difference(play, ABOUT, list(brokers))
 
 
 def test_equal_logs_and_a_single_log_do_not_differ(tmp_path: Path) -> None:

@@ -24,12 +24,24 @@ def gate() -> Iterator[Gate]:
     gate.close()
 
 
+def connect(gate: Gate) -> socket.socket:
+    address = gate.address
+    return socket.create_connection((address.host, address.port), timeout=30)
+
+
 def come(
-    gate: Gate, point: str = "fetch-read", *, broker: int = 1, reader: str = "2", seen: str = ""
+    gate: Gate,
+    point: str = "fetch-read",
+    *,
+    broker: int = 1,
+    reader: str = "2",
+    seen: str = "",
+    token: str | None = None,
 ) -> socket.socket:
     """A thread that has come to a point and waits for its answer."""
-    connection = socket.create_connection(gate.address, timeout=30)
-    connection.sendall(f"{broker}\t1\t{point}\thandler-0\t{reader}\t{seen}\n".encode())
+    connection = connect(gate)
+    token = gate.token if token is None else token
+    connection.sendall(f"{token}\t{broker}\t1\t{point}\thandler-0\t{reader}\t{seen}\n".encode())
     return connection
 
 
@@ -206,10 +218,18 @@ def test_a_thread_whose_broker_has_died_is_gone_and_disturbs_nobody(gate: Gate) 
 
 def test_what_is_not_said_to_the_end_is_no_hit(gate: Gate) -> None:
     for said in (b"", b"1\t1\tfetch", b"GET / HTTP/1.1\r\n\r\n"):
-        with socket.create_connection(gate.address, timeout=30) as connection:
+        with connect(gate) as connection:
             connection.sendall(said)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(1) == b""
+    assert gate.counts() == []
+
+
+@pytest.mark.parametrize("token", ["", "0" * 32])
+def test_who_does_not_know_the_token_is_hung_up_on_and_counts_as_nobody(
+    gate: Gate, token: str
+) -> None:
+    assert answer(come(gate, token=token)) == b""
     assert gate.counts() == []
 
 

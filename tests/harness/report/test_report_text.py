@@ -162,3 +162,34 @@ def test_a_leader_s_look_that_finds_a_follower_behind_is_told_with_the_fetch_tha
 
 def test_a_run_whose_leaders_told_nothing_has_no_table_of_solutions(tmp_path: Path) -> None:
     assert "KIP-501" not in text_report(diverged(tmp_path / "run").seal())
+
+
+def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_told(
+    tmp_path: Path,
+) -> None:
+    build = diverged(tmp_path / "run", steps=[{"step": "Tell", "text": "it bounces"}])
+    observe(build, "step", step=0, name="Tell")
+    build.close_session(0x12)
+    build.register(1, 0x13)
+    state = {"leader": 0, "leader_epoch": 1, "isr": [0, 1], "controller_epoch": 1}
+    request = {"api": "LEADER_AND_ISR", "api_key": 4, "api_version": 2, "source": 0, "target": 1}
+    request |= {"correlation_id": 9, "client_id": "0"}
+    about = [{"topic": "t", "partition": 0} | state]
+    detail = {"controller_id": 0, "controller_epoch": 1, "broker_epoch": 4, "partitions": about}
+    refused = {"error_code": 77, "partitions": []}
+    build.link(**request, wall_time_s=build.tick(), detail=detail)
+    build.link(**request, wall_time_s=build.tick(), direction="response", detail=refused)
+    told = {"operation": "c", "by": 1, "leader": 0, "brokers": [0, 1]}
+    observe(build, "told", **told, fetch_error_code=6, produce_error_code=6)
+    text = " ".join(text_report(judge_as(build.seal())).split())
+
+    assert re.search(r"id broker 1's registration is gone .* id broker 1 registered, czxid", text)
+    assert re.search(
+        r">> LeaderAndIsr v2 to broker 1, about t-0: in force is \d+ of broker 1; late \(for 4\), "
+        r"STALE_BROKER_EPOCH \(77\)",
+        text,
+    )
+    assert (
+        "<- client c asks broker 1: leader 0 of brokers [0, 1]; there a read gets error 6, "
+        "a write 6" in text
+    )
