@@ -11,7 +11,7 @@ from class_files import has_class, methods_of
 
 from kchaos.clusters.agent import POINTS, point_of, unknown_points
 from kchaos.clusters.agent import points as table
-from kchaos.clusters.agent.byteman import Agent, Life, complaints, script
+from kchaos.clusters.agent.byteman import Agent, GateAddress, Life, complaints, script
 from kchaos.clusters.agent.points import LOG_READ, REGISTERED, SEND_FETCH
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import ReleaseError
@@ -19,7 +19,7 @@ from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.releases import KNOWN_RELEASES, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 
-GATE = ("127.0.0.1", 4711)
+GATE = GateAddress(host="127.0.0.1", port=4711, token="secret")
 LIFE = Life(broker=1, number=2)
 
 
@@ -93,7 +93,7 @@ def test_the_rules_of_a_life_greet_first_and_say_who_came_where() -> None:
     ]
     assert re.findall(r"^AT (.+)$", rules, re.M) == ["ENTRY", "EXIT", "ENTRY", "ENTRY"]
     assert rules.count('new java.net.Socket("127.0.0.1", 4711)') == 3
-    assert r'"1\t2\tregistered\t" + Thread.currentThread().getName()' in rules
+    assert r'"secret\t1\t2\tregistered\t" + Thread.currentThread().getName()' in rules
 
 
 def test_the_flags_name_the_jar_and_a_file_of_rules_in_the_broker_s_folder(tmp_path: Path) -> None:
