@@ -123,11 +123,10 @@ def serve(world: World, _: Machine, action: Serve) -> bool:
 
 
 def lose_requests(world: World, machine: Machine, broker: int) -> None:
-    """End a broker's queue with its process: controllers that wait for an answer send again.
+    """Let controllers that wait for a process that has ended, and its queue with it, send again.
 
     kafka.controller.RequestSendThread repeats a request until it was sent and answered.
     """
-    world.put(("control", broker), None)
     for epoch in world.controller_epochs() if machine.grain.has_queues else ():
         outbox = world.outbox(epoch, broker)
         if outbox is not None and outbox.is_unanswered:

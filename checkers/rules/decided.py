@@ -77,7 +77,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
             case BrokerUnregistered():
                 world.registered.pop(event.broker, None)
             case ControllerElected():
-                world.began = timed.zxid
+                world.former_live, world.began = world.known_live, timed.zxid
                 world.known_live = dict(world.registered)
                 world.known_dead = world.ever - world.registered.keys()
             case TopicCreated():
@@ -101,6 +101,7 @@ class _World:
         registered: Broker to the zxid of its registration.
         known_dead: Brokers that the present controller knows to be away.
         known_live: Broker to the registration of which the present controller surely knows.
+        former_live: The same of the controller before it, which may still write what it decided.
         began: The zxid at which the present controller was elected.
         states: The last state of each partition, and when it was written.
         followed_since: By partition and broker, since when it has surely been in sync.
@@ -114,17 +115,24 @@ class _World:
     ever: set[int] = field(default_factory=set)
     known_dead: set[int] = field(default_factory=set)
     known_live: dict[int, int] = field(default_factory=dict)
+    former_live: dict[int, int] = field(default_factory=dict)
     began: int = -1
     assigned: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     followed_since: dict[tuple[TopicPartition, int], float] = field(default_factory=dict)
 
-    def is_known_live(self, broker: int, time: float) -> bool:
-        """Whether the controller must take the broker for one that lives."""
+    def is_former(self, controller_epoch: int) -> bool:
+        """Whether another controller was elected after this epoch was taken."""
+        _, taken = self.epochs.get(controller_epoch, (-1, self.began))
+        return taken < self.began
+
+    def is_known_live(self, broker: int, time: float, controller_epoch: int) -> bool:
+        """Whether the controller of that epoch must take the broker for one that lives."""
         if any(stopped <= time for stopped in self.clean_stops.get(broker, ())):
             return False
         registered = self.registered.get(broker)
-        return registered is not None and self.known_live.get(broker) == registered
+        known = self.former_live if self.is_former(controller_epoch) else self.known_live
+        return registered is not None and known.get(broker) == registered
 
 
 def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Finding]:
@@ -168,10 +176,15 @@ def _reasons(
     # A replica that is removed from the ISR gives the leader another epoch, dead or alive.
     is_election = old is None or old.leader != new.leader
     is_away = new.leader >= 0 and new.leader not in world.registered
-    is_known = new.leader in world.known_dead or new.leader not in world.ever
+    is_dead = new.leader in world.known_dead and not world.is_former(new.controller_epoch)
+    is_known = is_dead or new.leader not in world.ever
     if is_election and is_away and is_known:
         yield f"broker {new.leader} was elected, and its controller knew that it was away"
-    if new.leader == -1 and old is not None and world.is_known_live(old.leader, time):
+    if (
+        new.leader == -1
+        and old is not None
+        and world.is_known_live(old.leader, time, new.controller_epoch)
+    ):
         yield f"the leader was taken away, although broker {old.leader} was there all the time"
     if old is not None:
         yield from _of_those_thrown_out(world, about, old, new, time)
@@ -207,7 +220,8 @@ def _of_those_thrown_out(
     is_same_term = old.leader_epoch == new.leader_epoch
     for broker in sorted(set(old.isr) - set(new.isr)):
         is_assigned = broker in world.assigned.get(about, (broker,))
-        if not is_assigned or not (is_same_term or world.is_known_live(broker, time)):
+        is_known = world.is_known_live(broker, time, new.controller_epoch)
+        if not is_assigned or not (is_same_term or is_known):
             continue
         since = world.followed_since.get((about, broker), time)
         if not is_same_term:

@@ -1,0 +1,68 @@
+"""A controller may still write what it decided when another was elected: by what it saw itself."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from kchaos.checkers.evidence.actions import TimedEvent
+from kchaos.checkers.model.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    Decision,
+    PartitionState,
+)
+from kchaos.checkers.rules import decided
+
+
+def state(zxid: int, epoch: int, isr: tuple[int, ...], controller_epoch: int) -> PartitionState:
+    return PartitionState(
+        topic="t",
+        partition=0,
+        leader=0,
+        leader_epoch=epoch,
+        isr=isr,
+        controller_epoch=controller_epoch,
+        version=epoch,
+        written_by=1 if controller_epoch == 1 else 0,
+        zxid=zxid,
+    )
+
+
+def found(monkeypatch: pytest.MonkeyPatch, *decisions: Decision) -> list[str]:
+    """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
+    monkeypatch.setattr(decided, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
+    first: tuple[Decision, ...] = (
+        BrokerRegistered(broker=0, czxid=0, zxid=0),
+        BrokerRegistered(broker=2, czxid=0, zxid=0),
+        ControllerElected(broker=1, zxid=1),
+        state(3, 0, (0, 2), 1),
+    )
+    timed = [
+        TimedEvent(event=one, zxid=one.zxid, time=float(one.zxid), step=-1)
+        for one in (*first, *decisions)
+    ]
+    evidence = SimpleNamespace(
+        znode_changes=(), decisions=timed, events=(), scenario=SimpleNamespace(cluster={})
+    )
+    return [one.message for one in decided.impossible_decisions(evidence)]  # type: ignore[arg-type]
+
+
+GONE = BrokerUnregistered(broker=2, zxid=4)
+BACK = BrokerRegistered(broker=2, czxid=5, zxid=5)
+NEXT = ControllerElected(broker=0, zxid=8)
+THROWN_OUT = "broker 2 was thrown out of the ISR by an election and lived all the time"
+
+
+def test_the_former_one_had_seen_the_broker_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(monkeypatch, GONE, BACK, NEXT, state(10, 1, (0,), 1)) == []
+
+
+def test_the_new_one_knows_from_the_start_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    (message,) = found(monkeypatch, GONE, BACK, NEXT, state(10, 1, (0,), 2))
+    assert message == f"zxid 10: {THROWN_OUT}"
+
+
+def test_the_former_one_knew_it_too_if_it_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    (message,) = found(monkeypatch, NEXT, state(10, 1, (0,), 1))
+    assert message == f"zxid 10: {THROWN_OUT}"
