@@ -15,6 +15,7 @@ from typing import Any
 from kchaos.checkers.acts import HoldPoint
 from kchaos.clusters.agent.byteman import GO, HELLO, SKIP, GateAddress
 from kchaos.clusters.agent.hits import Fate, Hit
+from kchaos.clusters.agent.points import POINTS
 from kchaos.clusters.errors import ClusterError
 
 _MOST_BYTES = 1 << 16
@@ -32,6 +33,7 @@ class PointHold:
         self.act = act
         self._gate = gate
         self._hits: list[Hit] = []
+        self._waiting: list[tuple[Hit, socket.socket]] = []
         self._is_released = False
 
     @property
@@ -39,6 +41,20 @@ class PointHold:
         """What it kept so far: held, delayed or skipped, oldest first."""
         with self._gate.changed:
             return list(self._hits)
+
+    @property
+    def waiting(self) -> list[Hit]:
+        """What it keeps now, of processes that live; without what it has let on by itself."""
+        with self._gate.changed:
+            return [hit for hit, thread in self._waiting if not _has_ended(thread)]
+
+    def keep(self, hit: Hit, thread: socket.socket) -> None:
+        """Note that a thread waits; the gate's lock must be held."""
+        self._waiting.append((hit, thread))
+
+    def let_on(self, hit: Hit) -> None:
+        """Note that it waits no more; likewise."""
+        self._waiting = [one for one in self._waiting if one[0].number != hit.number]
 
     @property
     def is_released(self) -> bool:
@@ -204,11 +220,13 @@ class Gate:
         if hold is None:
             return GO
         with self.changed:
+            hold.keep(hit, connection)
             if hit.fate == "held":
                 self.changed.wait_for(lambda: hold.is_released)
             else:
                 wait_s = _SKIP_S if hit.fate == "skipped" else hold.act.delay_ms / 1000
                 self.changed.wait_for(lambda: hold.is_released, timeout=wait_s)
+            hold.let_on(hit)
             if hit.fate != "skipped":
                 fate: Fate = "gone" if _has_ended(connection) else "released"
                 self._record(replace(hit, fate=fate, wall_time_s=time.time()))
@@ -236,7 +254,9 @@ class Gate:
             if hold is not None:
                 hit = replace(hit, fate=_FATES[hold.act.manner], hold=hold.act.name)
                 hold.take(hit)
-            if hold is not None or self._counts[key] == 1:
+            elif hit.point in _TOLD:
+                hit = replace(hit, fate="told")
+            if hit.fate != "passed" or self._counts[key] == 1:
                 self._record(hit)
             self.changed.notify_all()
             return hit, hold
@@ -255,6 +275,7 @@ class Gate:
 
 
 _FATES: dict[str, Fate] = {"hold": "held", "delay": "delayed", "skip": "skipped"}
+_TOLD = frozenset(name for name, point in POINTS.items() if point.is_told)
 _FIELDS = 7
 
 

@@ -33,16 +33,14 @@ from kchaos.harness.playing.clients import (
 from kchaos.harness.playing.loops import fetch_loop
 from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.replication import fetcher_failure, first_difference
+from kchaos.harness.playing.settle_bound import LEAST_S, settle_bound
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
-BOUND_S = 20.0
 _PROBE_S = 10.0
 _LOOKS = 3
 """How often settling begins again because a partition got another leader meanwhile."""
 _RETRY_S = 0.25
 """How often a refused probe is written again, in seconds."""
-_CONTROLLER_SOCKET_TIMEOUT_MS = 30_000
-"""Kafka's default, in all releases."""
 _ASKED_AGAIN = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
 _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
@@ -59,13 +57,15 @@ class Settled:
         state: "converged", "failed" or "stalled"; the worst over all partitions.
         reasons: Findings in the making: kind, broker, topic, partition, detail.
         bound_s: How long nothing may change before it counts as stalled.
+        bound_from: What the bound follows from, or that it was set.
         probes: The probe writes and what came back.
         last_seen: State znode, log ends and fetcher evidence of each partition.
     """
 
     state: str = "converged"
     reasons: list[dict[str, Any]] = field(default_factory=list)
-    bound_s: float = BOUND_S
+    bound_s: float = LEAST_S
+    bound_from: str = ""
     probes: list[dict[str, Any]] = field(default_factory=list)
     last_seen: dict[str, Any] = field(default_factory=dict)
 
@@ -99,10 +99,10 @@ def settle(
     Args:
         bound_s: How long nothing may change; None for what the cluster's own time-outs need.
     """
-    bound_s = _bound_s(play) if bound_s is None else bound_s
+    bound = settle_bound((one.properties for one in play.cluster.brokers.values()), bound_s)
     probes: list[dict[str, Any]] = []
     for _ in range(_LOOKS):
-        settled = Settled(bound_s=bound_s, probes=probes)
+        settled = Settled(bound_s=bound.seconds, bound_from=bound.source, probes=probes)
         untold = uninitialised(play, sorted(_hosts(play, partitions)))
         for about in partitions:
             _settle_partition(play, about, untold, settled)
@@ -124,15 +124,6 @@ def _moved(play: Play, partitions: list[TopicPartition], settled: Settled) -> di
         if now != (seen["leader"], seen["leader_epoch"]):
             moved[name] = {"from": [seen["leader"], seen["leader_epoch"]], "to": list(now)}
     return moved
-
-
-def _bound_s(play: Play) -> float:
-    """Longer than a leader waits for a controller that is gone before it asks the next one."""
-    waits_ms = [
-        int(broker.properties.get("controller.socket.timeout.ms", _CONTROLLER_SOCKET_TIMEOUT_MS))
-        for broker in play.cluster.brokers.values()
-    ]
-    return max(BOUND_S, 1.5 * max(waits_ms) / 1000)
 
 
 def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:

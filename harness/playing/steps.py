@@ -23,6 +23,7 @@ from kchaos.harness.playing.observing_steps import (
     AwaitHighWatermarkKept,
     AwaitLog,
     AwaitMessage,
+    AwaitPoint,
     SetLogLevel,
 )
 from kchaos.harness.playing.play import Play
@@ -300,6 +301,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitHeld,
         AwaitDecision,
         AwaitLog,
+        AwaitPoint,
         AwaitMessage,
         AwaitHighWatermarkKept,
         AwaitHighWatermarkForgotten,

@@ -11,6 +11,7 @@ from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.prediction import PredictedProduce
 from kchaos.harness.report.control import control_rows
+from kchaos.harness.report.followers import lagging_looks
 from kchaos.harness.report.leadership import Decisions, decision_text
 from kchaos.harness.report.loading import Loaded
 
@@ -28,7 +29,7 @@ class Moment:
     Attributes:
         time: Seconds since 1970.
         kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
-            "round", "hit", "late", "told", "snapshot" or "unknown".
+            "round", "hit", "late", "told", "look", "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -188,6 +189,10 @@ def moments(
         *_of_hits(loaded),
         *_of_late_requests(loaded),
         *_of_told(loaded),
+        *(
+            Moment(time=time, kind="look", text=text, short="behind")
+            for time, text in lagging_looks(loaded)
+        ),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)
@@ -345,7 +350,7 @@ def _of_hits(loaded: Loaded) -> Iterable[Moment]:
     for hit in loaded.evidence.hits:
         key = (hit.hold, hit.fate)
         count = shown[key] = shown.get(key, 0) + 1
-        if hit.fate == "passed" or count > _MOST_HITS + 1:
+        if hit.fate in ("passed", "told") or count > _MOST_HITS + 1:
             continue
         text = f"{hit.fate} at {hit.point} by {hit.hold}: broker {hit.broker}"
         if count > _MOST_HITS:

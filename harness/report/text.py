@@ -4,11 +4,13 @@ import json
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import in_order, offsets_text, partition_text
+from kchaos.harness.report.followers import shadow_rows
 from kchaos.harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from kchaos.harness.report.lanes import Lane, Span, join_equal
 from kchaos.harness.report.leadership import Incarnation, decisions_of, incarnations
@@ -34,6 +36,7 @@ _SIGNS = {
     "registration": "id",
     "late": ">>",
     "told": "<-",
+    "look": "??",
 }
 
 
@@ -102,6 +105,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
     _caches(paper, views)
     _rounds(paper, loaded)
     _time(paper, loaded)
+    _shadow(paper, loaded)
     _brokers(paper, loaded)
     _control(paper, loaded)
     paper.heading("Replay")
@@ -328,6 +332,19 @@ def _moment(paper: _Paper, moment: Moment, bars: Sequence[str], zero: float) -> 
     style = "no" if moment.outcome == "fail" else styles.get(moment.kind, "")
     start = f"{moment.time - zero:8.3f} {acting} {sign} "
     paper.add(start + moment.text, hang=len(start), style=style)
+
+
+def _shadow(paper: _Paper, loaded: Loaded) -> None:
+    rows = shadow_rows(loaded)
+    if not rows:
+        return
+    paper.heading("What KIP-501's solutions would have done")
+    for term, of_term in groupby(rows, key=lambda row: row.term):
+        paper.add(term, indent=1, style="bold")
+        for row in of_term:
+            kept = f"; kept {row.kept}" if row.kept else ""
+            text = f"{row.solution}: offline {row.offline}{kept}; {row.in_sync}"
+            paper.add(text, indent=2, hang=4)
 
 
 def _brokers(paper: _Paper, loaded: Loaded) -> None:

@@ -15,19 +15,11 @@ CELLS = [
     for entry in CATALOGUE.values()
     for case, release in entry.expectations
 ]
-# What another cell shows as well, and slower: `kchaos measure` plays these.
-ALSO_SHOWN_BY_OTHERS = {
-    ("KIP-380-missed-bounce", "moved", "2.2.2"),
-    ("KIP-380-missed-bounce", "paused", "2.2.2"),
-    ("KIP-380-stale-controlled-shutdown", "asked-itself", "2.1.1"),
-}
+QUICK = [cell for cell in CELLS if cell.values[1] not in entry_named(cell.values[0]).measured_only]
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("name", "case", "release"),
-    [cell for cell in CELLS if cell.values not in ALSO_SHOWN_BY_OTHERS],
-)
+@pytest.mark.parametrize(("name", "case", "release"), QUICK)
 def test_an_entry_gives_what_it_says_and_conforms(
     name: str, case: str, release: str, tmp_path: Path
 ) -> None:

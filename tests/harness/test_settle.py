@@ -160,6 +160,7 @@ def test_a_reason_names_kind_broker_partition_and_what_was_seen() -> None:
         "state": "converged",
         "reasons": [reason],
         "bound_s": 3.0,
+        "bound_from": "",
         "probes": [],
         "last_seen": {},
     }

@@ -82,6 +82,11 @@ def test_a_thread_that_nothing_holds_goes_on_and_only_the_first_is_recorded(gate
     assert fates(gate) == [(1, "passed", "")]
 
 
+def test_what_a_leader_tells_is_recorded_each_time(gate: Gate) -> None:
+    assert [answer(come(gate, "isr-check", seen=seen)) for seen in "ab"] == [b"g", b"g"]
+    assert [(hit.fate, hit.seen) for hit in gate.records()] == [("told", "a"), ("told", "b")]
+
+
 def test_a_thread_that_is_held_waits_until_it_is_released(gate: Gate) -> None:
     hold = gate.hold(HOLD)
     held = come(gate, seen="(t-0,offset=29)")
@@ -104,6 +109,24 @@ def test_a_delayed_thread_goes_on_by_itself_and_is_recorded_twice(gate: Gate) ->
     gate.hold(HoldPoint(name="slow", broker=1, point="log-read", manner="delay", delay_ms=1))
     assert answer(come(gate, "log-read")) == b"g"
     assert fates(gate) == [(1, "delayed", "slow"), (1, "released", "slow")]
+
+
+def test_what_still_waits_is_known_without_those_whose_process_has_died(gate: Gate) -> None:
+    hold = gate.hold(HOLD)
+    lives, dies = come(gate, reader="2"), come(gate, reader="3")
+    await_hits(gate, 2)
+    dies.close()
+    await_until(
+        lambda: [hit.reader for hit in hold.waiting] == ["2"],
+        timeout_s=30,
+        waiting_for="one that waits",
+        last_seen=lambda: hold.waiting,
+    )
+    hold.release()
+    assert answer(lives) == b"g"
+    await_until(
+        lambda: hold.waiting == [], timeout_s=30, waiting_for="nobody", last_seen=lambda: hold
+    )
 
 
 def test_a_thread_whose_work_is_left_undone_is_told_so(gate: Gate) -> None:
