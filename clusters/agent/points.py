@@ -20,6 +20,7 @@ SEND_FETCH = "send-fetch"
 FETCH_REQUEST = "fetch-request"
 FETCH_READ = "fetch-read"
 LOG_READ = "log-read"
+EPOCH_FLUSH = "epoch-flush"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,7 @@ class Point:
         return found if found is not None and found.java_class else None
 
 
+_EPOCH_CACHE = "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache"
 _KAFKA_APIS = "kafka.server.KafkaApis"
 _REPLICA_MANAGER = "kafka.server.ReplicaManager"
 _BROKER_CHANGE = "kafka.controller.KafkaController$BrokerChange"
@@ -327,6 +329,15 @@ POINTS: Mapping[str, Point] = {
                     reader=_ISOLATION,
                     seen=_LOG_POSITION,
                 ),
+            ),
+        ),
+        Point(
+            name=EPOCH_FLUSH,
+            meaning="what a truncation dropped is about to leave leader-epoch-checkpoint as well",
+            places=(
+                # Before, the thread that truncates writes the file.
+                Place(since=(3, 8, 0), java_class=_EPOCH_CACHE, method="writeToFileForTruncation"),
+                Place(since=(3, 9, 0), java_class=_EPOCH_CACHE, method="writeIfDirExists"),
             ),
         ),
     )

@@ -179,7 +179,6 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
         _ASKED: "the same; the broker itself had asked, and the controller was slow",
         _SESSION: "the broker only lost its session while it was shutting down",
     },
-    measured_only=(_ASKED,),
     cluster=bounced_cluster,
     case_clusters={
         _ASKED: lambda kafka: bounced_cluster(kafka, _IMPATIENT),

@@ -183,7 +183,6 @@ KIP_380_MISSED_BOUNCE = Entry(
         _REGISTERED: "its session ended and it registered again, without a restart",
         _MOVED: "killed and started again; then the controller moves, which heals it",
     },
-    measured_only=(_PAUSED, _MOVED),
     cluster=_cluster,
     steps=_steps,
     cannot_show=_cannot_show,

@@ -37,8 +37,8 @@ from kchaos.harness.playing.settle_bound import LEAST_S, settle_bound
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
 _PROBE_S = 10.0
-_LOOKS = 3
-"""How often settling begins again because a partition got another leader meanwhile."""
+_BOUNDS = 10
+"""For how many bounds a partition may change on and on."""
 _RETRY_S = 0.25
 """How often a refused probe is written again, in seconds."""
 _ASKED_AGAIN = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
@@ -100,30 +100,12 @@ def settle(
         bound_s: How long nothing may change; None for what the cluster's own time-outs need.
     """
     bound = settle_bound((one.properties for one in play.cluster.brokers.values()), bound_s)
-    probes: list[dict[str, Any]] = []
-    for _ in range(_LOOKS):
-        settled = Settled(bound_s=bound.seconds, bound_from=bound.source, probes=probes)
-        untold = uninitialised(play, sorted(_hosts(play, partitions)))
-        for about in partitions:
-            _settle_partition(play, about, untold, settled)
-        moved = _moved(play, partitions, settled)
-        if not moved:
-            break
-        play.observed("not-settled", moved=moved)
+    settled = Settled(bound_s=bound.seconds, bound_from=bound.source)
+    untold = uninitialised(play, sorted(_hosts(play, partitions)))
+    for about in partitions:
+        _settle_partition(play, about, untold, settled)
     play.observed("settled", **settled.to_json())
     return settled
-
-
-def _moved(play: Play, partitions: list[TopicPartition], settled: Settled) -> dict[str, Any]:
-    """What was elected while others settled, or before a probe came: nothing is at rest yet."""
-    moved = {}
-    for topic, partition in partitions:
-        name = f"{topic}-{partition}"
-        seen, state = settled.last_seen[name], play.cluster.metadata.state(topic, partition)
-        now = (_NO_STATE if state is None else state).term
-        if now != (seen["leader"], seen["leader_epoch"]):
-            moved[name] = {"from": [seen["leader"], seen["leader_epoch"]], "to": list(now)}
-    return moved
 
 
 def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:
@@ -136,6 +118,35 @@ def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:
 def _settle_partition(
     play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
 ) -> None:
+    """Settles one partition; begins again when its state changed meanwhile.
+
+    A session that ends, for one, may move the leader after the partition had seemed at rest; what a
+    former leader answers then says nothing.
+    """
+    timeout_s = _BOUNDS * settled.bound_s
+    deadline = time.monotonic() + timeout_s
+    while True:
+        tried = Settled(bound_s=settled.bound_s)
+        is_over = _is_settled(play, about, untold, tried)
+        settled.probes += tried.probes
+        if is_over:
+            break
+        if time.monotonic() > deadline:
+            raise AwaitTimeout(
+                waited_for=f"{about.topic}-{about.partition} to stay in one state",
+                last_seen=str(play.cluster.metadata.state(*about)),
+                remedy="see the controllers' logs",
+                timeout_s=timeout_s,
+            )
+    settled.worsen(tried.state)
+    settled.reasons += tried.reasons
+    settled.last_seen |= tried.last_seen
+
+
+def _is_settled(
+    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+) -> bool:
+    """Adds what came of it; False if the partition's state is another one by now."""
     name = f"{about.topic}-{about.partition}"
     seen = _await_rest(play, about, untold, settled)
     in_sync = [broker for broker in seen["isr"] if broker not in untold]
@@ -143,7 +154,10 @@ def _settle_partition(
     end = -1
     if seen["leader"] >= 0 and seen["leader"] not in untold:
         _await_followers(play, about, seen, in_sync, settled.bound_s)
-        end = _probe(play, about, seen, in_sync, settled)
+        found = _probe(play, about, seen, in_sync, settled)
+        if found is None:
+            return False
+        end = found
     if end >= 0:
         _await_probe_replicated(play, about, in_sync, end, settled)
     settled.last_seen[name] = seen | {"ends": _ends(play, about)}
@@ -151,13 +165,21 @@ def _settle_partition(
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
         settled.add(kind, about, int(broker), line)
-    difference = first_difference(play, about, in_sync) if end >= 0 else None
-    if difference is not None:
+    different = first_difference(play, about, in_sync) if end >= 0 else None
+    if different is not None:
         # Both have followed the leader past the probe: nothing will make them equal any more.
         settled.worsen("failed")
-        settled.last_seen[name]["different"] = difference
-    if not failed and difference is None and settled.state == "converged":
+        settled.last_seen[name]["different"] = different
+    if not failed and different is None and settled.state == "converged":
         _await_high_watermarks(play, about, in_sync, end)
+    return not _has_moved(play, about, seen)
+
+
+def _has_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) -> bool:
+    """Whether ZooKeeper has another state of the partition than the one that was seen."""
+    state = play.cluster.metadata.state(*about) or _NO_STATE
+    now = (state.leader, state.leader_epoch, list(state.isr))
+    return now != (seen["leader"], seen["leader_epoch"], seen["isr"])
 
 
 def _await_followers(
@@ -198,6 +220,8 @@ def _await_rest(
         seen.update(_look(play, about, replicas))
         away = {*seen["isr"], *map(int, seen["failed"]), *untold}
         waiting = [broker for broker in seen["live"] if broker not in away]
+        # Whose session has ended is about to be taken out of the ISR, and to come back.
+        waiting += [broker for broker in seen["live"] if broker not in seen["registered"]]
         if seen["leader"] in seen["live"] and not waiting:
             return True
         now = (seen, _ends(play, about))
@@ -208,7 +232,7 @@ def _await_rest(
 
     await_until(
         look,
-        timeout_s=10 * settled.bound_s,
+        timeout_s=_BOUNDS * settled.bound_s,
         waiting_for=f"{about.topic}-{about.partition} to come to rest",
         last_seen=lambda: seen,
         abort=gates.no_exit(play),
@@ -260,25 +284,34 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
         "leader_epoch": state.leader_epoch,
         "isr": list(state.isr),
         "live": live,
+        "registered": sorted({*play.cluster.metadata.registered()} & {*live}),
         "failed": failed,
         "looping": looping,
     }
 
 
 def _probe(
-    play: Play, about: TopicPartition, seen: dict[str, Any], in_sync: list[int], settled: Settled
-) -> int:
+    play: Play,
+    about: TopicPartition,
+    seen: Mapping[str, Any],
+    in_sync: list[int],
+    settled: Settled,
+) -> int | None:
     """Writes a record with acks=all until one is acknowledged; returns the log end offset, or -1.
+
+    None if one was refused and the partition's state is not what was seen any more.
 
     That is the positive sign that replication goes on: a leader acknowledges what its high
     watermark has passed. A refusal, or an answer that does not come, may be a follower that is
-    slow or a leader that waits for a controller; so it is asked again until the bound is over or
-    another leader is elected.
+    slow or a leader that waits for a controller; so it is asked again for as long as the bound, or
+    until the partition's state is another one.
     """
-    leader, term = seen["leader"], (seen["leader"], seen["leader_epoch"])
+    leader: int = seen["leader"]
     deadline = time.monotonic() + settled.bound_s
-    for number in itertools.count(1):  # noqa: B007 - how often is told below
-        operation = _unused(play, f"settle-{about.topic}-{about.partition}")
+    number = 0
+    while True:
+        number += 1
+        operation = _new_operation(play, about)
         action = events.Produce(
             operation=operation,
             broker=leader,
@@ -291,8 +324,9 @@ def _probe(
         play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
         answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
-        has_moved = (play.cluster.metadata.state(*about) or _NO_STATE).term != term
-        if has_moved or not _may_still_come(answer) or time.monotonic() > deadline:
+        if not _may_still_come(answer) or time.monotonic() > deadline:
+            break
+        if _has_moved(play, about, seen):
             break
         check_interrupt()
         time.sleep(_RETRY_S)
@@ -301,6 +335,8 @@ def _probe(
     settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
     if isinstance(answer, Produced) and done:
         return answer.base_offset + 1
+    if _has_moved(play, about, seen):
+        return None
     if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
         try:
             gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s)
@@ -327,10 +363,11 @@ def _probe(
     return -1
 
 
-def _unused(play: Play, name: str) -> str:
-    """The name, numbered from 2 on where operations have it."""
-    numbers = (f"{name}-{number}" for number in itertools.count(2))
-    return next(one for one in itertools.chain((name,), numbers) if one not in play.clients.pending)
+def _new_operation(play: Play, about: TopicPartition) -> str:
+    """A name that no probe of the partition has had."""
+    first = f"settle-{about.topic}-{about.partition}"
+    names = itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in play.clients.answers)
 
 
 def _may_still_come(answer: Produced | Exception) -> bool:

@@ -29,7 +29,7 @@ class Moment:
     Attributes:
         time: Seconds since 1970.
         kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
-            "round", "hit", "late", "told", "look", "snapshot" or "unknown".
+            "round", "hit", "look", "late", "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -187,12 +187,12 @@ def moments(
         *_of_writes(writes),
         *_of_reads(loaded),
         *_of_hits(loaded),
-        *_of_late_requests(loaded),
-        *_of_told(loaded),
         *(
             Moment(time=time, kind="look", text=text, short="behind")
             for time, text in lagging_looks(loaded)
         ),
+        *_of_late_requests(loaded),
+        *_of_told(loaded),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)

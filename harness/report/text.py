@@ -33,10 +33,10 @@ _SIGNS = {
     "produce": "->",
     "read": "<-",
     "hit": "||",
+    "look": "??",
     "registration": "id",
     "late": ">>",
     "told": "<-",
-    "look": "??",
 }
 
 

@@ -15,7 +15,18 @@ CELLS = [
     for entry in CATALOGUE.values()
     for case, release in entry.expectations
 ]
-QUICK = [cell for cell in CELLS if cell.values[1] not in entry_named(cell.values[0]).measured_only]
+# What another cell shows as well, and slower: `kchaos measure` plays these, as what is long.
+ALSO_SHOWN_BY_OTHERS = {
+    ("KIP-380-missed-bounce", "moved", "2.2.2"),
+    ("KIP-380-missed-bounce", "paused", "2.2.2"),
+    ("KIP-380-stale-controlled-shutdown", "asked-itself", "2.1.1"),
+}
+QUICK = [
+    cell
+    for cell in CELLS
+    if cell.values not in ALSO_SHOWN_BY_OTHERS
+    and cell.values[1] not in entry_named(cell.values[0]).measured_only
+]
 
 
 @pytest.mark.cluster

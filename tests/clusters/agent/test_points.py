@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from class_files import methods_of
+from class_files import has_class, methods_of
 
 from kchaos.clusters.agent import POINTS, point_of, unknown_points
 from kchaos.clusters.agent import points as table
@@ -25,17 +25,19 @@ LIFE = Life(broker=1, number=2)
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("release", KNOWN_RELEASES)
-def test_every_point_is_one_method_of_the_release_s_jar(release: str) -> None:
-    (jar,) = (
-        jar
-        for jar in resolve(release).class_path
-        if re.fullmatch(rf"kafka_2\.\d+-{re.escape(release)}\.jar", jar.name)
-    )
-    for name in POINTS:
-        _, place = point_of(name, release_of(release))
+def test_every_point_is_one_method_of_the_release_s_jars(release: str) -> None:
+    own = rf"kafka(_2\.\d+|-storage)-{re.escape(release)}\.jar"
+    jars = [jar for jar in resolve(release).class_path if re.fullmatch(own, jar.name)]
+    for name, point in POINTS.items():
+        place = point.place(release_of(release))
+        if place is None:
+            assert release_of(release).number < point.places[0].since, name
+            continue
         method, _, parameters = place.method.partition("(")
         found = [
             one
+            for jar in jars
+            if has_class(jar, place.java_class)
             for one in methods_of(jar, place.java_class)
             if one.name == method and not one.is_bridge
         ]

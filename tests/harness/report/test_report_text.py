@@ -140,6 +140,30 @@ def test_threads_that_were_held_at_points_are_on_the_time_line_and_many_are_cut_
     ] * 3 + ["delayed at log-read by slow: broker 0, and more of them (hits.jsonl)"]
 
 
+def test_a_leader_s_look_that_finds_a_follower_behind_is_told_with_the_fetch_that_waits(
+    tmp_path: Path,
+) -> None:
+    told = text_report(slow_reads_run(tmp_path / "run").seal(), width=400).splitlines()
+
+    (first, second) = [line.partition("?? ")[2] for line in told if "looks who is in sync" in line]
+    assert first == (
+        "leader 0 looks who is in sync of t-0, where its log ends at 2: broker 1 is at 1, fetched "
+        "6.0 s ago, caught up 6.0 s ago, and a fetch of it has waited here for 4.0 s"
+    )
+    assert "fetched 7.0 s ago" in second
+    shadow = [line.strip() for line in told if line.strip().startswith(("recorded:", "solution"))]
+    assert [line.partition(";")[0].partition(", ISR")[0] for line in shadow] == [
+        "recorded: offline 3.0 s",
+        "solution 1: offline 0.0 s",
+        "solution 2, by assignment: offline 0.0 s",
+        "solution 2, by ISR order: offline 0.0 s",
+    ]
+
+
+def test_a_run_whose_leaders_told_nothing_has_no_table_of_solutions(tmp_path: Path) -> None:
+    assert "KIP-501" not in text_report(diverged(tmp_path / "run").seal())
+
+
 def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_told(
     tmp_path: Path,
 ) -> None:
@@ -169,27 +193,3 @@ def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_tol
         "<- client c asks broker 1: leader 0 of brokers [0, 1]; there a read gets error 6, "
         "a write 6" in text
     )
-
-
-def test_a_leader_s_look_that_finds_a_follower_behind_is_told_with_the_fetch_that_waits(
-    tmp_path: Path,
-) -> None:
-    told = text_report(slow_reads_run(tmp_path / "run").seal(), width=400).splitlines()
-
-    (first, second) = [line.partition("?? ")[2] for line in told if "looks who is in sync" in line]
-    assert first == (
-        "leader 0 looks who is in sync of t-0, where its log ends at 2: broker 1 is at 1, fetched "
-        "6.0 s ago, caught up 6.0 s ago, and a fetch of it has waited here for 4.0 s"
-    )
-    assert "fetched 7.0 s ago" in second
-    shadow = [line.strip() for line in told if line.strip().startswith(("recorded:", "solution"))]
-    assert [line.partition(";")[0].partition(", ISR")[0] for line in shadow] == [
-        "recorded: offline 3.0 s",
-        "solution 1: offline 0.0 s",
-        "solution 2, by assignment: offline 0.0 s",
-        "solution 2, by ISR order: offline 0.0 s",
-    ]
-
-
-def test_a_run_whose_leaders_told_nothing_has_no_table_of_solutions(tmp_path: Path) -> None:
-    assert "KIP-501" not in text_report(diverged(tmp_path / "run").seal())
