@@ -88,6 +88,7 @@ class Comparison:
         columns: The alternatives, in the document's order.
         claims: What the document says, against what was computed.
         notes: Sentences about how it was computed, and what follows.
+        further: Comparisons of the same document with columns of their own.
     """
 
     document: str
@@ -96,14 +97,16 @@ class Comparison:
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
+    further: tuple["Comparison", ...] = ()
 
     @property
     def is_complete(self) -> bool:
         """Whether no bound left anything open."""
         cells = [cell for row in self.rows for cell in row.cells.values()]
-        return not any(cell.result is Result.UNKNOWN for cell in cells) and all(
-            claim.holds is not None for claim in self.claims
+        is_open = any(cell.result is Result.UNKNOWN for cell in cells) or any(
+            claim.holds is None for claim in self.claims
         )
+        return not is_open and all(one.is_complete for one in self.further)
 
     def cell(self, row: str, column: str) -> Cell:
         """Return the cell of a row and a column by their names.

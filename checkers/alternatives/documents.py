@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from kchaos.checkers.alternatives import kip_279, kip_501
+from kchaos.checkers.alternatives import kafka_7601, kip_279, kip_501
 from kchaos.checkers.alternatives.comparison import Comparison
 from kchaos.checkers.alternatives.searching import Bounds, Say
 from kchaos.checkers.errors import ComparisonError
@@ -34,7 +34,13 @@ DOCUMENTS: Mapping[str, Document] = MappingProxyType(
     {
         one.name: one
         for one in (
-            Document(name="KIP-279", title=kip_279.TITLE, compare=kip_279.compare),
+            Document(
+                name="KIP-279",
+                title=kip_279.TITLE,
+                compare=kip_279.compare,
+                compare_run=kip_279.compare_run,
+            ),
+            Document(name="KAFKA-7601", title=kafka_7601.TITLE, compare=kafka_7601.compare),
             Document(
                 name="KIP-501",
                 title=kip_501.TITLE,

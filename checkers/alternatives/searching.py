@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kchaos.checkers.alternatives.comparison import Cell, Result
 from kchaos.checkers.explorer import explore
 from kchaos.checkers.exploring import system_of
 from kchaos.checkers.exploring.drawing import Setup, play, random_moves
+from kchaos.checkers.model.actions import Elect
 from kchaos.checkers.model.bounds import Machine
 from kchaos.checkers.model.generation import Generation
 
@@ -31,9 +32,21 @@ class Bounds:
     most_states: int = 200_000
 
 
-def explored(machine: Machine, wanted: str, bounds: Bounds) -> Cell:
-    """Return whether a property holds in every state, with the shortest way to where it breaks."""
-    found = explore(system_of(machine, (wanted,)), most_states=bounds.most_states)
+def explored(machine: Machine, wanted: str, bounds: Bounds, preferred: int | None = None) -> Cell:
+    """Return whether a property holds in every state, with the shortest way to where it breaks.
+
+    Args:
+        machine: What is explored.
+        wanted: Name of a property of `checkers.model.properties`.
+        bounds: Where it ends.
+        preferred: The one replica for which a preferred election may happen; None for any, which
+            stands for a preferred replica that is reassigned in between.
+    """
+    system = system_of(machine, (wanted,), is_symmetric=preferred is None)
+    if preferred is not None:
+        moves = [one for one in system.moves if _may_happen(one.label, preferred)]
+        system = replace(system, moves=moves)
+    found = explore(system, most_states=bounds.most_states)
     numbers = {"states": found.distinct, "depth": found.depth}
     if found.violation is not None:
         trace = tuple(str(step) for step in found.violation.trace)
@@ -51,6 +64,10 @@ def explored(machine: Machine, wanted: str, bounds: Bounds) -> Cell:
         numbers=numbers,
         detail=(f"{found.limit} ended it after {found.distinct:,} states",),
     )
+
+
+def _may_happen(action: object, preferred: int) -> bool:
+    return not isinstance(action, Elect) or action.leader == preferred
 
 
 def drawn(generations: Mapping[int, Generation], bounds: Bounds, *, is_unclean: bool) -> Cell:

@@ -225,7 +225,8 @@ def _append(
         _fail(world, broker_id, leader, partition)
         return True
     try:
-        log = replica.log.append(answer.batches)
+        rolls = world.generation(broker, partition).rolls(replica.log, answer.batches)
+        log = replica.log.append(answer.batches, rolls)
     except UnexpectedAppendOffset:
         _fail(world, broker_id, leader, partition)
         return True

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.epoch_cache import Entries, EntriesOnDisk, EpochEnd, EpochQuestion
 from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.prediction import PredictedBatch
 from kchaos.checkers.model.ranges import RANGES
 from kchaos.checkers.model.releases import Version
 from kchaos.checkers.model.replica import FetcherThread, FetchState, Replica
@@ -107,6 +108,15 @@ class Generation:
             entries that are left.
         file_may_hold: (entries in the file, entries) to whether a running broker's
             leader-epoch-checkpoint may hold the former.
+
+    Message formats, as their magic:
+
+    Attributes:
+        magic_of_append: (log, magic of the configured format) to the magic in which a leader
+            appends.
+        rolls: (log, batches that are appended) to the base offsets of those that begin a segment.
+        highest_magic: (log, fetch offset, magic of the configured format) to the highest magic
+            that a leader expects there: a consumer that cannot read it gets converted batches.
 
     A leader, towards its followers:
 
@@ -211,6 +221,10 @@ class Generation:
     entries_after_old_batch: Callable[[Entries], Entries]
     entries_after_truncation: Callable[[Entries, int, bool], Entries]
     file_may_hold: Callable[[EntriesOnDisk, Entries], bool]
+
+    magic_of_append: Callable[[Log, int], int]
+    rolls: Callable[[Log, tuple[PredictedBatch, ...]], tuple[int, ...]]
+    highest_magic: Callable[[Log, int, int], int]
 
     sees_leader_epoch: Callable[[Asked], bool]
     refuse_epoch: Callable[[int, int], str]

@@ -60,7 +60,7 @@ def generation_for(
         message_format: Such as "0.10.2"; the release's own when None.
         without: Names of rules to leave out.
         also: Names of rules to follow although the versions do not ask for them; that is how what
-            a document says is followed where no release does (`rules.documents`).
+            a document says is followed where no release does (`rules.order.PROPOSED`).
 
     Raises:
         ModelError: A version that cannot be read, or a rule that does not exist.

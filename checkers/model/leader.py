@@ -117,11 +117,12 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         request.records,
         base_offset=base_offset,
         leader_epoch=replica.leader_epoch,
-        magic=generation.versions.magic,
+        magic=generation.magic_of_append(replica.log, generation.versions.magic),
         codec=request.codec,
     )
     replica = assign_epochs_of(generation, replica, batches)
-    replica = replace(replica, log=replica.log.append(batches))
+    rolls = generation.rolls(replica.log, batches)
+    replica = replace(replica, log=replica.log.append(batches, rolls))
     waits = request.acks == -1
     if waits:
         waiting = PendingProduce(

@@ -28,14 +28,21 @@ class Log:
         log_start_offset: Inclusive; also where an empty log begins.
         log_end_offset: Exclusive. A truncation inside a batch removes the whole batch but sets this
             to its target, so that a hole opens when the next append begins there.
+        segment_starts: Where segments begin that were rolled because a rule says so, ascending;
+            what size and time roll is not modelled.
     """
 
     batches: tuple[PredictedBatch, ...] = ()
     log_start_offset: int = 0
     log_end_offset: int = 0
+    segment_starts: tuple[int, ...] = ()
 
-    def append(self, batches: Sequence[PredictedBatch]) -> "Log":
+    def append(self, batches: Sequence[PredictedBatch], rolls: Sequence[int] = ()) -> "Log":
         """Return the log with batches appended as they are; it ends after the last of them.
+
+        Args:
+            batches: In offset order.
+            rolls: Base offsets of those of them that begin a new segment.
 
         Raises:
             UnexpectedAppendOffset: The first begins before the log end offset. Magic 0 and 1 are
@@ -54,7 +61,16 @@ class Log:
             batches=(*self.batches, *batches),
             log_start_offset=self.log_start_offset,
             log_end_offset=batches[-1].last_offset + 1,
+            segment_starts=(*self.segment_starts, *rolls),
         )
+
+    def segments(self) -> tuple[tuple[PredictedBatch, ...], ...]:
+        """Return the batches of each segment."""
+        edges = [0, *self.segment_starts]
+        found = []
+        for edge, following in zip(edges, [*edges[1:], self.log_end_offset], strict=True):
+            found.append(tuple(one for one in self.batches if edge <= one.base_offset < following))
+        return tuple(found)
 
     def read(self, offset: int) -> tuple[PredictedBatch, ...]:
         """Return every whole batch whose last offset is `offset` or more (kafka.log.Log.read).
@@ -84,6 +100,7 @@ class Log:
             batches=tuple(batch for batch in self.batches if batch.last_offset < target_offset),
             log_start_offset=min(self.log_start_offset, target_offset),
             log_end_offset=target_offset,
+            segment_starts=tuple(one for one in self.segment_starts if one < target_offset),
         )
 
     def truncate_fully_and_start_at(self, offset: int) -> "Log":

@@ -6,12 +6,13 @@ a truncation comes to an end.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 
 from kchaos.checkers.model import exchange, leader
 from kchaos.checkers.model.bounds import PARTITION, PROMISED
 from kchaos.checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
 from kchaos.checkers.model.prediction import PredictedBatch
-from kchaos.checkers.model.replica import Replica, Role
+from kchaos.checkers.model.replica import FetcherState, FetchState, Replica, Role
 from kchaos.checkers.model.requests import Stage
 from kchaos.checkers.model.world import World
 
@@ -91,11 +92,75 @@ def truncation_ends(world: World) -> str:
     return ""
 
 
+def one_format(world: World) -> str:
+    """Every segment has batches of one message format; where none is rolled, every log."""
+    for broker_id in world.assignment(PARTITION):
+        replica = world.replica(broker_id, PARTITION)
+        for segment in replica.log.segments() if replica is not None else ():
+            magics = sorted({batch.magic for batch in segment})
+            if len(magics) > 1:
+                return (
+                    f"the segment of broker {broker_id} that begins at {segment[0].base_offset} "
+                    f"has batches of magic {' and '.join(map(str, magics))}"
+                )
+    return ""
+
+
+def formats_rise(world: World) -> str:
+    """No log has an older message format after a newer one."""
+    for broker_id in world.assignment(PARTITION):
+        replica = world.replica(broker_id, PARTITION)
+        for one, following in pairwise(replica.log.batches if replica is not None else ()):
+            if following.magic < one.magic:
+                return (
+                    f"broker {broker_id} has magic {following.magic} at {following.base_offset}, "
+                    f"after magic {one.magic}"
+                )
+    return ""
+
+
+def one_round(world: World) -> str:
+    """No follower needs a second OffsetForLeaderEpoch to know where to truncate.
+
+    Looked at where an answer is about to be handled.
+    """
+    for follower_id in world.assignment(PARTITION):
+        for leader_id in world.leaders(follower_id):
+            request = exchange.awaited(world, follower_id, leader_id)
+            if request is None or request.api != OFFSET_FOR_LEADER_EPOCH:
+                continue
+            if request.stage is not Stage.ANSWERED or any(one.error for _, one in request.answers):
+                continue
+            trial = World(world.get)
+            was = _fetch(world, follower_id, leader_id)
+            exchange.handle(trial, follower_id, leader_id, request)
+            fetch = _fetch(trial, follower_id, leader_id)
+            # An answer that comes too late changes nothing.
+            if fetch not in (None, was) and fetch.state is FetcherState.TRUNCATING:
+                return f"broker {follower_id} must ask leader {leader_id} a second time"
+    return ""
+
+
+def two_epochs(world: World) -> str:
+    """No follower names more than two epochs in one question, where it names several."""
+    for follower_id in world.assignment(PARTITION):
+        for leader_id in world.leaders(follower_id):
+            asked = exchange.question(world, follower_id, leader_id, OFFSET_FOR_LEADER_EPOCH)
+            for _, one in asked.asked if asked is not None else ():
+                if len(one.ends) > 2:
+                    return f"broker {follower_id} names {len(one.ends)} epochs at once"
+    return ""
+
+
 PROPERTIES: Mapping[str, Property] = {
     "strong-isr": strong_isr,
     "kept": kept,
     "agreement": agreement,
     "truncation-ends": truncation_ends,
+    "one-format": one_format,
+    "formats-rise": formats_rise,
+    "one-round": one_round,
+    "two-epochs": two_epochs,
 }
 
 
@@ -104,6 +169,11 @@ def _leaders(world: World) -> Iterator[tuple[int, Replica]]:
         replica = world.replica(broker_id, PARTITION)
         if replica is not None and replica.role is Role.LEADER:
             yield broker_id, replica
+
+
+def _fetch(world: World, follower_id: int, leader_id: int) -> FetchState | None:
+    thread = world.thread(follower_id, leader_id)
+    return None if thread is None else thread.fetch(PARTITION)
 
 
 def _following(world: World) -> Iterator[tuple[int, int]]:

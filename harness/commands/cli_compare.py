@@ -23,6 +23,12 @@ from kchaos.harness.commands.cli_options import sayer
     type=click.IntRange(0),
     help="Of one exhaustive search; 0 for none.  [default: 200000]",
 )
+@click.option(
+    "--write",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write it into a Markdown page instead: between its marks, or as a new page.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object in place of the table.")
 def compare(
     document: str,
@@ -30,6 +36,7 @@ def compare(
     schedules: int | None,
     seed: int,
     most_states: int | None,
+    write: Path | None,
     as_json: bool,
 ) -> int:
     """Put the alternatives that DOCUMENT weighs side by side, by the model.
@@ -40,6 +47,7 @@ def compare(
     """
     from kchaos.checkers.alternatives import Bounds
     from kchaos.harness.commands.compare import compare_document, exit_code_for, text_of, to_json
+    from kchaos.harness.commands.compare_pages import refuse_page, write_page
     from kchaos.harness.printable import printable
 
     known = Bounds()
@@ -48,6 +56,11 @@ def compare(
         seed=seed,
         most_states=known.most_states if most_states is None else most_states,
     )
+    if write is not None:
+        refuse_page(write, document)
     found = compare_document(document, run=run, bounds=bounds, say=sayer())
+    if write is not None:
+        write_page(write, found)
+        return exit_code_for(found)
     click.echo(json.dumps(to_json(found)) if as_json else printable(text_of(found)))
     return exit_code_for(found)

@@ -53,8 +53,9 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
 def text_of(comparison: Comparison, *, width: int = WIDTH) -> str:
     """The comparison as text: what the columns are, the table, the claims, notes and details."""
     lines = [f"{comparison.document}: {comparison.title}", ""]
+    widest = max(len(column.key) for column in comparison.columns)
     for column in comparison.columns:
-        lines += _hanging(f"{column.key:9} ", column.title, width)
+        lines += _hanging(f"{column.key:{widest}} ", column.title, width)
     lines += ["", *_table(comparison, width)]
     if comparison.claims:
         lines += ["", "What the document says"]
@@ -67,6 +68,8 @@ def text_of(comparison: Comparison, *, width: int = WIDTH) -> str:
     details = list(_details(comparison, width))
     if details:
         lines += ["", "How it went wrong", *details]
+    for one in comparison.further:
+        lines += ["", "", text_of(one, width=width)]
     return "\n".join(line.rstrip() for line in lines)
 
 

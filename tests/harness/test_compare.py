@@ -71,8 +71,11 @@ def test_an_unknown_document_is_refused_with_the_known_ones(
 def test_a_run_is_refused_where_a_document_takes_none_or_it_is_no_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["compare", "KIP-279", "--run", str(tmp_path / "nothing")]) == 64
-    assert "KIP-279" in capsys.readouterr().err
+    nothing = str(tmp_path / "nothing")
+    assert run(["compare", "KAFKA-7601", "--run", nothing]) == 64
+    assert "KAFKA-7601 is compared over its own scenarios" in capsys.readouterr().err
+    assert run(["compare", "KIP-279", "--run", nothing]) == 64
+    assert "is no run directory" in capsys.readouterr().err
 
 
 def test_json_is_one_object_on_standard_output_and_progress_is_not(
@@ -83,7 +86,7 @@ def test_json_is_one_object_on_standard_output_and_progress_is_not(
     found = json.loads(told.out)
     assert found["document"] == "KIP-279"
     assert found["rows"][0]["cells"]["alt. 1"]["numbers"]["rounds"] == 2
-    assert "KIP-279" in told.err
+    assert "the document's scenarios" in told.err
 
 
 def test_ctrl_c_ends_it_with_its_own_code(

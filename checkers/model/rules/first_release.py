@@ -29,6 +29,7 @@ from kchaos.checkers.model.generation import (
     Versions,
 )
 from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.prediction import PredictedBatch
 from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica
 from kchaos.checkers.model.requests import Asked, FetchAnswer
 
@@ -63,6 +64,24 @@ def entries_after_truncation(entries: Entries, offset: int, is_shorter: bool) ->
 def file_holds_entries(found: EntriesOnDisk, entries: Entries) -> bool:
     """Tell whether the file is what memory has: every change is written at once."""
     return found == entries
+
+
+# -- message formats ----------------------------------------------------------------------------
+
+
+def configured_magic(log: Log, configured: int) -> int:
+    """Append in the configured format (kafka.log.LogValidator)."""
+    return configured
+
+
+def roll_no_segment(log: Log, batches: tuple[PredictedBatch, ...]) -> tuple[int, ...]:
+    """Let a segment have several formats."""
+    return ()
+
+
+def expect_configured_magic(log: Log, fetch_offset: int, configured: int) -> int:
+    """Expect nothing newer than the configured format (kafka.server.KafkaApis, Fetch)."""
+    return configured
 
 
 # -- a leader -----------------------------------------------------------------------------------
@@ -262,6 +281,9 @@ def first_generation(name: str, versions: Versions) -> Generation:
         entries_after_old_batch=keep_entries,
         entries_after_truncation=entries_after_truncation,
         file_may_hold=file_holds_entries,
+        magic_of_append=configured_magic,
+        rolls=roll_no_segment,
+        highest_magic=expect_configured_magic,
         sees_leader_epoch=see_no_leader_epoch,
         refuse_epoch=refuse_no_epoch,
         answer_epoch=know_no_epoch,

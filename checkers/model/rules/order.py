@@ -14,6 +14,7 @@ from kchaos.checkers.model.rules import (
     kafka_7414,
     kafka_7415,
     kafka_7601,
+    kafka_7601_options,
     kafka_7786,
     kafka_7897,
     kafka_8841,
@@ -92,6 +93,9 @@ PROPOSED: tuple[Rule, ...] = (
     kip_279_alternatives.ALTERNATIVE_2,
     kip_279_alternatives.HIGH_WATERMARK_EPOCH,
     kip_279_alternatives.OLD_LEADER_LEAVES,
+    kafka_7601_options.MAXIMUM_FORMAT,
+    kafka_7601_options.ONE_FORMAT_PER_SEGMENT,
+    kafka_7601_options.FETCHED_SETS_SPLIT,
     kip_501.PENDING_READS,
 )
 """What only documents propose: followed where it is named, and by no release."""
