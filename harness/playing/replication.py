@@ -1,12 +1,17 @@
 """What disks and logs tell of replication: a fetcher that gave up, replicas that differ."""
 
+import itertools
 import re
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.segments.batch import Batch
+from kchaos.clusters.errors import AwaitTimeout
 from kchaos.harness.playing import gates
 from kchaos.harness.playing.play import Play
+
+_HIGH_WATERMARK_S = 5.0
+_QUICK_S = 1.0
 
 # What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
 # the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
@@ -51,3 +56,37 @@ def _identities(play: Play, broker: int, about: TopicPartition) -> list[tuple[in
 
 def _identity(batch: Batch) -> tuple[int, ...]:
     return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.crc
+
+
+def await_high_watermarks(play: Play, about: TopicPartition, brokers: list[int], end: int) -> None:
+    """Followers learn the high watermark with their next fetch; pin it where that is quick."""
+    quick = [broker for broker in brokers if _checkpoint_interval_s(play, broker) < _QUICK_S]
+    try:
+        gates.await_high_watermark(play, about, quick, end, timeout_s=_HIGH_WATERMARK_S)
+        play.observed(
+            "high-watermarks-pinned",
+            topic=about.topic,
+            partition=about.partition,
+            brokers=quick,
+            high_watermark=end,
+        )
+    except AwaitTimeout as error:
+        play.observed("high-watermark-not-pinned", detail=str(error))
+
+
+def _checkpoint_interval_s(play: Play, broker: int) -> float:
+    name = "replica.high.watermark.checkpoint.interval.ms"
+    return int(play.cluster.brokers[broker].properties.get(name, "5000")) / 1000
+
+
+def log_ends(play: Play, about: TopicPartition) -> dict[str, int]:
+    """Each replica's log end offset on disk, by broker."""
+    replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
+    return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
+
+
+def unused_probe(play: Play, about: TopicPartition) -> str:
+    """A name that no probe of the partition has had."""
+    first = f"settle-{about.topic}-{about.partition}"
+    names = itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in play.clients.answers)

@@ -11,7 +11,6 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
            one, acknowledged the probe.
 """
 
-import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -32,7 +31,13 @@ from kchaos.harness.playing.clients import (
 )
 from kchaos.harness.playing.loops import fetch_loop
 from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.replication import fetcher_failure, first_difference
+from kchaos.harness.playing.replication import (
+    await_high_watermarks,
+    fetcher_failure,
+    first_difference,
+    log_ends,
+    unused_probe,
+)
 from kchaos.harness.playing.settle_bound import LEAST_S, settle_bound
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
@@ -42,8 +47,6 @@ _BOUNDS = 10
 _RETRY_S = 0.25
 """How often a refused probe is written again, in seconds."""
 _ASKED_AGAIN = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
-_HIGH_WATERMARK_S = 5.0
-_QUICK_S = 1.0
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
 _DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
@@ -160,7 +163,7 @@ def _is_settled(
         end = found
     if end >= 0:
         _await_probe_replicated(play, about, in_sync, end, settled)
-    settled.last_seen[name] = seen | {"ends": _ends(play, about)}
+    settled.last_seen[name] = seen | {"ends": log_ends(play, about)}
     for broker, line in failed.items():
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
@@ -171,7 +174,7 @@ def _is_settled(
         settled.worsen("failed")
         settled.last_seen[name]["different"] = different
     if not failed and different is None and settled.state == "converged":
-        _await_high_watermarks(play, about, in_sync, end)
+        await_high_watermarks(play, about, in_sync, end)
     return not _has_moved(play, about, seen)
 
 
@@ -224,7 +227,7 @@ def _await_rest(
         waiting += [broker for broker in seen["live"] if broker not in seen["registered"]]
         if seen["leader"] in seen["live"] and not waiting:
             return True
-        now = (seen, _ends(play, about))
+        now = (seen, log_ends(play, about))
         if repr(now) != before[0]:
             before[0] = repr(now)
             still_since[0] = time.monotonic()
@@ -311,7 +314,7 @@ def _probe(
     number = 0
     while True:
         number += 1
-        operation = _new_operation(play, about)
+        operation = unused_probe(play, about)
         action = events.Produce(
             operation=operation,
             broker=leader,
@@ -337,6 +340,21 @@ def _probe(
         return answer.base_offset + 1
     if _has_moved(play, about, seen):
         return None
+    return _never_acknowledged(play, about, leader, in_sync, settled, end, number, answer)
+
+
+def _never_acknowledged(
+    play: Play,
+    about: TopicPartition,
+    leader: int,
+    in_sync: list[int],
+    settled: Settled,
+    end: int,
+    number: int,
+    answer: Produced | Exception,
+) -> int:
+    """Says what is wrong after the last of so many probes; returns the log end offset, or -1."""
+    shown = answer.error_code if isinstance(answer, Produced) else str(answer)
     if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
         try:
             gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s)
@@ -363,13 +381,6 @@ def _probe(
     return -1
 
 
-def _new_operation(play: Play, about: TopicPartition) -> str:
-    """A name that no probe of the partition has had."""
-    first = f"settle-{about.topic}-{about.partition}"
-    names = itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
-    return next(name for name in names if name not in play.clients.answers)
-
-
 def _may_still_come(answer: Produced | Exception) -> bool:
     if isinstance(answer, Produced):
         return answer.error_code in (*_ASKED_AGAIN, *_DOES_NOT_LEAD)
@@ -386,29 +397,3 @@ def _await_probe_replicated(
         for broker in in_sync:
             if gates.last_offset(play, broker, about) + 1 != end:
                 settled.add("replication-stopped", about, broker, str(error))
-
-
-def _await_high_watermarks(play: Play, about: TopicPartition, brokers: list[int], end: int) -> None:
-    """Followers learn the high watermark with their next fetch; pin it where that is quick."""
-    quick = [broker for broker in brokers if _checkpoint_interval_s(play, broker) < _QUICK_S]
-    try:
-        gates.await_high_watermark(play, about, quick, end, timeout_s=_HIGH_WATERMARK_S)
-        play.observed(
-            "high-watermarks-pinned",
-            topic=about.topic,
-            partition=about.partition,
-            brokers=quick,
-            high_watermark=end,
-        )
-    except AwaitTimeout as error:
-        play.observed("high-watermark-not-pinned", detail=str(error))
-
-
-def _checkpoint_interval_s(play: Play, broker: int) -> float:
-    name = "replica.high.watermark.checkpoint.interval.ms"
-    return int(play.cluster.brokers[broker].properties.get(name, "5000")) / 1000
-
-
-def _ends(play: Play, about: TopicPartition) -> dict[str, int]:
-    replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
-    return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
