@@ -12,21 +12,19 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
 """
 
 import itertools
-import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
-from kchaos.checkers.segments.batch import Batch
 from kchaos.clusters.client import NoAnswer, Produced
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.playing import gates
+from kchaos.harness.playing.at_rest import fetcher_failure, first_difference
 from kchaos.harness.playing.clients import (
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -34,7 +32,8 @@ from kchaos.harness.playing.clients import (
 )
 from kchaos.harness.playing.loops import fetch_loop
 from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.settle_bound import LEAST_S, settle_bound
+from kchaos.harness.playing.settle_bound import settle_bound
+from kchaos.harness.playing.settled import Settled
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
 _PROBE_S = 10.0
@@ -48,56 +47,6 @@ _QUICK_S = 1.0
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
 _DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
-# What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
-# the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
-# The thread's name ends in the leader's id up to 0.11 and has it as leaderId from 1.0 on.
-_THREAD = (
-    r"ReplicaFetcher(Thread-\d+-{leader}\b| .*leaderId={leader}\b).*(\bStarting\b|Error due to)"
-)
-# A partition's name may be the end, or the beginning, of another one's.
-_PARTITION = r"Added fetcher .*(?<![\w.-]){name}(?![\w.-])|artition {name} .*marked as failed"
-
-
-@dataclass(slots=True)
-class Settled:
-    """How one run came to rest.
-
-    Attributes:
-        state: "converged", "failed" or "stalled"; the worst over all partitions.
-        reasons: Findings in the making: kind, broker, topic, partition, detail.
-        bound_s: How long nothing may change before it counts as stalled.
-        bound_from: What the bound follows from, or that it was set.
-        probes: The probe writes and what came back.
-        last_seen: State znode, log ends and fetcher evidence of each partition.
-    """
-
-    state: str = "converged"
-    reasons: list[dict[str, Any]] = field(default_factory=list)
-    bound_s: float = LEAST_S
-    bound_from: str = ""
-    probes: list[dict[str, Any]] = field(default_factory=list)
-    last_seen: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
-        return asdict(self)
-
-    def add(self, kind: str, about: TopicPartition, broker: int, detail: str) -> None:
-        """Adds one reason why it did not converge."""
-        self.reasons.append(
-            {
-                "kind": kind,
-                "broker": broker,
-                "topic": about.topic,
-                "partition": about.partition,
-                "detail": detail,
-            }
-        )
-
-    def worsen(self, state: str) -> None:
-        """Remembers the worst state of all partitions."""
-        order = ("converged", "failed", "stalled")
-        self.state = max(self.state, state, key=order.index)
 
 
 def settle(
@@ -174,7 +123,7 @@ def _is_settled(
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
         settled.add(kind, about, int(broker), line)
-    different = _different(play, about, in_sync) if end >= 0 else None
+    different = first_difference(play, about, in_sync) if end >= 0 else None
     if different is not None:
         # Both have followed the leader past the probe: nothing will make them equal any more.
         settled.worsen("failed")
@@ -299,16 +248,6 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
     }
 
 
-def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition) -> str:
-    """The log line with which this broker's present process gave up following, or ""."""
-    name = re.escape(f"{about.topic}-{about.partition}")
-    for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
-        lines = play.observer.log_lines(broker, re.compile(pattern))
-        if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
-            return lines[-1]
-    return ""
-
-
 def _probe(
     play: Play,
     about: TopicPartition,
@@ -356,6 +295,27 @@ def _probe(
         return answer.base_offset + 1
     if _has_moved(play, about, seen):
         return None
+    return _refused(play, about, leader, in_sync, settled, answer=answer, number=number, end=end)
+
+
+def _refused(
+    play: Play,
+    about: TopicPartition,
+    leader: int,
+    in_sync: list[int],
+    settled: Settled,
+    *,
+    answer: Produced | Exception,
+    number: int,
+    end: int,
+) -> int:
+    """Adds why no probe was acknowledged; returns the log end offset if all have the last, or -1.
+
+    Args:
+        number: How many were written.
+        end: The log end offset behind the last one.
+    """
+    shown = answer.error_code if isinstance(answer, Produced) else str(answer)
     if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
         try:
             gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s)
@@ -431,26 +391,3 @@ def _checkpoint_interval_s(play: Play, broker: int) -> float:
 def _ends(play: Play, about: TopicPartition) -> dict[str, int]:
     replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
     return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
-
-
-def _different(play: Play, about: TopicPartition, brokers: list[int]) -> dict[str, Any] | None:
-    """The first batch in which two of these brokers' disks differ, or None."""
-    logs = {broker: _identities(play, broker, about) for broker in brokers}
-    first = brokers[0]
-    for broker in brokers[1:]:
-        if logs[broker] == logs[first]:
-            continue
-        for mine, theirs in zip(logs[first], logs[broker], strict=False):
-            if mine != theirs:
-                return {"brokers": [first, broker], "batches": [mine, theirs]}
-        return {"brokers": [first, broker], "lengths": [len(logs[first]), len(logs[broker])]}
-    return None
-
-
-def _identities(play: Play, broker: int, about: TopicPartition) -> list[tuple[int, ...]]:
-    found = gates.contents(play, broker, about)
-    return [] if found is None else [_identity(batch) for batch in found.batches]
-
-
-def _identity(batch: Batch) -> tuple[int, ...]:
-    return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.crc

@@ -21,12 +21,14 @@ from kchaos.clusters.waiting import await_until
 from kchaos.faults import ExpireSession
 from kchaos.harness.playing import gates
 from kchaos.harness.playing import settle as settle_module
+from kchaos.harness.playing.at_rest import fetcher_failure, first_difference
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.clients import REQUEST_TIMED_OUT
 from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.runner import RunOptions, begin
 from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.settle import Settled, _different, fetcher_failure, settle
+from kchaos.harness.playing.settle import settle
+from kchaos.harness.playing.settled import Settled
 from kchaos.harness.playing.steps import CreateTopic, Inject
 
 ABOUT = TopicPartition("t", 0)
@@ -176,7 +178,7 @@ def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[s
         brokers[broker] = SimpleNamespace(log_directory=folder.parent)
     cluster = SimpleNamespace(brokers=brokers)
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
-    return _different(play, ABOUT, list(brokers))
+    return first_difference(play, ABOUT, list(brokers))
 
 
 def test_equal_logs_and_a_single_log_do_not_differ(tmp_path: Path) -> None:
