@@ -1,5 +1,6 @@
 """What is written down of settling."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -47,3 +48,8 @@ class Settled:
         """Remembers the worst state of all partitions."""
         order = ("converged", "failed", "stalled")
         self.state = max(self.state, state, key=order.index)
+
+    def seen(self, about: TopicPartition) -> Mapping[str, Any]:
+        """What was seen last of a partition."""
+        found: Mapping[str, Any] = self.last_seen[f"{about.topic}-{about.partition}"]
+        return found
