@@ -79,6 +79,7 @@ from kchaos.harness.playing.observing_steps import AwaitDecision as AwaitDecisio
 from kchaos.harness.playing.observing_steps import AwaitHighWatermarkKept as AwaitHighWatermarkKept
 from kchaos.harness.playing.observing_steps import AwaitLog as AwaitLog
 from kchaos.harness.playing.observing_steps import AwaitMessage as AwaitMessage
+from kchaos.harness.playing.observing_steps import AwaitPoint as AwaitPoint
 from kchaos.harness.playing.observing_steps import SetLogLevel as SetLogLevel
 from kchaos.harness.playing.play import Play as Play
 from kchaos.harness.playing.possible_steps import AwaitInSync as AwaitInSync

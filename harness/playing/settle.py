@@ -24,7 +24,6 @@ from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.playing import gates
-from kchaos.harness.playing.at_rest import fetcher_failure, first_difference
 from kchaos.harness.playing.clients import (
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -32,6 +31,7 @@ from kchaos.harness.playing.clients import (
 )
 from kchaos.harness.playing.loops import fetch_loop
 from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.replication import fetcher_failure, first_difference
 from kchaos.harness.playing.settle_bound import settle_bound
 from kchaos.harness.playing.settled import Settled
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised

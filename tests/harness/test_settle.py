@@ -21,10 +21,10 @@ from kchaos.clusters.waiting import await_until
 from kchaos.faults import ExpireSession
 from kchaos.harness.playing import gates
 from kchaos.harness.playing import settle as settle_module
-from kchaos.harness.playing.at_rest import fetcher_failure, first_difference
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.clients import REQUEST_TIMED_OUT
 from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.replication import fetcher_failure, first_difference
 from kchaos.harness.playing.runner import RunOptions, begin
 from kchaos.harness.playing.scenario import Scenario
 from kchaos.harness.playing.settle import settle
@@ -169,7 +169,7 @@ def test_a_reason_names_kind_broker_partition_and_what_was_seen() -> None:
 
 
 def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[str, Any] | None:
-    """What `_different` says of brokers whose disks hold these logs of t-0."""
+    """What `first_difference` says of brokers whose disks hold these logs of t-0."""
     brokers = {}
     for broker, log in enumerate(logs):
         folder = tmp_path / str(broker) / "t-0"

@@ -1,4 +1,4 @@
-"""What settling reads from brokers' logs and disks: fetchers that gave up, replicas that differ."""
+"""What disks and logs tell of replication: a fetcher that gave up, replicas that differ."""
 
 import re
 from typing import Any
