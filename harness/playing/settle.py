@@ -13,7 +13,6 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
@@ -38,7 +37,8 @@ from kchaos.harness.playing.replication import (
     log_ends,
     unused_probe,
 )
-from kchaos.harness.playing.settle_bound import LEAST_S, settle_bound
+from kchaos.harness.playing.settle_bound import settle_bound
+from kchaos.harness.playing.settled import Settled
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
 _PROBE_S = 10.0
@@ -52,48 +52,6 @@ _DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
 
 
-@dataclass(slots=True)
-class Settled:
-    """How one run came to rest.
-
-    Attributes:
-        state: "converged", "failed" or "stalled"; the worst over all partitions.
-        reasons: Findings in the making: kind, broker, topic, partition, detail.
-        bound_s: How long nothing may change before it counts as stalled.
-        bound_from: What the bound follows from, or that it was set.
-        probes: The probe writes and what came back.
-        last_seen: State znode, log ends and fetcher evidence of each partition.
-    """
-
-    state: str = "converged"
-    reasons: list[dict[str, Any]] = field(default_factory=list)
-    bound_s: float = LEAST_S
-    bound_from: str = ""
-    probes: list[dict[str, Any]] = field(default_factory=list)
-    last_seen: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
-        return asdict(self)
-
-    def add(self, kind: str, about: TopicPartition, broker: int, detail: str) -> None:
-        """Adds one reason why it did not converge."""
-        self.reasons.append(
-            {
-                "kind": kind,
-                "broker": broker,
-                "topic": about.topic,
-                "partition": about.partition,
-                "detail": detail,
-            }
-        )
-
-    def worsen(self, state: str) -> None:
-        """Remembers the worst state of all partitions."""
-        order = ("converged", "failed", "stalled")
-        self.state = max(self.state, state, key=order.index)
-
-
 def settle(
     play: Play, partitions: list[TopicPartition], *, bound_s: float | None = None
 ) -> Settled:
@@ -105,8 +63,13 @@ def settle(
     bound = settle_bound((one.properties for one in play.cluster.brokers.values()), bound_s)
     settled = Settled(bound_s=bound.seconds, bound_from=bound.source)
     untold = uninitialised(play, sorted(_hosts(play, partitions)))
-    for about in partitions:
-        _settle_partition(play, about, untold, settled)
+    deadline = time.monotonic() + _BOUNDS * settled.bound_s
+    moved = partitions
+    # A controller that is late may change a partition while the others settle.
+    while moved and settled.state == "converged" and time.monotonic() < deadline:
+        for about in moved:
+            _settle_partition(play, about, untold, settled)
+        moved = [about for about in partitions if _has_moved(play, about, settled.seen(about))]
     play.observed("settled", **settled.to_json())
     return settled
 
@@ -340,20 +303,26 @@ def _probe(
         return answer.base_offset + 1
     if _has_moved(play, about, seen):
         return None
-    return _never_acknowledged(play, about, leader, in_sync, settled, end, number, answer)
+    return _refused(play, about, leader, in_sync, settled, answer=answer, number=number, end=end)
 
 
-def _never_acknowledged(
+def _refused(
     play: Play,
     about: TopicPartition,
     leader: int,
     in_sync: list[int],
     settled: Settled,
-    end: int,
-    number: int,
+    *,
     answer: Produced | Exception,
+    number: int,
+    end: int,
 ) -> int:
-    """Says what is wrong after the last of so many probes; returns the log end offset, or -1."""
+    """Adds why no probe was acknowledged; returns the log end offset if all have the last, or -1.
+
+    Args:
+        number: How many were written.
+        end: The log end offset behind the last one.
+    """
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)
     if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
         try:

@@ -219,7 +219,8 @@ def test_a_second_signal_changes_nothing(sent: signal.Signals, tmp_path: Path) -
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        # Under nohup, or in the background of a shell, it is ignored from birth.
+        preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL),
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"

@@ -27,7 +27,8 @@ from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.replication import fetcher_failure, first_difference
 from kchaos.harness.playing.runner import RunOptions, begin
 from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.settle import Settled, settle
+from kchaos.harness.playing.settle import settle
+from kchaos.harness.playing.settled import Settled
 from kchaos.harness.playing.steps import CreateTopic, Inject
 
 ABOUT = TopicPartition("t", 0)
@@ -388,3 +389,18 @@ def test_a_broker_whose_session_has_ended_is_awaited(play: Play) -> None:
     state = play.cluster.metadata.state(*about)
     assert state is not None
     assert sorted(state.isr) == [0, 1]
+
+
+@pytest.mark.cluster
+def test_a_partition_that_moves_while_others_settle_is_settled_again(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = TopicPartition("late", 0)
+    CreateTopic(topic="late", assignment=((0, 1),)).perform(play)
+    answers = iter([False, True])
+    monkeypatch.setattr(settle_module, "_has_moved", lambda *_: next(answers, False))
+
+    settled = settle(play, [about], bound_s=20)
+
+    assert settled.state == "converged"
+    assert [probe["acknowledged"] for probe in settled.probes] == [True, True]

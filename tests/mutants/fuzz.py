@@ -194,7 +194,8 @@ def main() -> int:
     slowest_s, peak = 0.0, 0
     with ProcessPoolExecutor(given.processes) as pool:
         for (kind, _, _), fuzzed in zip(jobs, pool.map(_of_kind, jobs), strict=True):
-            print(f"{fuzzed.numbers[kind]:8} {kind}", flush=True)
+            told = f", {len(fuzzed.problems)} problems" if fuzzed.problems else ""
+            print(f"{fuzzed.numbers[kind]:8} {kind}{told}", flush=True)
             problems += fuzzed.problems
             slowest_s, peak = max(slowest_s, fuzzed.slowest_s), max(peak, fuzzed.peak_bytes)
     if peak > MOST_BYTES:
