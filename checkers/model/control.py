@@ -331,7 +331,9 @@ def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> Non
         if state is not None
         and broker_id in world.assignment(TopicPartition(state.topic, state.partition))
     ]
-    world.put(("outbox", epoch, broker_id), Outbox(requests=(UpdateMetadata(live=live), *told)))
+    requests: tuple[ControlRequest, ...] = (UpdateMetadata(live=live), *told)
+    connection = world.registered().get(broker_id, 0)
+    world.put(("outbox", epoch, broker_id), Outbox(requests=requests, connection=connection))
 
 
 def _hears_of_registrations(world: World, epoch: int) -> bool:

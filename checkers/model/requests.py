@@ -160,11 +160,13 @@ class Outbox:
         is_unanswered: Whether the last one was handled and its answer is still on its way, so that
             nothing more is sent.
         held_by: Names of the holds that keep the first request, or the last answer.
+        connection: The czxid of the registration for which the controller connected.
     """
 
     requests: tuple[ControlRequest, ...] = ()
     is_unanswered: bool = False
     held_by: tuple[str, ...] = ()
+    connection: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

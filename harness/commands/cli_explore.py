@@ -29,10 +29,11 @@ from kchaos.harness.commands.cli_options import as_json, sayer
 @click.option(
     "--steps",
     "grain",
-    type=click.Choice(["rounds", "answers", "requests", "reads"]),
+    type=click.Choice(["rounds", "answers", "requests", "reads", "queues"]),
     default="answers",
     show_default=True,
-    help="What is in flight: nothing, answers, requests too; or also what a leader has read only.",
+    help="What is in flight: nothing, answers, requests too; also what a leader has read only; "
+    "also what waits in the queues of brokers and controller.",
 )
 @click.option(
     "--fault",
