@@ -8,7 +8,7 @@ import click
 from kchaos.harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
 
 # Those of harness.player.candidates, which imports too much for `--help`.
-MIX_NAMES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds")
+MIX_NAMES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds", "formats", "disks")
 _side_by_side = click.option(
     "--side-by-side",
     type=click.IntRange(1),
