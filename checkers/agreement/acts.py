@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from kchaos.checkers.acts import (
+    AskBrokerToStop,
     CutLink,
     HealLink,
     Hold,
@@ -28,6 +29,7 @@ from kchaos.checkers.model.events import HighWatermarkObserved, PartitionState, 
 _ACTS = (
     StartBroker,
     StopBroker,
+    AskBrokerToStop,
     PauseBroker,
     ResumeBroker,
     LoseTail,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from kchaos.checkers.alternatives import kip_279
+from kchaos.checkers.alternatives import kip_279, kip_501
 from kchaos.checkers.alternatives.comparison import Comparison
 from kchaos.checkers.alternatives.searching import Bounds, Say
 from kchaos.checkers.errors import ComparisonError
@@ -33,7 +33,15 @@ class Document:
 DOCUMENTS: Mapping[str, Document] = MappingProxyType(
     {
         one.name: one
-        for one in (Document(name="KIP-279", title=kip_279.TITLE, compare=kip_279.compare),)
+        for one in (
+            Document(name="KIP-279", title=kip_279.TITLE, compare=kip_279.compare),
+            Document(
+                name="KIP-501",
+                title=kip_501.TITLE,
+                compare=kip_501.compare,
+                compare_run=kip_501.compare_run,
+            ),
+        )
     }
 )
 

@@ -4,7 +4,7 @@ What the controller sends waits in its outboxes until a broker handles it. Each 
 whether the action can happen; what it reads first decides that most often.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -151,8 +151,20 @@ def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
     end_offset = replica.log.log_end_offset
     if view is None or not generation.falls_out_of_isr(view.log_end_offset, end_offset):
         return False
+    if any(
+        generation.keeps_who_waits(offset, view.last_leader_end_offset)
+        for offset in _pending_offsets(world, action)
+    ):
+        return False
     isr = tuple(member for member in state.isr if member != action.follower)
     return _write_isr(world, machine, replica, state, isr)
+
+
+def _pending_offsets(world: World, action: Shrink) -> Iterator[int]:
+    """Yields where the fetches begin that the leader has of the follower and has not answered."""
+    for one in world.exchanges(action.follower, action.leader):
+        if one.api == "Fetch" and one.is_at_leader:
+            yield from (asked.fetch_offset for about, asked in one.asked if about == PARTITION)
 
 
 def _expand(world: World, machine: Machine, action: Expand) -> bool:

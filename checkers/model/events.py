@@ -16,6 +16,7 @@ from typing import Any
 
 from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
+    AskBrokerToStop,
     CutLink,
     HealLink,
     Hold,
@@ -157,6 +158,7 @@ class ControllerElected:
 Action = (
     StartBroker
     | StopBroker
+    | AskBrokerToStop
     | PauseBroker
     | ResumeBroker
     | LoseTail

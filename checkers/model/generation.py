@@ -136,6 +136,9 @@ class Generation:
         may_join_isr: (follower, brokers in the leader's metadata cache) to whether it may join.
         falls_out_of_isr: (log end offset of a follower that has not fetched for
             `replica.lag.time.max.ms`, the leader's) to whether it is taken out of the ISR.
+        keeps_who_waits: (offset of a fetch of that follower that the leader has and has not
+            answered, the leader's log end offset at its fetch before) to whether it stays in the
+            ISR all the same.
         counts_election_as_fetch: Whether a leader that goes on in a new epoch takes the election
             for the last fetch of followers outside the ISR, too: who then asks from where the
             leader's log ended has caught up.
@@ -225,6 +228,7 @@ class Generation:
     needed_for_isr: Callable[[Replica], int]
     may_join_isr: Callable[[int, frozenset[int]], bool]
     falls_out_of_isr: Callable[[int, int], bool]
+    keeps_who_waits: Callable[[int, int], bool]
     counts_election_as_fetch: bool
     asks_controller_for_isr: bool
     moves_high_watermark_with_isr: bool

@@ -48,7 +48,7 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
 
     Args:
         world: The transition.
-        event: Any but a snapshot, which changes nothing.
+        event: Any; a snapshot changes nothing, nor does `AskBrokerToStop`: the broker works on.
         generations: In place of what `StartBroker` says, for brokers that are not as released.
 
     Raises:

@@ -6,6 +6,9 @@ from kchaos.checkers.model.replica import Replica, Role
 from kchaos.checkers.model.state import Broker, State
 from kchaos.checkers.model.world import World
 
+_DROPPED = (2**31 - 1, 2**63 - 1)
+"""An entry of leader-epoch-checkpoint that no replica has."""
+
 
 def replicas_of(state: State, *brokers: int) -> tuple[PredictedReplica, ...]:
     """Return every replica of these brokers, or of all, as its files are now."""
@@ -26,12 +29,13 @@ def _predicted(
     log, checkpoint = replica.log, world.checkpoint(broker_id, partition)
     current = replica.high_watermark if broker.is_running else checkpoint.known
     older = set(checkpoint.possible) - {current}
+    entries = tuple((entry.epoch, entry.start_offset) for entry in replica.entries)
     return PredictedReplica(
         broker=broker_id,
         topic=partition.topic,
         partition=partition.partition,
         batches=log.batches,
-        epoch_entries=tuple((entry.epoch, entry.start_offset) for entry in replica.entries),
+        epoch_entries=entries,
         log_end_offset=log.log_end_offset if broker.is_running else log.end_offset_on_disk(),
         high_watermarks=(current, *sorted(older)),
         log_start_offset=log.log_start_offset,
@@ -40,6 +44,9 @@ def _predicted(
         is_running=broker.is_running,
         is_hosted=replica.is_hosted,
         is_high_watermark_pinned=broker.is_running and checkpoint.is_observed and not older,
+        may_keep_dropped_epochs=broker.generation.file_may_hold(
+            (*entries, _DROPPED), replica.entries
+        ),
     )
 
 

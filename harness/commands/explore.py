@@ -129,9 +129,14 @@ def explore_release(
     """Explores; returns the exit code: 0 all holds, 1 a counterexample, 2 a bound ended it.
 
     Raises:
-        UsageError: The scenario's file cannot be written.
+        UsageError: The scenario's file cannot be written; epochs cannot be skipped in queues.
         MachineError: There is not enough memory.
     """
+    if wanted.skips_epochs and wanted.grain.has_queues:
+        raise UsageError(
+            "with --steps queues a broker hears of all that its controller sends, in order: leave "
+            "out --skip-epochs, or let the controller move (--fault controller)"
+        )
     if wanted.scenario is not None and not wanted.scenario.absolute().parent.is_dir():
         raise UsageError(f"{wanted.scenario} cannot be written: there is no such folder")
     try:

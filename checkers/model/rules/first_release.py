@@ -244,6 +244,11 @@ def take_every_shutdown(told: int, cached: int) -> bool:
     return False
 
 
+def keep_nobody(_offset: int, _leader_end_offset: int) -> bool:
+    """Let no fetch that waits keep a follower in the ISR."""
+    return False
+
+
 def first_generation(name: str, versions: Versions) -> Generation:
     """Return what 0.10.2 does."""
     return Generation(
@@ -272,6 +277,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         needed_for_isr=high_watermark_is_enough,
         may_join_isr=whether_alive_or_not,
         falls_out_of_isr=fall_out_by_time,
+        keeps_who_waits=keep_nobody,
         counts_election_as_fetch=True,
         asks_controller_for_isr=False,
         moves_high_watermark_with_isr=True,

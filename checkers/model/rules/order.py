@@ -29,6 +29,7 @@ from kchaos.checkers.model.rules import (
     kip_380,
     kip_461,
     kip_497,
+    kip_501,
     min_isr,
     truncation_on_fetch,
 )
@@ -91,6 +92,7 @@ PROPOSED: tuple[Rule, ...] = (
     kip_279_alternatives.ALTERNATIVE_2,
     kip_279_alternatives.HIGH_WATERMARK_EPOCH,
     kip_279_alternatives.OLD_LEADER_LEAVES,
+    kip_501.PENDING_READS,
 )
 """What only documents propose: followed where it is named, and by no release."""
 
