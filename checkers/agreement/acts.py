@@ -190,10 +190,10 @@ def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
     if about.brokers and about.release not in named:
         yield f"{RUN} names release {about.release}, and neither {SCENARIO} nor a broker has it"
     yield from _assignments(evidence)
-    yield from _settings(evidence)
+    yield from _topic_settings(evidence)
 
 
-def _settings(evidence: RunEvidence) -> Iterator[str]:
+def _topic_settings(evidence: RunEvidence) -> Iterator[str]:
     """A topic's own settings are those with which it was made, or that a step gave it later."""
     steps = evidence.scenario.steps
     made = {one["topic"]: one for one in steps if one.get("step") == "CreateTopic"}

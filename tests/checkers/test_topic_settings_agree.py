@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.agreement.acts import _settings
+from kchaos.checkers.agreement.acts import _topic_settings
 from kchaos.checkers.evidence.run import RunEvidence
 
 FORMAT = "message.format.version"
@@ -25,7 +25,7 @@ def told(settings: dict[str, str], *steps: dict[str, Any]) -> list[str]:
     evidence = SimpleNamespace(
         configurations={"t": settings}, scenario=SimpleNamespace(steps=(MADE, *steps))
     )
-    return list(_settings(cast(RunEvidence, evidence)))
+    return list(_topic_settings(cast(RunEvidence, evidence)))
 
 
 BOTH = {"retention.ms": "-1", FORMAT: "0.10.2"}
