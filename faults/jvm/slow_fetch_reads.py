@@ -47,8 +47,8 @@ class SlowFetchReads:
 
     @property
     def needs(self) -> Mapping[int, tuple[str, ...]]:
-        """The point where reads wait."""
-        return {self.broker: (_POINTS[self.where],)}
+        """The point where reads wait; none for a place that `available` refuses."""
+        return {self.broker: (_POINTS[self.where],) if self.where in _POINTS else ()}
 
     def available(self, view: ClusterView) -> str:
         """A broker with the point."""

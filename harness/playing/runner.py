@@ -260,14 +260,20 @@ def _come_to_rest(
         outcome["finished"] = True
     except PLANNED as error:
         # The run is unknown, and says why; what was seen until here is worth keeping.
-        outcome["unknown"] = f"step {now.recorder.step}: {error}"
+        outcome["unknown"] = f"step {now.recorder.step}: {_said(error)}"
         outcome["traceback"] = traceback.format_exc()
-        now.observed("unknown", reason=str(error))
+        now.observed("unknown", reason=_said(error))
         try:
             take_snapshot(now, FINAL, is_final=True)
         except PLANNED as problem:
             now.observed("no-final-snapshot", reason=str(problem))
     return outcome
+
+
+def _said(error: Exception) -> str:
+    """The error's words, and those of each that it gathers."""
+    inside = error.exceptions if isinstance(error, ExceptionGroup) else ()
+    return ": ".join([str(error), "; ".join(map(_said, inside))] if inside else [str(error)])
 
 
 def _partitions(now: Play) -> list[TopicPartition]:

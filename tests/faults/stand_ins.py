@@ -185,6 +185,7 @@ class Rule:
     cluster: StandInCluster
     act: Any
     held: tuple[Any, ...] = ()
+    waiting: tuple[Any, ...] = ()
     error_code: int = 7
 
     def heal(self) -> None:

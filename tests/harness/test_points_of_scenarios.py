@@ -33,6 +33,11 @@ def test_each_broker_gets_the_points_that_the_steps_need_each_once() -> None:
     }
 
 
+def test_a_place_that_does_not_exist_needs_no_point_and_is_refused_later() -> None:
+    steps = (Inject(name="x", fault=SlowFetchReads(broker=1, where="disk")),)  # type: ignore[arg-type]
+    assert with_points(CLUSTER, steps) == CLUSTER
+
+
 def test_points_that_the_cluster_names_itself_stay() -> None:
     own = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="2.8.2", points=("registered",)),))
     steps = (Inject(name="c", fault=HoldController(broker=0)),)
