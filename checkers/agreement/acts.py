@@ -190,11 +190,37 @@ def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
     if about.brokers and about.release not in named:
         yield f"{RUN} names release {about.release}, and neither {SCENARIO} nor a broker has it"
     yield from _assignments(evidence)
-    made = {one["topic"]: one for one in scenario.steps if one.get("step") == "CreateTopic"}
+    yield from _topic_settings(evidence)
+
+
+def _topic_settings(evidence: RunEvidence) -> Iterator[str]:
+    """A topic's own settings are those with which it was made, or that a step gave it later."""
+    steps = evidence.scenario.steps
+    made = {one["topic"]: one for one in steps if one.get("step") == "CreateTopic"}
     for topic, settings in evidence.configurations.items():
         wanted = made[topic].get("configuration") if topic in made else None
-        if wanted is not None and settings != {name: str(value) for name, value in wanted}:
+        if wanted is None:
+            continue
+        given = {name: {str(value)} for name, value in wanted}
+        for name, value in _configured(evidence, topic):
+            given.setdefault(name, set()).add(value)
+        created = {name for name, _ in wanted}
+        if not created <= set(settings) or any(
+            value not in given.get(name, ()) for name, value in settings.items()
+        ):
             yield f"topic {topic} has the settings {dict(settings)}; {SCENARIO} gave it {wanted}"
+
+
+def _configured(evidence: RunEvidence, topic: str) -> Iterator[tuple[str, str]]:
+    """What some step may have changed of a topic's own settings."""
+    for step in (step.get("do") or step for step in evidence.scenario.steps):
+        fault = step.get("fault")
+        if not isinstance(fault, dict) or fault.get("topic") != topic:
+            continue
+        for name, value in fault.get("configuration") or ():
+            yield name, str(value)
+        if fault.get("message_format"):
+            yield "message.format.version", str(fault["message_format"])
 
 
 def _assignments(evidence: RunEvidence) -> Iterator[str]:

@@ -6,7 +6,10 @@ from dataclasses import replace
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kafka_6361 import KAFKA_6361
+from kchaos.harness.catalogue.kafka_7128 import KAFKA_7128
+from kchaos.harness.catalogue.kafka_7164 import KAFKA_7164
 from kchaos.harness.catalogue.kafka_7235 import KAFKA_7235
+from kchaos.harness.catalogue.kafka_7415 import KAFKA_7415
 from kchaos.harness.catalogue.kafka_7601_down_conversion import KAFKA_7601_DOWN_CONVERSION
 from kchaos.harness.catalogue.kafka_7601_flap import KAFKA_7601_FLAP
 from kchaos.harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_REPLICAS
@@ -40,7 +43,10 @@ CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         KAFKA_6361,
+        KAFKA_7128,
+        KAFKA_7164,
         KAFKA_7235,
+        KAFKA_7415,
         KAFKA_7601_DOWN_CONVERSION,
         KAFKA_7601_FLAP,
         KAFKA_7601_FOUR_REPLICAS,

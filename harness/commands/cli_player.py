@@ -15,7 +15,7 @@ from kchaos.harness.commands.cli_options import (
 )
 
 # Those of harness.player.candidates, which imports too much for `--help`.
-MIX_NAMES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds")
+MIX_NAMES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds", "formats", "disks")
 _side_by_side = click.option(
     "--side-by-side",
     type=click.IntRange(1),

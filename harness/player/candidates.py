@@ -5,16 +5,21 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from kchaos.faults import (
+    ConfigureTopic,
     CutLink,
     CutZooKeeper,
     ExpireSession,
     FastBounce,
+    ForgeAnswers,
     HoldRequests,
     KillBroker,
+    LoseEpochs,
     MoveController,
     PauseBroker,
     PreferredElection,
+    RollBroker,
     StopBroker,
+    WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
 from kchaos.harness.player.legal import refusal
@@ -48,6 +53,12 @@ _MIXED: dict[str, float] = {
     "hold-leader-and-isr": 0.7,
     "create-topic": 0.5,
     "snapshot": 0.6,
+    # Drawn in the mixes that name them, so that a seed of the others stays what it was.
+    "forge-epochs": 0,
+    "configure-format": 0,
+    "roll-format": 0,
+    "lose-epochs": 0,
+    "wipe": 0,
 }
 MIXES: Mapping[str, Mapping[str, float]] = {
     "mixed": _MIXED,
@@ -57,6 +68,9 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "elections": _MIXED | {"elect": 10, "expire": 4, "expire-and-await": 4, "move-controller": 3},
     "holds": _MIXED
     | {"hold-fetch": 4, "hold-fetch-answers": 4, "hold-epochs": 4, "hold-leader-and-isr": 2},
+    "formats": _MIXED
+    | {"configure-format": 6, "roll-format": 4, "forge-epochs": 3, "elect": 6, "kill": 3},
+    "disks": _MIXED | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6},
 }
 """By name, what a schedule is mostly made of."""
 
@@ -208,6 +222,35 @@ def _epoch_holds(view: View, draw: Draw) -> Iterator[Step]:
             yield Inject(name=name, fault=fault)
 
 
+def _forgeries(view: View, draw: Draw) -> Iterator[Step]:
+    name = f"forge-epochs-{draw.number}"
+    for a, b in permutations(view.brokers, 2):
+        if any({a, b} <= {*one.replicas} for one in view.partitions):
+            fault = ForgeAnswers(name=name, source=a, target=b, error="NOT_LEADER_FOR_PARTITION")
+            yield Inject(name=name, fault=fault)
+
+
+def _topic_formats(view: View, draw: Draw) -> Iterator[Step]:
+    for topic in view.topics:
+        for text in view.formats:
+            fault = ConfigureTopic(topic=topic, configuration=(("message.format.version", text),))
+            yield Inject(name=f"configure-format-{draw.number}", fault=fault)
+
+
+def _broker_formats(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers:
+        for text in view.formats:
+            fault = RollBroker(broker=broker, properties=(("log.message.format.version", text),))
+            yield Inject(name=f"roll-format-{draw.number}", fault=fault)
+
+
+def _lost_epochs(view: View, draw: Draw) -> Iterator[Step]:
+    for one in view.partitions:
+        for broker in one.replicas:
+            fault = LoseEpochs(broker=broker, topic=one.topic, partition=one.partition)
+            yield Inject(name=f"lose-epochs-{draw.number}", fault=fault)
+
+
 def _control_holds(view: View, draw: Draw) -> Iterator[Step]:
     name = f"hold-leader-and-isr-{draw.number}"
     for broker in view.brokers:
@@ -243,6 +286,11 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "hold-fetch-answers": _fetch_holds("response", "hold-fetch-answers"),
     "hold-epochs": _epoch_holds,
     "hold-leader-and-isr": _control_holds,
+    "forge-epochs": _forgeries,
+    "configure-format": _topic_formats,
+    "roll-format": _broker_formats,
+    "lose-epochs": _lost_epochs,
+    "wipe": _by_broker("wipe", lambda broker: WipeLogDirectory(broker=broker)),
     "create-topic": _topics,
     "snapshot": _snapshots,
 }

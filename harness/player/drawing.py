@@ -48,13 +48,19 @@ def draw(
     """
     if mix not in MIXES:
         raise UsageError(f"no mix named {mix!r}; known: {', '.join(MIXES)}")
-    has_epochs = release_of(release or kafka).number >= (0, 11)
+    number = release_of(release or kafka).number
     random = Random(seed)
     brokers = tuple(range(random.choice((3, 4))))
     unclean = random.random() < _UNCLEAN
     min_in_sync = 2 if random.random() < _TWO_IN_SYNC else 1
     first_broker = random.choice(brokers)
-    view = new_view(brokers, first_broker=first_broker, has_epochs=has_epochs, unclean=unclean)
+    view = new_view(
+        brokers,
+        first_broker=first_broker,
+        has_epochs=number >= (0, 11),
+        unclean=unclean,
+        formats=_formats(number),
+    )
     drawing = _Drawing(random=random, view=view, weights=MIXES[mix])
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
     properties = {
@@ -79,14 +85,20 @@ def draw(
 def view_of(scenario: Scenario, release: str = "") -> View:
     """The view at the start of a schedule."""
     spec = scenario.cluster
+    number = release_of(release or scenario.release).number
     brokers = tuple(broker.id for broker in spec.brokers)
     first = spec.first_broker
     return new_view(
         brokers,
         first_broker=brokers[0] if first is None else first,
-        has_epochs=release_of(release or scenario.release).number >= (0, 11),
+        has_epochs=number >= (0, 11),
         unclean=spec.properties.get("unclean.leader.election.enable") == "true",
+        formats=_formats(number),
     )
+
+
+def _formats(number: tuple[int, ...]) -> tuple[str, ...]:
+    return ("0.10.2", "0.11.0") if (0, 11) <= number < (2, 7) else ()
 
 
 def _played(act: Step, gated: bool) -> Iterator[Step]:

@@ -5,16 +5,21 @@ from dataclasses import replace
 from typing import Any
 
 from kchaos.faults import (
+    ConfigureTopic,
     CutLink,
     CutZooKeeper,
     ExpireSession,
     FastBounce,
+    ForgeAnswers,
     HoldRequests,
     KillBroker,
+    LoseEpochs,
     MoveController,
     PauseBroker,
     PreferredElection,
+    RollBroker,
     StopBroker,
+    WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
 from kchaos.harness.player.view import NOBODY, PartitionView, View, back, gone, is_linked, settled
@@ -130,6 +135,47 @@ def _hold(view: View, fault: HoldRequests) -> str:
     return "" if ends <= view.running else f"one of brokers {sorted(ends)} does not run"
 
 
+def _forge(view: View, fault: ForgeAnswers) -> str:
+    if not view.has_epochs:
+        return "before 0.11 nobody asks for leader epochs"
+    if view.faults(ForgeAnswers):
+        return "answers are forged already"
+    ends = {fault.source, fault.target}
+    return "" if ends <= view.running else f"one of brokers {sorted(ends)} does not run"
+
+
+def _configure(view: View, fault: ConfigureTopic) -> str:
+    if fault.topic not in view.topics:
+        return f"there is no topic {fault.topic}"
+    away = sorted(view.running - view.whole)
+    return f"broker {away[0]} would not hear of it" if away else _new_format(view, fault)
+
+
+def _new_format(view: View, fault: ConfigureTopic | RollBroker) -> str:
+    settings = fault.configuration if isinstance(fault, ConfigureTopic) else fault.properties
+    return "" if all(text in view.formats for _, text in settings) else "no such format may be set"
+
+
+def _roll(view: View, fault: RollBroker) -> str:
+    return _end_process(view, fault) or _new_format(view, fault)
+
+
+def _lose_epochs(view: View, fault: LoseEpochs) -> str:
+    if not view.has_epochs:
+        return "before 0.11 nobody keeps leader epochs"
+    one = view.partition(fault.topic, fault.partition)
+    if one is None or fault.broker not in one.replicas:
+        return f"broker {fault.broker} has no such replica"
+    return f"broker {fault.broker} runs" if fault.broker in view.running else ""
+
+
+def _wipe(view: View, fault: WipeLogDirectory) -> str:
+    if fault.broker in view.running:
+        return f"broker {fault.broker} runs"
+    needed = any(fault.broker in one.isr for one in view.partitions)
+    return f"broker {fault.broker} may have the only records" if needed else ""
+
+
 def _elect(view: View, fault: PreferredElection) -> str:
     one = view.partition(fault.topic, fault.partition)
     if one is None:
@@ -155,6 +201,11 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     ExpireSession: _expire,
     CutLink: _cut,
     HoldRequests: _hold,
+    ForgeAnswers: _forge,
+    ConfigureTopic: _configure,
+    RollBroker: _roll,
+    LoseEpochs: _lose_epochs,
+    WipeLogDirectory: _wipe,
     PreferredElection: _elect,
     MoveController: _move,
 }
@@ -164,7 +215,7 @@ def _injected(view: View, fault: Fault) -> View:
     match fault:
         case KillBroker(broker=broker) | StopBroker(broker=broker):
             return gone(replace(view, running=view.running - {broker}), broker)
-        case FastBounce(broker=broker):
+        case FastBounce(broker=broker) | RollBroker(broker=broker):
             return back(gone(view, broker), broker)
         case PauseBroker(broker=broker):
             return replace(view, paused=view.paused | {broker})

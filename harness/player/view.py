@@ -49,6 +49,8 @@ class View:
         controllers: Whoever may be the controller now; more than one after a race.
         has_epochs: Whether followers ask for leader epochs (0.11 on).
         unclean: Whether unclean elections are allowed.
+        formats: Message formats that may be set; none where an old one is ignored, or stops
+            replication (KAFKA-7601).
         snapshots: How many were taken.
         names: Names of faults and operations that were used.
     """
@@ -63,6 +65,7 @@ class View:
     partitions: tuple[PartitionView, ...] = ()
     has_epochs: bool = True
     unclean: bool = False
+    formats: tuple[str, ...] = ()
     snapshots: int = 0
     names: frozenset[str] = frozenset()
 
@@ -89,7 +92,12 @@ class View:
 
 
 def new_view(
-    brokers: tuple[int, ...], *, first_broker: int, has_epochs: bool, unclean: bool
+    brokers: tuple[int, ...],
+    *,
+    first_broker: int,
+    has_epochs: bool,
+    unclean: bool,
+    formats: tuple[str, ...] = (),
 ) -> View:
     """A cluster that has just started; its first broker is the controller."""
     return View(
@@ -99,6 +107,7 @@ def new_view(
         controllers=frozenset({first_broker}),
         has_epochs=has_epochs,
         unclean=unclean,
+        formats=formats,
     )
 
 

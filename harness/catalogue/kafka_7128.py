@@ -1,0 +1,116 @@
+"""KAFKA-7128: a follower without a committed record joins a new leader's ISR, and is elected."""
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutLink, HoldRequests, KillBroker, PreferredElection
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.possible_steps import AwaitLeader
+from kchaos.harness.playing.steps import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    ReorderReplicas,
+    Step,
+    Tell,
+)
+
+A, B, C, CONTROLLER = 0, 1, 2, 3
+_CASE = "lagging-high-watermark"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, C, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
+    )
+
+
+def _hold_answers(name: str, source: int, target: int, offset: int) -> Inject:
+    return Inject(
+        name=name,
+        fault=HoldRequests(
+            name=name,
+            api="Fetch",
+            source=source,
+            target=target,
+            direction="response",
+            topic="t",
+            partition=0,
+            fetch_offset_at_least=offset,
+        ),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((A, B, C),)),
+        ReorderReplicas(topic="t", partition=0, replicas=(B, C, A)),
+        Tell(text="A leads; 0 is committed everywhere, then C goes away"),
+        Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B, C), log_end_offset=1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B, C), high_watermark=1),
+        Inject(name="C-down", fault=KillBroker(broker=C)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        Tell(text="1 is committed by A and B; B has it and does not hear that it is committed"),
+        _hold_answers("to-B", B, A, 2),
+        Produce(operation="second", topic="t", partition=0, records=1, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=2),
+        AwaitHeld(name="to-B"),
+        Tell(text="B is elected and A cannot follow it; C returns, and B's answers to it are held"),
+        Inject(name="A-B", fault=CutLink(source=A, target=B)),
+        Inject(name="elect-B", fault=PreferredElection(topic="t", partition=0)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        _hold_answers("to-C", C, B, 1),
+        Heal(name="C-down"),
+        AwaitHeld(name="to-C"),
+        Tell(text="B dies: was C, which ends at B's high watermark, in the ISR?"),
+        Inject(name="B-down", fault=KillBroker(broker=B)),
+        AwaitLeader(),
+        Heal(name="to-B"),
+        Heal(name="to-C"),
+        Heal(name="A-B"),
+        Heal(name="B-down"),
+    )
+
+
+_SOURCE = (
+    "KAFKA-7128 (fixed in 2.0.1); the shortest way that `kchaos explore --kafka 2.5.1 --without "
+    "KAFKA-7128 --replicas 3` finds, with a death at its end"
+)
+
+_HELD = {
+    "link": {"api": "Fetch", "direction": "response", "source": C, "target": B, "fate": "held"}
+}
+_EXITS = "Exiting because log truncation is not allowed for partition t-0"
+
+KAFKA_7128 = Entry(
+    name="KAFKA-7128",
+    title="A follower without the last committed record joins the ISR and is elected",
+    story=(
+        "Record 1 is on A and B and committed, and B does not know that: its high watermark is 1. "
+        "B is elected by preference, and A, in the ISR, cannot reach it. C, which was away, ends "
+        "at 1 and asks B for more. Up to 2.0.0 a follower joins the ISR once it ends at the "
+        "leader's high watermark, so C joins before it has any answer. When B dies, C is elected "
+        "cleanly, and record 1 is gone; A, whose log is longer than its leader's, gives up and "
+        "exits. From 2.0.1 on a follower must also have "
+        "reached the start of the leader's own epoch, 2 here, so A is elected."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "B's high watermark is behind when it is elected, and C ends there"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CASE, "2.0.0"): Expectation(
+            safe=False,
+            findings=(("committed-loss", (B, C), 1, 1), ("replication-stopped", (A,), -1, -1)),
+            witness=(_HELD, {"log": {"broker": A, "pattern": _EXITS}}),
+            source=_SOURCE,
+        ),
+        (_CASE, "2.0.1"): Expectation(safe=True, witness=(_HELD,), source=_SOURCE),
+    },
+    default_releases=("2.0.0", "2.0.1"),
+)

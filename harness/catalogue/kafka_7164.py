@@ -1,0 +1,128 @@
+"""KAFKA-7164: a follower that missed epochs does not truncate, since its leader is the same."""
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutLink, CutZooKeeper, ExpireSession
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitQuiet,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+
+A, B, F, CONTROLLER = 0, 1, 2, 3
+_FETCHES, _CUT_OFF = "fetches-on", "cut-off"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, F, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
+    )
+
+
+def _without_session(broker: int) -> tuple[Step, ...]:
+    return (
+        Inject(name=f"{broker}-zookeeper", fault=CutZooKeeper(broker=broker)),
+        Inject(name=f"{broker}-session", fault=ExpireSession(broker=broker, await_return=False)),
+        AwaitQuiet(level=False),
+    )
+
+
+def _back(broker: int) -> tuple[Step, ...]:
+    return (
+        Heal(name=f"{broker}-session"),
+        Heal(name=f"{broker}-zookeeper"),
+        AwaitQuiet(level=False),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    cut = (Inject(name="A-F", fault=CutLink(source=A, target=F)),) if case == _CUT_OFF else ()
+    joined = (
+        ()
+        if case == _CUT_OFF
+        else (
+            AwaitState(topic="t", partition=0, leader=A, isr=(A, F)),
+            AwaitHighWatermark(topic="t", partition=0, brokers=(F,), high_watermark=1),
+            TakeSnapshot(label="before-healing"),
+        )
+    )
+    return (
+        CreateTopic(topic="t", assignment=((A, B, F),)),
+        Tell(text="F hears of nothing any more, and goes on to fetch from A"),
+        *_without_session(F),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
+        Tell(text="A does not hear that B is elected; it writes 0, and F has that too"),
+        *_without_session(A),
+        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        Produce(operation="zombie", topic="t", partition=0, records=1, acks=1, broker=A),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, F), log_end_offset=1),
+        *cut,
+        Tell(text="A comes back, truncates, and has B's 0"),
+        *_back(A),
+        AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        Produce(operation="kept", topic="t", partition=0, records=1, acks=1, broker=B),
+        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
+        Tell(text="A is elected again: F hears of that, and of nothing between"),
+        *_without_session(B),
+        AwaitState(topic="t", partition=0, leader=A),
+        *joined,
+        *_back(B),
+        *_back(F),
+        *((Heal(name="A-F"),) if case == _CUT_OFF else ()),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
+    )
+
+
+_SOURCE = (
+    "KAFKA-7164 (fixed in 2.0.1); the shortest schedule of faults that the search of `kchaos "
+    "explore --kafka 2.0.1 --without KAFKA-7164 --replicas 3 --property agreement` finds"
+)
+_DIVERGED = (("divergence", (A, F), 0, 0),)
+
+KAFKA_7164 = Entry(
+    name="KAFKA-7164",
+    title="A follower that missed a change of leader and back keeps what its leader has truncated",
+    story=(
+        "F and A lose their sessions, and B is elected. A does not know and writes record 0, which "
+        "F fetches. A comes back, truncates it, and gets B's record 0; then A is elected again. F "
+        "has heard of none of this: it is told a new epoch with the leader that it knows. Up to "
+        "2.0.0 a broker does nothing then, so F keeps the record that A has truncated, and is in "
+        "sync. From 2.0.1 on it becomes a follower anew unless no epoch lies between, and asks "
+        "where its own ended. That helps only once F is told. While it is not it goes on fetching, "
+        "nobody refuses that (KIP-320 does, later), and it is in sync, with a high watermark, "
+        "before it truncates."
+    ),
+    source=_SOURCE,
+    cases={
+        _FETCHES: "the explorer's six acts: F fetches on, and is in sync before it is told",
+        _CUT_OFF: "F and A are cut off from each other until F is told",
+    },
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_FETCHES, "2.0.0"): Expectation(safe=False, findings=_DIVERGED, source=_SOURCE),
+        (_FETCHES, "2.0.1"): Expectation(
+            safe=False,
+            findings=(("truncated-below-high-watermark", (F,), 0, 0),),
+            witness=({"round": {"follower": F, "leader": A, "end_offset": 0}},),
+            source=_SOURCE,
+        ),
+        (_CUT_OFF, "2.0.0"): Expectation(safe=False, findings=_DIVERGED, source=_SOURCE),
+        (_CUT_OFF, "2.0.1"): Expectation(
+            safe=True,
+            witness=({"round": {"follower": F, "leader": A, "end_offset": 0}},),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("2.0.0", "2.0.1"),
+)

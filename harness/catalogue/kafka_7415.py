@@ -1,0 +1,96 @@
+"""KAFKA-7415: a leader of which no record is left is unknown to its successor, and logs diverge."""
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    ReorderReplicas,
+    Step,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+_CASE = "no-common-epoch"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((A, B),)),
+        ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
+        Tell(text="A leads and writes 0, which B does not get; B is elected all the same"),
+        Inject(name="A-B", fault=CutLink(source=A, target=B)),
+        Produce(operation="a-first", topic="t", partition=0, records=1, acks=1),
+        AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=1),
+        Inject(name="elect-B", fault=PreferredElection(topic="t", partition=0)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        Tell(text="B loses its session and does not know; A leads again and writes 1"),
+        Inject(name="B-zookeeper", fault=CutZooKeeper(broker=B)),
+        Inject(name="B-session", fault=ExpireSession(broker=B, await_return=False)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
+        Produce(operation="a-again", topic="t", partition=0, records=1, acks=-1),
+        Tell(text="B writes another 0; then everything is healed, and B follows A"),
+        Produce(operation="b", topic="t", partition=0, records=1, acks=1, broker=B),
+        AwaitReplicated(topic="t", partition=0, brokers=(B,), log_end_offset=1),
+        Heal(name="B-session"),
+        Heal(name="B-zookeeper"),
+        Heal(name="A-B"),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+    )
+
+
+_SOURCE = (
+    "KAFKA-7415 (fixed in 2.0.1); the shortest schedule that `kchaos explore --kafka 2.0.1 "
+    "--without KAFKA-7415 --property agreement` finds"
+)
+
+_ANSWERED = {"round": {"follower": B, "leader": A, "end_offset": 1}}
+
+KAFKA_7415 = Entry(
+    name="KAFKA-7415",
+    title="Two leaders without an epoch in common diverge in spite of KIP-279",
+    story=(
+        "A's record 0 is A's alone when B is elected by preference, and B's record 0 is B's alone "
+        "when A leads again and commits its own. B, as follower, asks where its epoch ends. A does "
+        "not know that epoch and, as KIP-279 says, names the largest one below it and where that "
+        "ended, at 1. B has never heard of that one either, and none of its own is older. 2.0.0 "
+        "makes nothing of it, and truncates to 1: B's record 0 stays, in sync. 2.0.1 takes an "
+        "epoch below the first that it knows to end where that one begins, so B truncates to 0; "
+        "and a leader notes its epoch when it is elected, not with its first record."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "six acts: a cut, two writes, an election, a session's end, a zombie's write"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CASE, "2.0.0"): Expectation(
+            safe=False,
+            findings=(("divergence", (A, B), 0, 0),),
+            witness=(_ANSWERED,),
+            source=_SOURCE,
+        ),
+        (_CASE, "2.0.1"): Expectation(
+            safe=True,
+            witness=(
+                _ANSWERED,
+                {"log": {"broker": B, "pattern": r"[Tt]runcat\w+ .*to( offset)? 0\b"}},
+            ),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("2.0.0", "2.0.1"),
+)

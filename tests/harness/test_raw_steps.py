@@ -1,0 +1,87 @@
+"""What an old client is answered is written down whole, version by version."""
+
+import base64
+import struct
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kchaos.clusters.client import NoAnswer
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing import raw_steps
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.raw_steps import FetchAs
+
+STEP = FetchAs(
+    operation="client", topic="t", partition=0, broker=0, high_watermark=2, timeout_s=0.2
+)
+Answer = tuple[int, int, bytes]
+
+
+def message(offset: int, magic: int) -> bytes:
+    """One entry of a message set: offset, size, checksum, magic, and the rest of it."""
+    rest = b"\x00" * 50
+    return struct.pack(">qiIb", offset, 5 + len(rest), 0, magic) + rest
+
+
+def performed(monkeypatch: pytest.MonkeyPatch, answers: dict[int, Answer]) -> list[dict[str, Any]]:
+    """The history after the step, where a broker answers so, by version."""
+    told: list[dict[str, Any]] = []
+
+    def fetch_raw(address: str, *, version: int, **_: Any) -> Answer:
+        if version not in answers:
+            raise NoAnswer(f"{address} gave none")
+        return answers[version]
+
+    def history(operation: str, outcome: str, **detail: Any) -> None:
+        told.append({"operation": operation, "outcome": outcome, **detail})
+
+    broker = SimpleNamespace(client_address="a:1", server_log="server.log", is_running=True, id=0)
+    broker.check_running = lambda: None
+    play = SimpleNamespace(
+        cluster=SimpleNamespace(brokers={0: broker}, check_running=lambda: None),
+        recorder=SimpleNamespace(history=history),
+        interrupts=SimpleNamespace(check=lambda: None),
+    )
+    monkeypatch.setattr(raw_steps, "fetch_raw", fetch_raw)
+    monkeypatch.setattr(raw_steps.gates, "no_exit", lambda _play: lambda: None)
+    STEP.perform(cast(Play, play))
+    return told
+
+
+def test_each_version_is_asked_and_its_answer_kept_with_its_formats(monkeypatch) -> None:
+    old, new = message(0, 1), message(1, 2)
+    answers = dict.fromkeys((0, 1, 3), (0, 2, old)) | {2: (0, 2, old + new), 4: (0, 2, new)}
+    told = performed(monkeypatch, answers)
+    assert [(one["operation"], one["outcome"]) for one in told] == [
+        (f"client-v{version}", outcome) for version in range(4) for outcome in ("invoke", "ok")
+    ]
+    kept = {one["fetch_version"]: one for one in told if one["outcome"] == "ok"}
+    assert {version: one["magics"] for version, one in kept.items()} == {
+        0: [1],
+        1: [1],
+        2: [1, 2],
+        3: [1],
+    }
+    assert base64.b64decode(kept[2]["answer"]) == old + new
+    assert {one["readable"] for one in kept.values()} == {2}
+
+
+def test_an_error_is_kept_too_and_is_no_answer_in_a_wrong_format(monkeypatch) -> None:
+    told = performed(monkeypatch, {**dict.fromkeys(range(4), (35, -1, b"")), 4: (0, 2, b"")})
+    last = [one for one in told if one["outcome"] == "fail"]
+    assert [(one["error_code"], one["readable"], one["magics"]) for one in last] == [
+        (35, 0, [])
+    ] * 4
+
+
+def test_a_version_without_any_answer_ends_the_run(monkeypatch) -> None:
+    with pytest.raises(ScenarioError, match="Fetch version 1 was not answered: a:1 gave none"):
+        performed(monkeypatch, {0: (0, 2, b""), 4: (0, 2, b"")})
+
+
+def test_nothing_is_asked_before_consumers_are_given_enough(monkeypatch) -> None:
+    with pytest.raises(AwaitTimeout, match="the high watermark 2 on broker 0"):
+        performed(monkeypatch, {4: (0, 1, b"")})
