@@ -31,6 +31,13 @@ from kchaos.clusters.memory import check_memory
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.tiered import (
+    FOLDER,
+    METADATA_TOPIC,
+    METADATA_TOPIC_SETTINGS,
+    properties_of_tiering,
+    with_tiered_storage,
+)
 from kchaos.clusters.waiting import await_until
 
 # What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
@@ -70,7 +77,7 @@ class JvmCluster:
         self._jvm_flags = tuple(jvm_flags)
         self._side_by_side = side_by_side
         self._class_sharing = ClassSharing() if share_classes else None
-        self._distribution_of = cache(lambda kafka: ground.resolve(kafka, offline=offline))
+        self._distribution_of = cache(self._resolve)
         self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
@@ -130,6 +137,10 @@ class JvmCluster:
         """What ZooKeeper holds, by the shared client."""
         return ZooKeeperMetadata(self.zookeeper())
 
+    def _resolve(self, kafka: str) -> Distribution:
+        found = self._ground.resolve(kafka, offline=self._offline)
+        return with_tiered_storage(found, offline=self._offline) if self.spec.tiered else found
+
     def start(self) -> None:
         """Start everything; on any failure, Ctrl-C included, stop what was started."""
         if self._zookeepers:
@@ -160,6 +171,8 @@ class JvmCluster:
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
         self.work_directory.mkdir(parents=True, exist_ok=True)
+        if self.spec.tiered:
+            (self.work_directory / FOLDER).mkdir(exist_ok=True)
         self._ground.open(self.spec)
         self._start_zookeeper(distributions)
         self._open_links()
@@ -191,6 +204,10 @@ class JvmCluster:
                 held[broker.id] = self.links.cut(CutZooKeeper(broker=broker.id))
                 broker.start()
         self._await_zookeeper()
+        if self.spec.tiered:
+            self.metadata.create_topic(
+                METADATA_TOPIC, [[in_turn[0].id]], METADATA_TOPIC_SETTINGS
+            )
         for broker in in_turn:
             if broker.id in held:
                 held[broker.id].heal()
@@ -286,6 +303,7 @@ class JvmCluster:
             ),
             **_listeners(site, advertised),
             **mixed_protocol([release_of(d.release) for d in distributions.values()]),
+            **(properties_of_tiering(self.work_directory / FOLDER) if self.spec.tiered else {}),
             **self.spec.properties,
         }
         place = BrokerPlace(

@@ -280,6 +280,11 @@ class RunEvidence:
             found.update(properties if isinstance(properties, dict) else {})
         return found
 
+    @cached_property
+    def is_tiered(self) -> bool:
+        """Whether the cluster had a remote store for its logs (KIP-405)."""
+        return bool((self.scenario.cluster or {}).get("tiered"))
+
     def dropped(self, about: TopicPartition) -> Iterator[DroppedFollower]:
         """Yields each follower that left its ISR while it waited for its leader."""
         return dropped_followers(self.events, self.overdue_fetches, about)

@@ -72,6 +72,20 @@ class HighWatermarkObserved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TierRead:
+    """A consumer begins to read a tiered log from one leader: the model says what that log is.
+
+    Attributes:
+        operation: Names the read in the evidence and in the prediction.
+    """
+
+    operation: str
+    broker: int
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Every replica's files were copied now; the model predicts what they hold."""
 
@@ -172,6 +186,7 @@ Action = (
     | Produce
     | HighWatermarkObserved
     | Snapshot
+    | TierRead
 )
 Decision = (
     TopicCreated
