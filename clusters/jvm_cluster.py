@@ -205,9 +205,7 @@ class JvmCluster:
                 broker.start()
         self._await_zookeeper()
         if self.spec.tiered:
-            self.metadata.create_topic(
-                METADATA_TOPIC, [[in_turn[0].id]], METADATA_TOPIC_SETTINGS
-            )
+            self.metadata.create_topic(METADATA_TOPIC, [[in_turn[0].id]], METADATA_TOPIC_SETTINGS)
         for broker in in_turn:
             if broker.id in held:
                 held[broker.id].heal()

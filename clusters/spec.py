@@ -71,8 +71,8 @@ class ClusterSpec:
     ``tick_time_ms`` is ZooKeeper's (sessions last at least two ticks); ``zookeeper_kafka`` is
     the Kafka whose jars ZooKeeper runs from, None for the newest of the brokers'.
     ``tiered`` gives the brokers a remote store for their logs (``clusters.tiered``), which topics
-    with remote.storage.enable use. ``broker_memory_mib`` and ``broker_cpus`` limit each broker, None for no limit; only a driver
-    whose brokers are containers can hold them.
+    with remote.storage.enable use. ``broker_memory_mib`` and ``broker_cpus`` limit each broker,
+    None for no limit; only a driver whose brokers are containers can hold them.
     """
 
     brokers: tuple[BrokerSpec, ...]

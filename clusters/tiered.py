@@ -25,8 +25,8 @@ METADATA_TOPIC = "__remote_log_metadata"
 METADATA_TOPIC_SETTINGS: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """As TopicBasedRemoteLogMetadataManager would create it.
 
-It is created before any broker runs, with one replica, on the broker that `first_broker` names (else
-the one with the lowest id): so that what is fetched of it does not mix with what a scenario is about.
+It is created before any broker runs, with one replica, on the broker that `first_broker` names,
+else the one with the lowest id: what is fetched of it does not mix with what a scenario is about.
 """
 
 _FIRST_TIERED = (3, 6)
@@ -130,8 +130,8 @@ def tiered_storage_jar(release: Release, *, offline: bool = False) -> Path:
             if present(lock_file, cache) is None:
                 if offline:
                     raise MachineError(
-                        f"{coordinates} is not in the cache {cache}, and --offline forbids fetching "
-                        "it; run once without --offline"
+                        f"{coordinates} is not in the cache {cache}, and --offline forbids "
+                        "fetching it; run once without --offline"
                     )
                 fetch(
                     (coordinates,),

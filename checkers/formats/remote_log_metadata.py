@@ -1,7 +1,7 @@
-"""What Kafka writes to `__remote_log_metadata`: which segments are in the remote store, and states.
+"""What Kafka writes to `__remote_log_metadata`: the segments in the remote store, and their states.
 
-Sources: RemoteLogSegmentMetadataRecord.json and RemoteLogSegmentMetadataUpdateRecord.json of Kafka's
-storage module, which are the same in 3.6.2 and 3.9; RemoteLogMetadataSerde and
+Sources: RemoteLogSegmentMetadataRecord.json and RemoteLogSegmentMetadataUpdateRecord.json of
+Kafka's storage module, which are the same in 3.6.2 and 3.9; RemoteLogMetadataSerde and
 AbstractApiMessageSerde for the frame around them; RemoteLogSegmentState for the numbers of states.
 """
 

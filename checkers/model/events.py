@@ -77,12 +77,20 @@ class TierRead:
 
     Attributes:
         operation: Names the read in the evidence and in the prediction.
+        manner: "in sequence", or "descending": one Fetch for each offset.
+        first_offset: Where the leader said that its log begins, inclusive.
+        end_offset: What the leader said that may be read, exclusive.
+        local_start_offset: Where it said that what is local begins.
     """
 
     operation: str
     broker: int
     topic: str
     partition: int
+    manner: str
+    first_offset: int
+    end_offset: int
+    local_start_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

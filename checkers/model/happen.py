@@ -31,6 +31,7 @@ from kchaos.checkers.model.events import (
     HighWatermarkObserved,
     PartitionState,
     Produce,
+    TierRead,
     TopicConfigured,
     TopicCreated,
 )
@@ -87,6 +88,8 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             _produce(world, event)
         case HighWatermarkObserved():
             _observe(world, event)
+        case TierRead():
+            pass  # Who follows a run looks at it; what was seen of the remote tier tells the rest.
         case TopicCreated():
             control.topic_created(world, event)
         case TopicConfigured():

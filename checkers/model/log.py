@@ -28,11 +28,14 @@ class Log:
         log_start_offset: Inclusive; also where an empty log begins.
         log_end_offset: Exclusive. A truncation inside a batch removes the whole batch but sets this
             to its target, so that a hole opens when the next append begins there.
+        local_start_offset: Of a tiered log, where what is on the local disk begins, at least; what
+            lies before is in the remote tier, and is part of the log. 0 for any other.
     """
 
     batches: tuple[PredictedBatch, ...] = ()
     log_start_offset: int = 0
     log_end_offset: int = 0
+    local_start_offset: int = 0
 
     def append(self, batches: Sequence[PredictedBatch]) -> "Log":
         """Return the log with batches appended as they are; it ends after the last of them.
@@ -54,6 +57,7 @@ class Log:
             batches=(*self.batches, *batches),
             log_start_offset=self.log_start_offset,
             log_end_offset=batches[-1].last_offset + 1,
+            local_start_offset=self.local_start_offset,
         )
 
     def read(self, offset: int) -> tuple[PredictedBatch, ...]:
@@ -84,6 +88,7 @@ class Log:
             batches=tuple(batch for batch in self.batches if batch.last_offset < target_offset),
             log_start_offset=min(self.log_start_offset, target_offset),
             log_end_offset=target_offset,
+            local_start_offset=min(self.local_start_offset, target_offset),
         )
 
     def truncate_fully_and_start_at(self, offset: int) -> "Log":

@@ -12,7 +12,7 @@ from kchaos.checkers.acts import (
     StartBroker,
 )
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model import decisions, exchange
+from kchaos.checkers.model import decisions, exchange, tier
 from kchaos.checkers.model.events import (
     Action,
     ControllerElected,
@@ -20,6 +20,7 @@ from kchaos.checkers.model.events import (
     PartitionState,
     Produce,
     Snapshot,
+    TierRead,
 )
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.happen import happen
@@ -36,9 +37,14 @@ from kchaos.checkers.model.observations import (
     IsrAsked,
     Observation,
     Question,
+    RemoteCopy,
     Reply,
 )
-from kchaos.checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
+from kchaos.checkers.model.prediction import (
+    ImpossibleHighWatermark,
+    PredictedProduce,
+    RemoteCopied,
+)
 from kchaos.checkers.model.request_versions import can_read
 from kchaos.checkers.model.requests import (
     ControlRequest,
@@ -51,6 +57,7 @@ from kchaos.checkers.model.requests import (
 )
 from kchaos.checkers.model.silent import ask, copy_differs
 from kchaos.checkers.model.state import Broker
+from kchaos.checkers.model.views import remote_of
 from kchaos.checkers.model.world import World
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"
@@ -139,8 +146,23 @@ def take(
             copying = world.get(("copying", what.label, what.broker))
             if copying is not None:
                 raise Excluded(copy_differs(world, copying))
+        case RemoteCopy():
+            refused = tier.copy(world, what)
+            if refused is not None:
+                raise Excluded(
+                    f"broker {what.broker} copied {what.start_offset} to {what.end_offset} with "
+                    f"leader epochs {[*map(list, what.leader_epochs)]} to the remote tier; "
+                    f"{refused.why}",
+                    is_pending=refused.is_pending,
+                )
+        case TierRead():
+            why_not = tier.note_read(world, what)
+            if why_not:
+                raise Excluded(f"read {what.operation}: {why_not}")
         case Snapshot():
-            pass
+            segments = remote_of(world.get)
+            if segments:
+                world.notes.append(RemoteCopied(what.label, segments))
         case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
             # What a hold keeps is seen at the links, and so is what comes late.
             pass

@@ -1,9 +1,14 @@
 """What can be seen of a state from outside: the files of every replica."""
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.prediction import PredictedReplica
+from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.prediction import (
+    PredictedBatch,
+    PredictedRemoteSegment,
+    PredictedReplica,
+)
 from kchaos.checkers.model.replica import Replica, Role
-from kchaos.checkers.model.state import Broker, State
+from kchaos.checkers.model.state import Broker, Read, State
 from kchaos.checkers.model.world import World
 
 
@@ -20,6 +25,25 @@ def replicas_of(state: State, *brokers: int) -> tuple[PredictedReplica, ...]:
     return tuple(found)
 
 
+def remote_of(read: Read) -> tuple[PredictedRemoteSegment, ...]:
+    """Return every segment in the remote tier, in the order in which copies began."""
+    return tuple(
+        PredictedRemoteSegment(
+            topic=partition.topic,
+            partition=partition.partition,
+            segment_id=one.segment_id,
+            start_offset=one.start_offset,
+            end_offset=one.end_offset,
+            is_finished=one.is_finished,
+            leader_epochs=tuple((entry.epoch, entry.start_offset) for entry in one.leader_epochs),
+            epochs=tuple((entry.epoch, entry.start_offset) for entry in one.chain),
+            batches=one.batches,
+        )
+        for partition in read(("topics",)) or ()
+        for one in read(("remote", partition)) or ()
+    )
+
+
 def _predicted(
     world: World, broker_id: int, broker: Broker, partition: TopicPartition, replica: Replica
 ) -> PredictedReplica:
@@ -30,17 +54,24 @@ def _predicted(
         broker=broker_id,
         topic=partition.topic,
         partition=partition.partition,
-        batches=log.batches,
+        batches=_local(log),
         epoch_entries=tuple((entry.epoch, entry.start_offset) for entry in replica.entries),
         log_end_offset=log.log_end_offset if broker.is_running else log.end_offset_on_disk(),
         high_watermarks=(current, *sorted(older)),
-        log_start_offset=log.log_start_offset,
+        log_start_offset=max(log.log_start_offset, log.local_start_offset),
         leader_epoch=replica.leader_epoch,
         fetcher=_fetcher(world, broker_id, broker, partition, replica),
         is_running=broker.is_running,
         is_hosted=replica.is_hosted,
         is_high_watermark_pinned=broker.is_running and checkpoint.is_observed and not older,
     )
+
+
+def _local(log: Log) -> tuple[PredictedBatch, ...]:
+    """What is on the local disk; of a tiered log the rest is in the remote tier."""
+    if not log.local_start_offset:
+        return log.batches
+    return tuple(one for one in log.batches if one.base_offset >= log.local_start_offset)
 
 
 def _fetcher(

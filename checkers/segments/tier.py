@@ -142,4 +142,3 @@ def stored_segments(store: Path) -> Iterator[StoredSegment]:
 def _read_stored(log: Path, start_offset: int) -> tuple[Batch, ...]:
     content = log.read_bytes()
     return read_segment(content, base_offset=start_offset, file=log.name).batches
-

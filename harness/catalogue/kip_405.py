@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import Step, TierRead
+from kchaos.harness.playing.steps import Step
+from kchaos.harness.playing.tier_steps import TierRead
 
 MESSAGE_BYTES = 84
 """What a batch of one record of 16 bytes takes in a segment (magic 2)."""

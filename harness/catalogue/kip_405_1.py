@@ -1,4 +1,4 @@
-"""KIP-405, scenario 1: a new follower without any data builds what it lacks from the remote tier."""
+"""KIP-405, scenario 1: a new, empty follower builds what it lacks from the remote tier."""
 
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import PreferredElection, StopBroker
@@ -14,10 +14,7 @@ from kchaos.harness.catalogue.kip_405 import (
 )
 from kchaos.harness.playing.steps import (
     AwaitHighWatermark,
-    AwaitLocalStart,
-    AwaitOffsets,
     AwaitState,
-    AwaitTiered,
     CreateTopic,
     Heal,
     Inject,
@@ -26,6 +23,7 @@ from kchaos.harness.playing.steps import (
     TakeSnapshot,
     Tell,
 )
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitOffsets, AwaitTiered
 
 P, A, B = 0, 1, 2
 """The first leader, the page's leader, and its new follower, which is the controller."""

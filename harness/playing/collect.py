@@ -8,8 +8,8 @@ from typing import Any
 
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.segments.tier import STORE
 from kchaos.checkers.segments.directory import partition_directories
+from kchaos.checkers.segments.tier import STORE
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.tiered import FOLDER
 from kchaos.clusters.waiting import await_until

@@ -97,9 +97,7 @@ class AwaitLocalStart:
         found: list[int] = []
 
         def holds() -> bool:
-            directory = play.observer.partition_directory(
-                self.broker, self.topic, self.partition
-            )
+            directory = play.observer.partition_directory(self.broker, self.topic, self.partition)
             found[:] = _base_offsets(directory)
             return found[:1] == [self.offset]
 
@@ -217,6 +215,10 @@ class TierRead:
                 broker=self.broker,
                 topic=self.topic,
                 partition=self.partition,
+                manner=self.manner,
+                first_offset=first,
+                end_offset=end,
+                local_start_offset=offsets[EARLIEST_LOCAL].offset,
             )
         )
         wanted = range(end - 1, first - 1, -1) if self.manner == "descending" else None
@@ -245,7 +247,9 @@ def segments_of(play: Play, about: TopicPartition) -> list[RemoteSegment]:
             try:
                 found = remote_segments(metadata_records(broker.log_directory))
             except RemoteLogMetadataError as error:
-                raise ScenarioError(f"the remote store's metadata cannot be read: {error}") from error
+                raise ScenarioError(
+                    f"the remote store's metadata cannot be read: {error}"
+                ) from error
             return [one for one in found if (one.topic, one.partition) == about]
     return []
 
@@ -338,11 +342,9 @@ def _each(play: Play, read: TierRead, offsets: Iterable[int]) -> Iterable[dict[s
 
 
 def _all(play: Play, read: TierRead, first: int, end: int) -> Iterable[dict[str, Any]]:
-    """Fetches until the end is reached, or one brings nothing or an error."""
+    """Fetches until the end is reached; after one that brings nothing, from the next offset on."""
     offset = first
     while offset < end:
         found = _fetched(play, read, offset)
         yield _line(offset, found)
-        if found.error_code or not found.records:
-            return
-        offset = found.records[-1].offset + 1
+        offset = found.records[-1].offset + 1 if found.records else offset + 1

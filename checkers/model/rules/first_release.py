@@ -29,6 +29,7 @@ from kchaos.checkers.model.generation import (
 from kchaos.checkers.model.log import Log
 from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica
 from kchaos.checkers.model.requests import Asked, FetchAnswer
+from kchaos.checkers.model.rules.kip_405 import highest_of_latest_epoch
 
 # -- the leader epoch cache ---------------------------------------------------------------------
 
@@ -274,6 +275,8 @@ def first_generation(name: str, versions: Versions) -> Generation:
         stop_after_failed_append=end_thread,
         stop_when_fenced=ask_again_when_fenced,
         exits_on_shorter_leader=exit_unless_unclean,
+        highest_remote_offset=highest_of_latest_epoch,
+        sets_local_start=False,
         sees_bounce=see_no_bounce,
         tells_broker_epoch=False,
         error_of_broker_epoch=take_every_broker_epoch,

@@ -26,6 +26,7 @@ from kchaos.checkers.model.rules import (
     kip_279,
     kip_320,
     kip_380,
+    kip_405,
     kip_461,
     kip_497,
     min_isr,
@@ -79,6 +80,8 @@ RULES: tuple[Rule, ...] = (
     kafka_15510.EPOCH_LOST,
     kafka_18723.KAFKA_18723,
     epoch_checkpoint.ASYNCHRONOUS,
+    kip_405.KAFKA_15241,
+    kip_405.KAFKA_15695,
     documents.BATCH_EDGE,
     documents.HIGH_WATERMARK_AT_LAST,
 )
