@@ -166,6 +166,7 @@ def fetch(
     offset: int,
     magic: int = 2,
     max_wait_ms: int = 0,
+    most_bytes: int = _FETCH_BYTES,
     timeout_s: float = 10.0,
 ) -> Fetched:
     """Asks for the records of one partition as a consumer: what lies below the high watermark.
@@ -174,6 +175,7 @@ def fetch(
         magic: 1 for brokers before 0.11 (FetchRequest v3), else 2 (v4).
         offset: The first record to get, inclusive.
         max_wait_ms: How long the broker may take to read what is in the remote store.
+        most_bytes: Of records. A broker that reads them from a remote store allocates so many.
 
     Raises:
         NotSent: The broker does not accept the connection.
@@ -187,6 +189,7 @@ def fetch(
         offset=offset,
         version=version,
         max_wait_ms=max_wait_ms,
+        most_bytes=most_bytes,
         timeout_s=timeout_s,
     )
     if error_code:
@@ -203,6 +206,7 @@ def fetch_raw(
     offset: int,
     version: int,
     max_wait_ms: int = 0,
+    most_bytes: int = _FETCH_BYTES,
     timeout_s: float = 10.0,
 ) -> tuple[int, int, bytes]:
     """Asks as `fetch` does, in one version of FetchRequest from 0 to 4.
@@ -216,13 +220,13 @@ def fetch_raw(
     """
     kinds = FetchRequest.FetchTopic
     wanted = kinds.FetchPartition(
-        partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
+        partition=partition, fetch_offset=offset, partition_max_bytes=most_bytes
     )
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=max_wait_ms,
         min_bytes=0,
-        max_bytes=_FETCH_BYTES,
+        max_bytes=most_bytes,
         topics=[kinds(topic=topic, partitions=[wanted])],
     )
     answer = send(address, request, FetchResponse, version=version, timeout_s=timeout_s)

@@ -287,6 +287,10 @@ class RunEvidence:
         """Whether the cluster had a remote store for its logs (KIP-405)."""
         return bool((self.scenario.cluster or {}).get("tiered"))
 
+    def is_tiered_topic(self, topic: str) -> bool:
+        """Whether the topic's log is tiered."""
+        return self.configurations.get(topic, {}).get("remote.storage.enable") == "true"
+
     @cached_property
     def tier_readings(self) -> tuple[TierReading, ...]:
         """What readers got of tiered logs."""

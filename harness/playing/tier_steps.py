@@ -8,7 +8,7 @@ action of the model's, which says at that moment what the leader's log is.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.remote_log_metadata import RemoteLogMetadataError
@@ -34,9 +34,13 @@ LOCAL_S = 75.0
 EARLIEST, LATEST, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -4, -5
 _LATEST_TIERED_SINCE = (3, 9)
 _REMOTE_READ_MS = 5000
+# A broker allocates so much for every Fetch from the remote store (RemoteLogManager.read); if its
+# heap cannot give it, the reading thread ends and the reader gets nothing and no error.
+_MOST_BYTES = 1 << 20
 _NOT_LEADER, _OFFSET_OUT_OF_RANGE = 6, 1
 
 Manner = Literal["in sequence", "descending"]
+MANNERS: tuple[Manner, ...] = get_args(Manner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +244,30 @@ class TierRead:
 _Asking = AwaitOffsets | TierRead
 
 
+def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition]) -> None:
+    """Reads every tiered log from its leader, in sequence and by seeking, as each run ends.
+
+    Where nobody leads there is nobody to read from, which is written down.
+    """
+    for about in partitions:
+        settings = play.cluster.metadata.topic_configuration(about.topic)
+        if settings.get("remote.storage.enable") != "true":
+            continue
+        state = play.cluster.metadata.state(*about)
+        if state is None or state.leader < 0 or not play.cluster.brokers[state.leader].is_running:
+            play.observed("not-read", topic=about.topic, partition=about.partition)
+            continue
+        for manner in MANNERS:
+            read = TierRead(
+                operation=f"end-{about.topic}-{about.partition}-{manner.replace(' ', '-')}",
+                topic=about.topic,
+                partition=about.partition,
+                broker=state.leader,
+                manner=manner,
+            )
+            read.perform(play)
+
+
 def segments_of(play: Play, about: TopicPartition) -> list[RemoteSegment]:
     """What the brokers' metadata topic says of a partition's remote segments, oldest copy first."""
     for broker in play.cluster.brokers.values():
@@ -319,6 +347,7 @@ def _fetched(play: Play, read: TierRead, offset: int) -> Fetched:
             partition=read.partition,
             offset=offset,
             max_wait_ms=_REMOTE_READ_MS,
+            most_bytes=_MOST_BYTES,
             timeout_s=2 * _REMOTE_READ_MS / 1000,
         )
     except (NoAnswer, NotSent) as error:
