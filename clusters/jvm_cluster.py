@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 
 from kchaos.checkers.acts import CutZooKeeper
 from kchaos.checkers.folders import plain
+from kchaos.clusters import tiered
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.agent.points import unknown_points
@@ -31,13 +32,6 @@ from kchaos.clusters.memory import check_memory
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.tiered import (
-    FOLDER,
-    METADATA_TOPIC,
-    METADATA_TOPIC_SETTINGS,
-    properties_of_tiering,
-    with_tiered_storage,
-)
 from kchaos.clusters.waiting import await_until
 
 # What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
@@ -77,7 +71,7 @@ class JvmCluster:
         self._jvm_flags = tuple(jvm_flags)
         self._side_by_side = side_by_side
         self._class_sharing = ClassSharing() if share_classes else None
-        self._distribution_of = cache(self._resolve)
+        self._distribution_of = cache(partial(tiered.resolved, spec, ground, offline))
         self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
@@ -137,10 +131,6 @@ class JvmCluster:
         """What ZooKeeper holds, by the shared client."""
         return ZooKeeperMetadata(self.zookeeper())
 
-    def _resolve(self, kafka: str) -> Distribution:
-        found = self._ground.resolve(kafka, offline=self._offline)
-        return with_tiered_storage(found, offline=self._offline) if self.spec.tiered else found
-
     def start(self) -> None:
         """Start everything; on any failure, Ctrl-C included, stop what was started."""
         if self._zookeepers:
@@ -172,7 +162,7 @@ class JvmCluster:
         )
         self.work_directory.mkdir(parents=True, exist_ok=True)
         if self.spec.tiered:
-            (self.work_directory / FOLDER).mkdir(exist_ok=True)
+            (self.work_directory / tiered.FOLDER).mkdir(exist_ok=True)
         self._ground.open(self.spec)
         self._start_zookeeper(distributions)
         self._open_links()
@@ -205,7 +195,7 @@ class JvmCluster:
                 broker.start()
         self._await_zookeeper()
         if self.spec.tiered:
-            self.metadata.create_topic(METADATA_TOPIC, [[in_turn[0].id]], METADATA_TOPIC_SETTINGS)
+            tiered.create_metadata_topic(self.metadata, in_turn[0].id)
         for broker in in_turn:
             if broker.id in held:
                 held[broker.id].heal()
@@ -301,7 +291,7 @@ class JvmCluster:
             ),
             **_listeners(site, advertised),
             **mixed_protocol([release_of(d.release) for d in distributions.values()]),
-            **(properties_of_tiering(self.work_directory / FOLDER) if self.spec.tiered else {}),
+            **tiered.properties_of_tiering(self.spec, self.work_directory),
             **self.spec.properties,
         }
         place = BrokerPlace(

@@ -15,39 +15,37 @@ from pathlib import Path
 from kchaos.clusters.cache import cache_directory, locked
 from kchaos.clusters.distribution import Distribution, changed_jars, present
 from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.ground import Ground
 from kchaos.clusters.maven import LOCK_FILE, fetch, jars_of
+from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.releases import Release, release_of
+from kchaos.clusters.spec import ClusterSpec
 
 FOLDER = "remote"
 """The folder within a cluster's work directory that stands for the object store."""
 METADATA_TOPIC = "__remote_log_metadata"
 """Kafka's own topic in which brokers write down what is in the remote store."""
-METADATA_TOPIC_SETTINGS: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1"}
-"""As TopicBasedRemoteLogMetadataManager would create it.
-
-It is created before any broker runs, with one replica, on the broker that `first_broker` names,
-else the one with the lowest id: what is fetched of it does not mix with what a scenario is about.
-"""
-
 _FIRST_TIERED = (3, 6)
 _LEAST_PROTOCOL = (2, 8)
 _SYSTEM = "remote.log.storage.system.enable"
 
 
-def properties_of_tiering(remote: Path) -> dict[str, str]:
-    """Return what every broker of a tiered cluster is configured with.
+def properties_of_tiering(spec: ClusterSpec, work_directory: Path) -> dict[str, str]:
+    """Return what every broker of a tiered cluster is configured with; nothing for any other.
 
-    The metadata topic has one partition with one replica (`JvmCluster` says on which broker), so
+    The metadata topic has one partition with one replica (`create_metadata_topic`), so
     that what brokers write there takes no part in what is replicated; its clients use the listener
     for clients. Tasks and checks run often, since scenarios wait for what they do.
     """
+    if not spec.tiered:
+        return {}
     return {
         _SYSTEM: "true",
         "remote.log.storage.manager.class.name": (
             "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
         ),
         "remote.log.storage.manager.impl.prefix": "rsm.config.",
-        "rsm.config.dir": str(remote),
+        "rsm.config.dir": str(work_directory / FOLDER),
         "remote.log.metadata.manager.class.name": (
             "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
         ),
@@ -60,6 +58,16 @@ def properties_of_tiering(remote: Path) -> dict[str, str]:
         # Not known to 3.6 and 3.7, where the first check comes after 30 s.
         "log.initial.task.delay.ms": "500",
     }
+
+
+def create_metadata_topic(metadata: ClusterMetadata, broker: int) -> None:
+    """Create the metadata topic as TopicBasedRemoteLogMetadataManager would, on one broker alone.
+
+    That is done before any broker runs, so that they find it: what is fetched of it between brokers
+    would mix with what a scenario is about.
+    """
+    settings = {"cleanup.policy": "delete", "retention.ms": "-1"}
+    metadata.create_topic(METADATA_TOPIC, [[broker]], settings)
 
 
 def tiering_refused(release: Release, properties: Mapping[str, str]) -> str:
@@ -96,6 +104,12 @@ def tiered_topic_refused(configuration: Mapping[str, str], *, is_tiered: bool) -
             "validateRemoteStorageOnlyIfSystemEnabled): leave one of the two out"
         )
     return ""
+
+
+def resolved(spec: ClusterSpec, ground: Ground, offline: bool, kafka: str) -> Distribution:
+    """Return the Kafka of that name, as a cluster of this spec runs it."""
+    found = ground.resolve(kafka, offline=offline)
+    return with_tiered_storage(found, offline=offline) if spec.tiered else found
 
 
 def with_tiered_storage(distribution: Distribution, *, offline: bool = False) -> Distribution:

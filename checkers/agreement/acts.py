@@ -185,11 +185,25 @@ def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
     if about.brokers and about.release not in named:
         yield f"{RUN} names release {about.release}, and neither {SCENARIO} nor a broker has it"
     yield from _assignments(evidence)
-    made = {one["topic"]: one for one in scenario.steps if one.get("step") == "CreateTopic"}
+    given = _settings_given(evidence)
     for topic, settings in evidence.configurations.items():
-        wanted = made[topic].get("configuration") if topic in made else None
-        if wanted is not None and settings != {name: str(value) for name, value in wanted}:
+        wanted = given.get(topic)
+        if wanted is not None and settings != wanted:
             yield f"topic {topic} has the settings {dict(settings)}; {SCENARIO} gave it {wanted}"
+
+
+def _settings_given(evidence: RunEvidence) -> dict[str, dict[str, str]]:
+    """The settings of each topic after all steps that were performed."""
+    given: dict[str, dict[str, str]] = {}
+    performed = max((one.step for one in evidence.observed if one.kind == "step"), default=-1)
+    for step in evidence.scenario.steps[: performed + 1]:
+        fault = step.get("fault") or {}
+        if step.get("step") == "CreateTopic" and step.get("configuration") is not None:
+            given[step["topic"]] = {name: str(value) for name, value in step["configuration"]}
+        elif fault.get("fault") == "ConfigureTopic" and fault.get("topic") in given:
+            changed = {name: str(value) for name, value in fault.get("configuration") or ()}
+            given[fault["topic"]].update(changed)
+    return given
 
 
 def _assignments(evidence: RunEvidence) -> Iterator[str]:

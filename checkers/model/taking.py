@@ -146,15 +146,23 @@ def take(
             copying = world.get(("copying", what.label, what.broker))
             if copying is not None:
                 raise Excluded(copy_differs(world, copying))
+        case RemoteCopy() | TierRead() | Snapshot():
+            _tier(world, what)
+        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
+            # What a hold keeps is seen at the links, and so is what comes late.
+            pass
+        case Produce():
+            _produce(world, what)
+        case _:
+            _act(world, what, generations)
+
+
+def _tier(world: World, what: RemoteCopy | TierRead | Snapshot) -> None:
+    match what:
         case RemoteCopy():
             refused = tier.copy(world, what)
             if refused is not None:
-                raise Excluded(
-                    f"broker {what.broker} copied {what.start_offset} to {what.end_offset} with "
-                    f"leader epochs {[*map(list, what.leader_epochs)]} to the remote tier; "
-                    f"{refused.why}",
-                    is_pending=refused.is_pending,
-                )
+                raise Excluded(refused.why, is_pending=refused.is_pending)
         case TierRead():
             why_not = tier.note_read(world, what)
             if why_not:
@@ -163,13 +171,6 @@ def take(
             segments = remote_of(world.get)
             if segments:
                 world.notes.append(RemoteCopied(what.label, segments))
-        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
-            # What a hold keeps is seen at the links, and so is what comes late.
-            pass
-        case Produce():
-            _produce(world, what)
-        case _:
-            _act(world, what, generations)
 
 
 def _act(world: World, action: Action, generations: Mapping[int, Generation]) -> None:

@@ -52,7 +52,13 @@ def copy(world: World, seen: RemoteCopy) -> CopyRefused | None:
         return None
     replica = world.replica(seen.broker, seen.partition)
     refused = _why_not_copied(world, seen, replica, known)
-    if refused is None and replica is not None:
+    if refused is not None:
+        told = (
+            f"broker {seen.broker} copied {seen.start_offset} to {seen.end_offset} with leader "
+            f"epochs {[*map(list, seen.leader_epochs)]} to the remote tier; {refused.why}"
+        )
+        return replace(refused, why=told)
+    if replica is not None:
         begun = RemoteSegment(
             segment_id=seen.segment_id,
             start_offset=seen.start_offset,
@@ -62,7 +68,7 @@ def copy(world: World, seen: RemoteCopy) -> CopyRefused | None:
             batches=_between(replica.log, seen.start_offset, seen.end_offset),
         )
         world.put(("remote", seen.partition), (*known, begun))
-    return refused
+    return None
 
 
 def _why_not_copied(
@@ -184,7 +190,12 @@ def rebuild(
         log_end_offset=next_offset,
         local_start_offset=next_offset,
     )
-    believed = None if broker.generation.sets_local_start else local_start(replica)
+    believed, until = None, 0
+    if not broker.generation.sets_local_start:
+        believed = local_start(replica)
+        until = max(
+            believed, replica.believed_local_until, deletable_until(world, partition, replica)
+        )
     world.put_replica(
         broker_id,
         partition,
@@ -194,6 +205,7 @@ def rebuild(
             entries=segment.chain,
             high_watermark=next_offset,
             believed_local_start=believed,
+            believed_local_until=until,
         ),
     )
     stands = replace(fetch, fetch_offset=next_offset, unnoted_epoch=-1)
@@ -249,8 +261,15 @@ def note_read(world: World, event: TierRead) -> str:
     if event.end_offset > replica.high_watermark:
         return f"broker {event.broker}'s high watermark is {replica.high_watermark}"
     if replica.believed_local_start is not None:
-        if replica.believed_local_start != event.local_start_offset:
-            return f"its local log was said to begin at {replica.believed_local_start}"
+        first, last = replica.believed_local_start, replica.believed_local_until
+        if not first <= event.local_start_offset <= last:
+            return f"its local log was believed to begin between {first} and {last}"
+        known_now = event.local_start_offset
+        world.put_replica(
+            event.broker,
+            partition,
+            replace(replica, believed_local_start=known_now, believed_local_until=known_now),
+        )
     elif event.local_start_offset < replica.log.local_start_offset or not lose_local(
         world, event.broker, partition, event.local_start_offset
     ):

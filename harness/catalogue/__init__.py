@@ -28,6 +28,8 @@ from kchaos.harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REP
 from kchaos.harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
 from kchaos.harness.catalogue.kip_380_upgrade_window import KIP_380_UPGRADE_WINDOW
 from kchaos.harness.catalogue.kip_405_1 import KIP_405_1
+from kchaos.harness.catalogue.kip_405_3 import KIP_405_3
+from kchaos.harness.catalogue.kip_405_4 import KIP_405_4
 from kchaos.harness.catalogue.kip_501_below_min_isr_leader import KIP_501_BELOW_MIN_ISR_LEADER
 from kchaos.harness.catalogue.kip_501_equal_end import KIP_501_EQUAL_END
 from kchaos.harness.catalogue.kip_501_long_hang import KIP_501_LONG_HANG
@@ -63,6 +65,8 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_380_STALE_UPDATE_METADATA,
         KIP_380_UPGRADE_WINDOW,
         KIP_405_1,
+        KIP_405_3,
+        KIP_405_4,
         KIP_501_SLOW_READS,
         KIP_501_LONG_HANG,
         KIP_501_MIN_ISR,

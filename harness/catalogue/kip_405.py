@@ -1,6 +1,7 @@
 """What the scenarios of KIP-405 have in common."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.catalogue.settings import QUICK
@@ -20,13 +21,44 @@ TIERED: Mapping[str, str] = {
 }
 
 
-def tiered_cluster(kafka: str, brokers: tuple[int, ...], controller: int) -> ClusterSpec:
+UNCLEAN: Mapping[str, str] = {
+    "unclean.leader.election.enable": "true",
+    # Who is cut off leaves the ISR by this alone.
+    "replica.lag.time.max.ms": "3000",
+}
+
+
+UPLOADED, NEVER_UPLOADED = "uploaded", "never-uploaded"
+FIXED_UPLOADS: Mapping[str, str] = {
+    UPLOADED: "the new leader ships its own segment",
+    NEVER_UPLOADED: "the new leader takes the old leader's segment for its own (KAFKA-15241)",
+}
+
+
+def why_not_uploads(case: str, release: str) -> str:
+    """Why a release cannot show one of `FIXED_UPLOADS`, or ""."""
+    is_old = release.startswith("3.6.")
+    if is_old and case == UPLOADED:
+        return "3.6 ships nothing there (KAFKA-15241, fixed in 3.7.0); use --kafka 3.9.1"
+    if not is_old and case == NEVER_UPLOADED:
+        return "KAFKA-15241 is fixed from 3.7.0 on; use --kafka 3.6.2"
+    return ""
+
+
+def tiered_cluster(
+    kafka: str,
+    brokers: tuple[int, ...],
+    controller: int,
+    properties: Mapping[str, str] = MappingProxyType({}),
+    *,
+    tiered: bool = True,
+) -> ClusterSpec:
     """A cluster with a remote store; the controller never goes, and has its metadata topic."""
     return ClusterSpec(
         brokers=brokers_of(kafka, brokers),
         first_broker=controller,
-        properties=TIERED,
-        tiered=True,
+        properties={**TIERED, **properties},
+        tiered=tiered,
     )
 
 

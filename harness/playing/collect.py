@@ -75,9 +75,9 @@ def _copy_store(play: Play, root: Path) -> int | None:
     every segment that their copy of the metadata topic names as copied; a file that is there is
     whole then, or its copy was not finished, as that topic tells.
     """
-    folder = play.cluster.work_directory / FOLDER
-    if not folder.is_dir():
+    if not play.cluster.spec.tiered:
         return None
+    folder = play.cluster.work_directory / FOLDER
     count = 0
     for file in sorted((folder / STORE).rglob("*")):
         if file.suffix in _NOT_OF_STORE or not file.is_file():

@@ -19,7 +19,6 @@ from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
-from kchaos.checkers.segments.batch import Batch
 from kchaos.clusters.client import NoAnswer, Produced
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.interrupts import check_interrupt
@@ -31,6 +30,7 @@ from kchaos.harness.playing.clients import (
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     REQUEST_TIMED_OUT,
 )
+from kchaos.harness.playing.differing import differing_disks
 from kchaos.harness.playing.loops import fetch_loop
 from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
@@ -147,7 +147,7 @@ def _settle_partition(
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
         settled.add(kind, about, int(broker), line)
-    different = _different(play, about, in_sync) if end >= 0 else None
+    different = differing_disks(play, about, in_sync) if end >= 0 else None
     if different is not None:
         # Both have followed the leader past the probe: nothing will make them equal any more.
         settled.worsen("failed")
@@ -374,26 +374,3 @@ def _checkpoint_interval_s(play: Play, broker: int) -> float:
 def _ends(play: Play, about: TopicPartition) -> dict[str, int]:
     replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
     return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
-
-
-def _different(play: Play, about: TopicPartition, brokers: list[int]) -> dict[str, Any] | None:
-    """The first batch in which two of these brokers' disks differ, or None."""
-    logs = {broker: _identities(play, broker, about) for broker in brokers}
-    first = brokers[0]
-    for broker in brokers[1:]:
-        if logs[broker] == logs[first]:
-            continue
-        for mine, theirs in zip(logs[first], logs[broker], strict=False):
-            if mine != theirs:
-                return {"brokers": [first, broker], "batches": [mine, theirs]}
-        return {"brokers": [first, broker], "lengths": [len(logs[first]), len(logs[broker])]}
-    return None
-
-
-def _identities(play: Play, broker: int, about: TopicPartition) -> list[tuple[int, ...]]:
-    found = gates.contents(play, broker, about)
-    return [] if found is None else [_identity(batch) for batch in found.batches]
-
-
-def _identity(batch: Batch) -> tuple[int, ...]:
-    return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.crc
