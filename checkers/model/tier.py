@@ -164,6 +164,16 @@ def rebuilds(
             yield one
 
 
+def cannot_rebuild(
+    world: World, broker_id: int, leader_id: int, partition: TopicPartition, offset: int
+) -> bool:
+    """Tell whether a follower asks for what its leader has let go, with nothing to build upon."""
+    of_leader = world.replica(leader_id, partition)
+    if of_leader is None or offset >= of_leader.log.local_start_offset:
+        return False
+    return next(rebuilds(world, broker_id, leader_id, partition), None) is None
+
+
 def rebuild(
     world: World,
     broker_id: int,

@@ -1,6 +1,7 @@
 """What can be seen of a state from outside: the files of every replica."""
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import tier
 from kchaos.checkers.model.log import Log
 from kchaos.checkers.model.prediction import (
     PredictedBatch,
@@ -85,4 +86,8 @@ def _fetcher(
     fetch = thread.fetch(partition) if thread is not None else None
     if thread is None or fetch is None:
         return "none"
-    return "dead-thread" if thread.is_dead else str(fetch.state)
+    if thread.is_dead:
+        return "dead-thread"
+    if tier.cannot_rebuild(world, broker_id, replica.leader, partition, fetch.fetch_offset):
+        return "cannot-rebuild"
+    return str(fetch.state)

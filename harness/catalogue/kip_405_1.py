@@ -2,7 +2,7 @@
 
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import PreferredElection, StopBroker
-from kchaos.harness.catalogue.entry import Entry
+from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
     TOPIC,
@@ -25,6 +25,7 @@ from kchaos.harness.playing.steps import (
 )
 from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitOffsets, AwaitTiered
 
+_CASE = "new-empty-follower"
 P, A, B = 0, 1, 2
 """The first leader, the page's leader, and its new follower, which is the controller."""
 
@@ -89,6 +90,23 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
+_SOURCE = "KIP-405, follower replication, scenario 1; KAFKA-15695"
+_MOVED = {
+    "link": {
+        "api": "Fetch",
+        "source": B,
+        "target": A,
+        "direction": "response",
+        "partition": {"topic": TOPIC, "error_code": 109},
+    }
+}
+_REBUILT = {
+    "epochs": {"snapshot": "step-2", "broker": B, "partition": "t-0", "starts": [0, 3, 5, 7]}
+}
+_BUILT = {
+    "log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 3 "}
+}
+
 KIP_405_1 = Entry(
     name="KIP-405-1",
     title="A new follower builds the epochs that it lacks from the remote tier",
@@ -100,9 +118,20 @@ KIP_405_1 = Entry(
         "not set where its own local log begins, so that once it leads, it answers a reader of "
         "what is in the remote tier with OFFSET_OUT_OF_RANGE (KAFKA-15695, fixed in 3.7.0)."
     ),
-    source="KIP-405, follower replication, scenario 1; KAFKA-15695",
-    cases={"new-empty-follower": "a broker without data becomes a replica, and leads later"},
+    source=_SOURCE,
+    cases={_CASE: "a broker without data becomes a replica, and leads later"},
     cluster=_cluster,
     steps=_steps,
+    expectations={
+        (_CASE, "3.6.2"): Expectation(
+            safe=False,
+            findings=(("tier-unreadable", (B,), 0, 2),),
+            witness=(_MOVED, _BUILT, _REBUILT),
+            source=_SOURCE,
+        ),
+        (_CASE, "3.9.1"): Expectation(
+            safe=True, witness=(_MOVED, _BUILT, _REBUILT), source=_SOURCE
+        ),
+    },
     default_releases=("3.6.2", "3.9.1"),
 )

@@ -1,13 +1,16 @@
 """KIP-405, scenario 3: both replicas fail hard, and one comes back with a part of its log."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ConfigureTopic, KillBroker, LoseTail, PreferredElection
-from kchaos.harness.catalogue.entry import Entry
+from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
     MESSAGE_BYTES,
+    NEVER_UPLOADED,
     PARTITION,
     TOPIC,
     UPLOADED,
@@ -45,8 +48,9 @@ def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
 
 
 def steps_of(case: str) -> tuple[Step, ...]:
-    """The steps; what is about tiering can be left out of them (`kip_405.without_tiering`)."""
+    """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
     uploads = ((0, 1, 0), (0, 1, None)) if case == UPLOADED else ((0, 1, 0),)
+    leaders = (B,) if case == UPLOADED else ()
     return (
         CreateTopic(
             topic=TOPIC,
@@ -97,7 +101,12 @@ def steps_of(case: str) -> tuple[Step, ...]:
             name="local retention",
             fault=ConfigureTopic(topic=TOPIC, configuration=(("local.retention.bytes", _TWO),)),
         ),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=2),
+        # On 3.6 a leader that has just come back does not know that anything is remote, so that it
+        # deletes nothing; its follower does.
+        *(
+            AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=one, offset=2)
+            for one in leaders
+        ),
         AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=2),
         *read_all("B-leads", B),
         TakeSnapshot(label="expired"),
@@ -106,6 +115,16 @@ def steps_of(case: str) -> tuple[Step, ...]:
         *read_all("A-leads", A),
     )
 
+
+def epochs(snapshot: str, broker: int) -> Mapping[str, Any]:
+    """The witness that a broker's epochs form one line: the second begins at offset 1."""
+    return {
+        "epochs": {"snapshot": snapshot, "broker": broker, "partition": "t-0", "starts": [0, 1]}
+    }
+
+
+_SOURCE = "KIP-405, follower replication, scenario 3; KIP-101, scenario 2; KAFKA-15241"
+_EPOCHS = (epochs("step-3", A), epochs("step-4", A), epochs("step-4", B))
 
 KIP_405_3 = Entry(
     name="KIP-405-3",
@@ -116,12 +135,24 @@ KIP_405_3 = Entry(
         "Losing what no disk had is permitted. The remote tier still has message 1 at offset 1, of "
         "a lineage that is dead: from 3.7.0 on the leader ships its own segment beside it, and "
         "readers get that. On 3.6 it ships nothing (KAFKA-15241), and once the local segment is "
-        "gone message 3, which was acknowledged, is nowhere any more."
+        "gone, a leader has lost message 3, which was acknowledged."
     ),
-    source="KIP-405, follower replication, scenario 3; KIP-101, scenario 2; KAFKA-15241",
+    source=_SOURCE,
     cases=FIXED_UPLOADS,
     cluster=cluster_of,
     steps=steps_of,
     cannot_show=why_not_uploads,
+    expectations={
+        (NEVER_UPLOADED, "3.6.2"): Expectation(
+            safe=False,
+            findings=(
+                ("tier-other-lineage", (A,), 1, 1),
+                ("tier-unreadable", (A,), 1, 1),
+            ),
+            witness=_EPOCHS,
+            source=_SOURCE,
+        ),
+        (UPLOADED, "3.9.1"): Expectation(safe=True, witness=_EPOCHS, source=_SOURCE),
+    },
     default_releases=("3.6.2", "3.9.1"),
 )

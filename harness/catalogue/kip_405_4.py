@@ -1,11 +1,15 @@
 """KIP-405, scenario 4: an unclean election with a truncation, and who uploads the new lineage."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ConfigureTopic, CutLink, KillBroker
-from kchaos.harness.catalogue.entry import Entry
+from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
     MESSAGE_BYTES,
+    NEVER_UPLOADED,
     PARTITION,
     TOPIC,
     UNCLEAN,
@@ -32,11 +36,13 @@ from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
 A, B, CONTROLLER = 0, 1, 2
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, UNCLEAN)
+def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
+    """Elections may be unclean, and who is cut off leaves the ISR soon."""
+    return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, UNCLEAN, tiered=tiered)
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def steps_of(case: str) -> tuple[Step, ...]:
+    """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
     uploads = ((0, 2, 0), (0, 1, None)) if case == UPLOADED else ((0, 2, 0),)
     return (
         CreateTopic(
@@ -82,6 +88,27 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
+_SOURCE = "KIP-405, follower replication, scenario 4; KAFKA-15241"
+
+
+def epochs(snapshot: str, broker: int) -> Mapping[str, Any]:
+    """The witness that a broker's epochs form one line: the second begins at offset 1."""
+    return {
+        "epochs": {"snapshot": snapshot, "broker": broker, "partition": "t-0", "starts": [0, 1]}
+    }
+
+
+DIVERGED = {"round": {"follower": A, "leader": B, "end_offset": 1, "by_fetch": True}}
+_MOVED = {
+    "link": {
+        "api": "Fetch",
+        "source": A,
+        "target": B,
+        "direction": "response",
+        "partition": {"topic": TOPIC, "error_code": 109},
+    }
+}
+
 KIP_405_4 = Entry(
     name="KIP-405-4",
     title="After an unclean election the new leader's lineage must get to the remote tier",
@@ -93,10 +120,47 @@ KIP_405_4 = Entry(
         "go: the only copy of an acknowledged record is lost, readers get A's records, and A "
         "cannot come back."
     ),
-    source="KIP-405, follower replication, scenario 4; KAFKA-15241",
+    source=_SOURCE,
     cases=FIXED_UPLOADS,
-    cluster=_cluster,
-    steps=_steps,
+    cluster=cluster_of,
+    steps=steps_of,
     cannot_show=why_not_uploads,
+    expectations={
+        (NEVER_UPLOADED, "3.6.2"): Expectation(
+            safe=False,
+            findings=(
+                ("replication-stopped", (A,), -1, -1),
+                ("tier-other-lineage", (B,), 1, 2),
+                ("tier-unreadable", (B,), 1, 1),
+            ),
+            witness=(
+                DIVERGED,
+                _MOVED,
+                {
+                    "log": {
+                        "broker": A,
+                        "pattern": "previous remote log segment metadata was not found",
+                    }
+                },
+            ),
+            source=_SOURCE,
+        ),
+        (UPLOADED, "3.9.1"): Expectation(
+            safe=True,
+            witness=(
+                DIVERGED,
+                _MOVED,
+                epochs("step-3", B),
+                epochs("final", A),
+                {
+                    "log": {
+                        "broker": B,
+                        "pattern": "is less than or equal to the highest-remote-offset: 2 ",
+                    }
+                },
+            ),
+            source=_SOURCE,
+        ),
+    },
     default_releases=("3.6.2", "3.9.1"),
 )
