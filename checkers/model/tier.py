@@ -183,8 +183,9 @@ def rebuild(
 ) -> bool:
     """Let a follower begin anew behind a remote segment; returns whether it still follows.
 
-    Its epochs are those of the segment's checkpoint, and what lies before is what the remote tier
-    has of that lineage (TierStateMachine.buildRemoteLogAuxState).
+    Its epochs are those of the segment's checkpoint; what lies before is its leader's log, and
+    remote: whether anybody finds it there is another question (TierStateMachine
+    .buildRemoteLogAuxState).
     """
     thread: FetcherThread | None = world.thread(broker_id, leader_id)
     fetch = thread.fetch(partition) if thread is not None else None
@@ -195,7 +196,7 @@ def rebuild(
     of_leader = world.known_replica(leader_id, partition)
     next_offset = segment.end_offset + 1
     log = Log(
-        batches=lineage(segment.chain, next_offset, finished(remote(world, partition))),
+        batches=tuple(one for one in of_leader.log.batches if one.last_offset < next_offset),
         log_start_offset=of_leader.log.log_start_offset,
         log_end_offset=next_offset,
         local_start_offset=next_offset,
@@ -223,19 +224,6 @@ def rebuild(
     return True
 
 
-def lineage(entries: Entries, end_offset: int, known: Remote) -> tuple[PredictedBatch, ...]:
-    """Return what the remote tier has below an offset, in the epochs that a cache says."""
-    found: list[PredictedBatch] = []
-    offset = 0
-    while offset < end_offset:
-        segment = holder(entries, offset, known)
-        batches = () if segment is None else segment.batches
-        here = [one for one in batches if one.base_offset <= offset <= one.last_offset]
-        found += [one for one in here if one.last_offset < end_offset]
-        offset = here[0].last_offset + 1 if here else offset + 1
-    return tuple(found)
-
-
 def epoch_at(entries: Entries, offset: int) -> int:
     """Return the leader epoch of an offset by a cache, -1 for none."""
     earlier = [entry for entry in entries if entry.start_offset <= offset]
@@ -245,21 +233,36 @@ def epoch_at(entries: Entries, offset: int) -> int:
 def holder(entries: Entries, offset: int, known: Remote) -> RemoteSegment | None:
     """Return the remote segment that a reader of an offset is served from, None for none.
 
-    It is found by the epoch that the reader's leader has for the offset; of several that begin at
-    one offset the last one copied counts (RemoteLogMetadataCache.remoteLogSegmentMetadata).
+    It is found by the epoch that the reader's leader has for the offset, and by where that epoch
+    begins in each segment. Of several that begin at one offset only the last one copied counts,
+    also if it has less of the epoch and goes on in another lineage
+    (RemoteLogMetadataCache.remoteLogSegmentMetadata, RemoteLogLeaderEpochState
+    .handleSegmentWithCopySegmentFinishedState, 3.6.2 to 3.9).
     """
     epoch = epoch_at(entries, offset)
     found: dict[int, RemoteSegment] = {}
+    highest = -1
     for one in known:
         starts = [entry.start_offset for entry in one.leader_epochs if entry.epoch == epoch]
-        if starts and starts[0] <= offset:
-            found[starts[0]] = one
-    if not found:
+        if not starts:
+            continue
+        last = _last_offset(one, epoch)
+        # What is copied anew takes the place of what it covers.
+        for covered in [start for start in found if start >= starts[0] and highest <= last]:
+            del found[covered]
+        found[starts[0]] = one
+        highest = max(highest, last)
+    below = [start for start in found if start <= offset]
+    if not below:
         return None
-    segment = found[max(found)]
+    segment = found[max(below)]
+    return segment if offset <= _last_offset(segment, epoch) else None
+
+
+def _last_offset(segment: RemoteSegment, epoch: int) -> int:
+    """Return the last offset of an epoch in a segment that has it."""
     later = [entry.start_offset for entry in segment.leader_epochs if entry.epoch > epoch]
-    last = min(later) - 1 if later else segment.end_offset
-    return segment if offset <= last else None
+    return min(later) - 1 if later else segment.end_offset
 
 
 def note_read(world: World, event: TierRead) -> str:

@@ -28,6 +28,7 @@ from kchaos.harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REP
 from kchaos.harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
 from kchaos.harness.catalogue.kip_380_upgrade_window import KIP_380_UPGRADE_WINDOW
 from kchaos.harness.catalogue.kip_405_1 import KIP_405_1
+from kchaos.harness.catalogue.kip_405_2 import KIP_405_2
 from kchaos.harness.catalogue.kip_405_3 import KIP_405_3
 from kchaos.harness.catalogue.kip_405_4 import KIP_405_4
 from kchaos.harness.catalogue.kip_405_5 import KIP_405_5
@@ -67,6 +68,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_380_STALE_UPDATE_METADATA,
         KIP_380_UPGRADE_WINDOW,
         KIP_405_1,
+        KIP_405_2,
         KIP_405_3,
         KIP_405_4,
         KIP_405_5,

@@ -8,7 +8,7 @@ from kchaos.faults import (
     PreferredElection,
     WipeLogDirectory,
 )
-from kchaos.harness.catalogue.entry import Entry
+from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
     MESSAGE_BYTES,
@@ -101,6 +101,18 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
+_SOURCE = "KIP-405, follower replication, scenario 5; KAFKA-15241; KAFKA-15695"
+_RESTART = {"epochs": {"snapshot": "step-4", "broker": B, "partition": "t-0", "starts": [0, 5]}}
+_MOVED = {
+    "link": {
+        "api": "Fetch",
+        "source": B,
+        "target": A,
+        "direction": "response",
+        "partition": {"topic": TOPIC, "error_code": 109},
+    }
+}
+
 KIP_405_5 = Entry(
     name="KIP-405-5",
     title="Two lineages diverge in the remote tier, and readers get the leader's",
@@ -108,12 +120,30 @@ KIP_405_5 = Entry(
         "A ships a segment; B, out of sync, is elected uncleanly and ships another one with the "
         "same offsets; then A is elected uncleanly in turn, knowing nothing of B's epoch, and "
         "ships on. B comes back without data and builds upon A's newest segment. Readers must get "
-        "A's lineage from both, though the remote tier holds B's at the same offsets too."
+        "A's lineage from both, though the remote tier holds B's at the same offsets too. They do "
+        "not: the metadata cache has one segment for each epoch and first offset, B's in place of "
+        "A's (RemoteLogLeaderEpochState), so that A's records at offsets 2 and 3, acknowledged, "
+        "and in the log of the leader, are found by nobody, and who reads on from offset 0 gets "
+        "B's. On 3.6 B ships nothing (KAFKA-15241): then A's are found while A leads."
     ),
-    source="KIP-405, follower replication, scenario 5; KAFKA-15241; KAFKA-15695",
+    source=_SOURCE,
     cases=FIXED_UPLOADS,
     cluster=_cluster,
     steps=_steps,
     cannot_show=why_not_uploads,
+    expectations={
+        (UPLOADED, "3.9.1"): Expectation(
+            safe=False,
+            findings=(
+                ("tier-orphan", (B,), 2, 3),
+                ("tier-other-lineage", (A,), 2, 3),
+                ("tier-other-lineage", (B,), 2, 3),
+                ("tier-unreadable", (A,), 2, 3),
+                ("tier-unreadable", (B,), 2, 3),
+            ),
+            witness=(_MOVED, _RESTART),
+            source=_SOURCE,
+        ),
+    },
     default_releases=("3.6.2", "3.9.1"),
 )
