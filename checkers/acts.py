@@ -1,12 +1,14 @@
 """What can be done to a cluster: one frozen value for each act.
 
 A fault emits these values, the links are cut and hold by them, the journal writes them down, and
-the model acts upon them (`checkers.model.events.Action` has those). This module needs nothing but
-the standard library and imports nothing of kchaos, so that every room may use it.
+the model acts upon them (`checkers.model.events.Action` has those). Needs nothing but the standard
+library, like `forgeries`, whose acts are listed here too, so that every room may use it.
 """
 
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 
 CutStyle = Literal["silent", "reset"]
 """Whether connections over a cut stay open and nothing passes, or are reset."""
@@ -16,8 +18,6 @@ Direction = Literal["request", "response"]
 Manner = Literal["hold", "delay", "skip"]
 """What becomes of a thread at a point: it waits until it is let on, or so long, or turns back."""
 Readers = Literal["all", "followers", "consumers"]
-
-
 CONTROLLER_BROKER_CHANGE = "controller-broker-change"
 """The point at which a controller begins to handle that brokers came or went."""
 
@@ -34,7 +34,6 @@ class StartBroker:
     """The broker's process starts.
 
     Attributes:
-        broker: Its id.
         release: The release whose rules it is judged by, such as "1.1.1".
         inter_broker_protocol: `inter.broker.protocol.version` if set, else None.
         message_format: `log.message.format.version` if set, else None.
@@ -55,16 +54,21 @@ class StopBroker:
     """The broker's process ends.
 
     Attributes:
-        broker: Its id.
         clean: True after SIGTERM (log flushed, high watermarks checkpointed), False after SIGKILL.
         checkpointed: What `replication-offset-checkpoint` held once the process was gone, as
-            (topic, partition, offset); None if it was not read, then the model assumes nothing
-            was written since the last clean stop.
+            (topic, partition, offset); None, not read, means: as the last clean stop left it.
     """
 
     broker: int
     clean: bool
     checkpointed: tuple[tuple[str, int, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskBrokerToStop:
+    """SIGTERM: the broker begins to shut down, and lives until a clean `StopBroker`."""
+
+    broker: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +89,7 @@ class ResumeBroker:
 class LoseTail:
     """Bytes of a stopped broker's log that no fsync had covered are gone, as after a power loss.
 
-    Attributes:
-        broker: Its id; its process does not run.
-        log_end_offset: First offset that is lost; must be a batch's base offset.
+    The first offset that is lost is `log_end_offset`; it must be a batch's base offset.
     """
 
     broker: int
@@ -348,6 +350,7 @@ class StaleRequest:
 Act = (
     StartBroker
     | StopBroker
+    | AskBrokerToStop
     | PauseBroker
     | ResumeBroker
     | LoseTail
@@ -357,6 +360,8 @@ Act = (
     | HealLink
     | Hold
     | ReleaseHold
+    | ForgeAnswers
+    | EndForgery
     | HoldPoint
     | ReleasePoint
     | CutZooKeeper
@@ -387,9 +392,8 @@ def fields_of(value: Any) -> dict[str, Any]:
 def unknown_style(cut: CutLink | CutZooKeeper) -> str:
     """Why there is no such cut, or ""."""
     styles = get_args(ZooKeeperCutStyle if isinstance(cut, CutZooKeeper) else CutStyle)
-    if cut.style in styles:
-        return ""
-    return f"style is {cut.style!r}; use {' or '.join(map(repr, styles))}"
+    known = " or ".join(map(repr, styles))
+    return "" if cut.style in styles else f"style is {cut.style!r}; use {known}"
 
 
 def _plain(value: object) -> object:

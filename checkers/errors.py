@@ -5,6 +5,7 @@ CheckError
 ├── ScenarioDataError    recorded data on disk does not have the documented shape
 ├── CheckpointError      a small text file of a broker's does not have its documented shape
 ├── ModelError           an action that the model's own state makes impossible
+├── ComparisonError      a comparison that does not exist or does not fit what was asked
 ├── ExplorerError        in `checkers.explorer.errors`: a bound, a rule or a process that fails
 └── SparkError           Spark cannot do it
     └── SparkNotStarted  nor even be started on this machine
@@ -29,6 +30,10 @@ class CheckpointError(CheckError):
 
 class ModelError(CheckError):
     """An action cannot happen in the model's present state; the message names both."""
+
+
+class ComparisonError(CheckError):
+    """What was asked for cannot be compared; the message says what can."""
 
 
 class SparkError(CheckError):

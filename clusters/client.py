@@ -17,6 +17,7 @@ from kafka.protocol.consumer import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
@@ -49,6 +50,21 @@ class Produced:
 
     error_code: int
     base_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a broker tells a client of one partition.
+
+    Attributes:
+        error_code: Of the partition, or of its topic; 0 for none.
+        leader: Its leader, -1 for none or none that is known.
+        brokers: The brokers of the cluster, in ascending order.
+    """
+
+    error_code: int
+    leader: int
+    brokers: tuple[int, ...]
 
 
 def send(address: str, request: Any, response: Any, *, version: int, timeout_s: float) -> Any:
@@ -196,6 +212,23 @@ def fetch(
         return Fetched(error_code=error_code, high_watermark=-1)
     records = tuple(_records(answered, offset))
     return Fetched(error_code=0, high_watermark=high_watermark, records=records)
+
+
+def tell(address: str, *, topic: str, partition: int, timeout_s: float = 10.0) -> Told:
+    """Asks a broker who leads a partition (Metadata version 1, which makes no topics).
+
+    Raises:
+        NotSent: The broker does not accept the connection.
+        NoAnswer: It gave no answer.
+    """
+    request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+    answer = send(address, request, MetadataResponse, version=1, timeout_s=timeout_s)
+    brokers = tuple(sorted(broker.node_id for broker in answer.brokers))
+    (found,) = answer.topics
+    for one in found.partitions:
+        if one.partition_index == partition:
+            return Told(error_code=one.error_code, leader=one.leader_id, brokers=brokers)
+    return Told(error_code=found.error_code, leader=-1, brokers=brokers)
 
 
 def fetch_raw(

@@ -19,6 +19,7 @@ from kchaos.faults.process.roll_broker import RollBroker
 from kchaos.faults.process.stop_broker import StopBroker
 from kchaos.faults.wire.cut_link import CutLink
 from kchaos.faults.wire.disconnect_network import DisconnectNetwork
+from kchaos.faults.wire.forge_answers import ForgeAnswers
 from kchaos.faults.wire.hold_requests import HoldRequests
 from kchaos.faults.wire.stale_request import StaleRequest
 from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper
@@ -35,6 +36,7 @@ FAULTS: Mapping[str, type[Any]] = {
         DisconnectNetwork,
         ExpireSession,
         FastBounce,
+        ForgeAnswers,
         FormatDowngrade,
         HoldController,
         HoldPoint,
@@ -62,6 +64,7 @@ __all__ = [
     "DisconnectNetwork",
     "ExpireSession",
     "FastBounce",
+    "ForgeAnswers",
     "FormatDowngrade",
     "HoldController",
     "HoldPoint",

@@ -32,7 +32,11 @@ class Journal(Protocol):
 
 
 class Fault(Protocol):
-    """A frozen value; everything that it needs to know is a field of it."""
+    """A frozen value; everything that it needs to know is a field of it.
+
+    Fields are plain JSON values, since scenario.json has them. What is alike for all its values, as
+    `lasting` and `performs` mostly are, is a ClassVar.
+    """
 
     @property
     def lasting(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kchaos.checkers.acts import CutLink, CutZooKeeper, Hold, HoldPoint
+from kchaos.checkers.forgeries import ForgeAnswers
 from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable
 from kchaos.faults.observation import observe_broker
 
@@ -50,6 +51,7 @@ class ClusterView:
         cuts: What is cut at the links, by the cut's name.
         holds: What is held at the links, by the hold's name.
         point_holds: What is held at points inside brokers, by the hold's name.
+        forgeries: What replaces answers, by the forgery's name.
         why_unlinked: Why there are no links, and what to do about it; "" where there are.
     """
 
@@ -58,6 +60,7 @@ class ClusterView:
     cuts: Mapping[str, CutLink | CutZooKeeper] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
     point_holds: Mapping[str, HoldPoint] = field(default_factory=dict)
+    forgeries: Mapping[str, ForgeAnswers] = field(default_factory=dict)
     why_unlinked: str = ""
 
 
@@ -69,6 +72,7 @@ def view_of(cluster: Cluster) -> ClusterView:
         cuts={} if cluster.links is None else cluster.links.cuts,
         holds={} if cluster.links is None else cluster.links.holds,
         point_holds={} if cluster.gate is None else cluster.gate.holds,
+        forgeries={} if cluster.links is None else cluster.links.forgeries,
         why_unlinked=cluster.why_unlinked if cluster.links is None else "",
     )
 
@@ -141,6 +145,7 @@ def unlinked(view: ClusterView) -> str:
 
 def name_in_use(view: ClusterView, name: str) -> str:
     """That a cut or a hold of that name lasts."""
-    if all(name not in lasting for lasting in (view.cuts, view.holds, view.point_holds)):
+    lasting = (view.cuts, view.holds, view.point_holds, view.forgeries)
+    if all(name not in one for one in lasting):
         return ""
     return f"a cut or hold named {name!r} lasts already: heal it, or name this one otherwise"

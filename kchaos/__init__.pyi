@@ -1,5 +1,6 @@
 """The public names of kchaos and where each is: for type checkers, and for `__init__.py`."""
 
+from kchaos.checkers.acts import Act as Act
 from kchaos.checkers.acts import TopicPartition as TopicPartition
 from kchaos.checkers.errors import CheckError as CheckError
 from kchaos.checkers.findings import Finding as Finding
@@ -33,6 +34,7 @@ from kchaos.faults import CutZooKeeper as CutZooKeeper
 from kchaos.faults import DisconnectNetwork as DisconnectNetwork
 from kchaos.faults import ExpireSession as ExpireSession
 from kchaos.faults import FastBounce as FastBounce
+from kchaos.faults import ForgeAnswers as ForgeAnswers
 from kchaos.faults import FormatDowngrade as FormatDowngrade
 from kchaos.faults import HoldController as HoldController
 from kchaos.faults import HoldPoint as HoldPoint
@@ -77,6 +79,7 @@ from kchaos.harness.playing.observing_steps import AwaitDecision as AwaitDecisio
 from kchaos.harness.playing.observing_steps import AwaitHighWatermarkKept as AwaitHighWatermarkKept
 from kchaos.harness.playing.observing_steps import AwaitLog as AwaitLog
 from kchaos.harness.playing.observing_steps import AwaitMessage as AwaitMessage
+from kchaos.harness.playing.observing_steps import AwaitPoint as AwaitPoint
 from kchaos.harness.playing.observing_steps import SetLogLevel as SetLogLevel
 from kchaos.harness.playing.play import Play as Play
 from kchaos.harness.playing.possible_steps import AwaitInSync as AwaitInSync

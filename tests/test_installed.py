@@ -143,15 +143,15 @@ _GOOD = """
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 import kchaos
-from kchaos.checkers.acts import Act
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowDisk:
     broker: int
-    lasting: bool = True
-    performs: tuple[type[Act], ...] = ()
+    lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[kchaos.Act], ...]] = ()
 
     def available(self, view: kchaos.ClusterView) -> str:
         return "" if self.broker in view.brokers else f"there is no broker {self.broker}"

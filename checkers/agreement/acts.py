@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from kchaos.checkers.acts import (
+    AskBrokerToStop,
     CutLink,
     HealLink,
     Hold,
@@ -22,11 +23,13 @@ from kchaos.checkers.evidence.about import RUN, SCENARIO
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
 from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.model.events import HighWatermarkObserved, PartitionState, TopicCreated
 
 _ACTS = (
     StartBroker,
     StopBroker,
+    AskBrokerToStop,
     PauseBroker,
     ResumeBroker,
     LoseTail,
@@ -34,6 +37,8 @@ _ACTS = (
     HealLink,
     Hold,
     ReleaseHold,
+    ForgeAnswers,
+    EndForgery,
 )
 _KNOWN_LATER = frozenset({"checkpointed", "log_end_offset"})
 _BEFORE_THE_STEPS = -1

@@ -93,8 +93,10 @@ def _unlike_the_step(
         return
     step = steps[timed.step]
     step = step.get("do") or step
-    wanted = str(step.get("operation"))
-    is_own = step.get("step") == "Produce" and (name == wanted or name.startswith(f"{wanted}."))
+    wanted, kind = str(step.get("operation")), step.get("step")
+    is_own = kind == "Produce" and (name == wanted or name.startswith(f"{wanted}."))
+    if kind == "WriteWhereTold":
+        is_own, step = name.startswith(f"{wanted}-"), {**step, "acks": 1}
     if not is_own:
         yield f"produce {name!r} belongs to step {timed.step}, which is no such Produce"
     elif (step.get("acks"), step.get("codec", "none")) != (action.acks, action.codec):

@@ -10,7 +10,7 @@ from kchaos.checkers.evidence.zookeeper import controller_epochs
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.observations import ControlSent
 
-_ENDED = ("passed", "released", "delayed", "abandoned")
+_ENDED = ("passed", "released", "delayed", "abandoned", "forged")
 _METADATA = "UPDATE_METADATA"
 
 

@@ -8,7 +8,7 @@
     history     history.jsonl: operations
     observed    observations.jsonl
     links       links.jsonl: messages in the model's words; `epoch_rounds` pairs questions
-    hits        hits.jsonl
+    hits        hits.jsonl; `leader_view` has what leaders told there of their followers
     snapshots   snapshots/: snapshot.json and the copied files
 
 `files` reads, hashes and says where damage is. `assembling` puts together what the rules are given,

@@ -92,12 +92,14 @@ class Settled:
         state: "converged", "failed" or "stalled".
         reasons: Each with the finding's "kind" and the "broker", and the partition if it has one.
         bound_s: How long nothing had to change.
+        bound_from: What that follows from; "" in runs that do not say.
         last_seen: By the partition's name, such as "t-0".
     """
 
     state: str
     reasons: tuple[Mapping[str, Any], ...]
     bound_s: float | None = None
+    bound_from: str = ""
     probes: Any = None
     last_seen: Mapping[str, Any] | None = None
 

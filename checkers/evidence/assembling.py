@@ -286,6 +286,7 @@ def _settle(settled: Settled | None, about: TopicPartition) -> dict[str, Any] | 
     return {
         "state": settled.state,
         "bound_s": settled.bound_s,
+        "bound_from": settled.bound_from,
         "probes": settled.probes,
         "last_seen": (settled.last_seen or {}).get(f"{about.topic}-{about.partition}"),
         "reasons": [

@@ -30,7 +30,8 @@ class AskedRound:
         answered_epoch: None where the answer has none, or none came.
         end_offset: None while no answer reached the follower.
         error_code: Of the answer; 0 if all was well.
-        fate: "", or how a link treated it: "cut", "held", "delayed", "abandoned".
+        fate: "", or how a link treated it: "cut", "held", "delayed", "abandoned",
+            "forged".
         by_fetch: Whether the answer came as a diverging epoch in a Fetch response.
     """
 
@@ -118,8 +119,10 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
                 known.update(said.partitions)
             if message.fate not in ("passed", "released"):
                 exchange.fate = exchange.fate or message.fate
-        elif said.fate is Fate.ARRIVES:
+        elif said.fate in (Fate.ARRIVES, Fate.FORGED):
             exchange.answered, exchange.answered_as = said.partitions, number
+            if said.fate is Fate.FORGED:
+                exchange.fate = message.fate
         elif said.fate is Fate.ABANDONED:
             exchange.fate = exchange.fate or message.fate
     return list(found.values())

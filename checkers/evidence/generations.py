@@ -6,11 +6,14 @@ receiver. For which it was meant is known in three ways:
 
 - the request says so, from 2.2 on (`broker_epoch`);
 - kchaos made it itself, and `actions.jsonl` says for which generation (`StaleRequest`);
-- it was sent before the broker registered again, and a hold or a cut kept it.
+- it was sent before the broker registered again, and a hold or a cut kept it;
+- it repeats, first on a new connection, a request that got no answer: so the controller's
+  RequestSendThread does until it is answered, and it was made before the first of them was sent.
 
 A ControlledShutdown is about its sender, every other control request about its receiver.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -196,6 +199,7 @@ def _close(found: list[BrokerGeneration], index: int | None, time: float) -> Non
 class _Sent:
     message: LinkMessage
     detail: Mapping[str, Any]
+    made_at: float
     arrived_at: float
     waited: bool
 
@@ -214,16 +218,24 @@ class _Reader:
 
     def requests(self, messages: Iterable[LinkMessage]) -> Iterator[ControlRequest]:
         sent: dict[tuple[int, int], _Sent] = {}
+        unanswered: dict[str, _Sent] = {}
+        connections: set[int] = set()
         for one in messages:
             if one.api not in APIS or one.detail is None or one.target is None:
                 continue
             number = (one.connection, one.correlation_id)
             if one.direction == "request":
-                waited = one.fate not in ARRIVED
-                first = sent.setdefault(number, _Sent(one, one.detail, one.wall_time_s, waited))
-                first.arrived_at = one.wall_time_s
+                if number not in sent:
+                    before = unanswered.get(_words(one))
+                    is_again = before is not None and one.connection not in connections
+                    sent[number] = _sent(one, one.detail, before if is_again else None)
+                    unanswered[_words(one)] = sent[number]
+                    connections.add(one.connection)
+                sent[number].arrived_at = one.wall_time_s
             elif number in sent:
-                yield self._answered(sent.pop(number), one, one.detail)
+                answered = sent.pop(number)
+                unanswered.pop(_words(answered.message), None)
+                yield self._answered(answered, one, one.detail)
 
     def _generation(self, broker: int, time: float) -> int:
         """The czxid of the broker's newest registration at a time, -1 before the first."""
@@ -249,7 +261,7 @@ class _Reader:
         elif told is not None and told >= 0:
             meant_for = told
         elif sent.waited:
-            meant_for = self._generation(broker, message.wall_time_s + _CLOCKS_S)
+            meant_for = self._generation(broker, sent.made_at + _CLOCKS_S)
         return ControlRequest(
             api=api,
             version=-1 if message.api_version is None else message.api_version,
@@ -303,6 +315,26 @@ class _Reader:
         if api == "ControlledShutdown":
             return STALE_BROKER_EPOCH if generation.refuses_shutdown(epoch, in_force) else 0
         return _CODES[generation.error_of_broker_epoch(epoch, in_force)]
+
+
+def _sent(message: LinkMessage, detail: Mapping[str, Any], before: _Sent | None) -> _Sent:
+    """A request as it is first seen.
+
+    Args:
+        before: One that said the same on another connection, got no answer, and may be repeated by
+            this one; a controller that begins anew with a broker numbers its requests anew.
+    """
+    made_at = message.wall_time_s
+    if before is not None and before.message.correlation_id < message.correlation_id:
+        made_at = before.made_at
+    waited = message.fate not in ARRIVED or made_at < message.wall_time_s
+    return _Sent(message, detail, made_at, message.wall_time_s, waited)
+
+
+def _words(message: LinkMessage) -> str:
+    """The same text for requests of one sender to one receiver that say the same."""
+    about = [message.client_id, message.target, message.api, message.api_version]
+    return json.dumps([*about, message.detail], sort_keys=True)
 
 
 def _partitions(

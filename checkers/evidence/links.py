@@ -68,7 +68,7 @@ class LinkMessage:
     api_key: int
     api: str | None
     direction: Direction
-    fate: Literal["passed", "held", "released", "cut", "delayed", "abandoned"]
+    fate: Literal["passed", "held", "released", "cut", "delayed", "abandoned", "replaced", "forged"]
     detail: Mapping[str, Any] | None
     api_version: int | None = None
     client_id: str | None = None
@@ -150,7 +150,11 @@ def _number(message: LinkMessage) -> tuple[int, int]:
 def _fate(message: LinkMessage) -> Fate:
     if message.fate in ARRIVED:
         return Fate.ARRIVES
-    return Fate.ABANDONED if message.fate == "abandoned" else Fate.WAITS
+    return {
+        "abandoned": Fate.ABANDONED,
+        "replaced": Fate.REPLACED,
+        "forged": Fate.FORGED,
+    }.get(message.fate, Fate.WAITS)
 
 
 def _entries(detail: _Detail, name: str = "partitions") -> Iterator[tuple[TopicPartition, _Detail]]:

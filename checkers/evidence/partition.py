@@ -100,6 +100,8 @@ class ReplicaEvidence:
         fetcher: Predicted state of its fetcher, None where it is observed.
         is_high_watermark_pinned: Predicted, whether a gate saw the checkpoint hold what memory
             held, and it has not moved since; observed, whether settling saw the last one.
+        may_keep_dropped_epochs: Predicted, whether its checkpoint may still have entries that a
+            truncation has dropped.
         broken_checkpoints: What is wrong with the broker's checkpoint files, a sentence each.
         findings: What the segment reader found in its files.
     """
@@ -114,6 +116,7 @@ class ReplicaEvidence:
     is_running: bool = True
     fetcher: str | None = None
     is_high_watermark_pinned: bool = False
+    may_keep_dropped_epochs: bool = False
     broken_checkpoints: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 

@@ -31,6 +31,7 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.generations import ControlRequest, control_requests
 from kchaos.checkers.evidence.history import Operation, operations
 from kchaos.checkers.evidence.hits import PointHit, read_hits
+from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.links import LinkMessage, read_links
 from kchaos.checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
 from kchaos.checkers.evidence.partition import DroppedFollower, Excuse
@@ -74,7 +75,7 @@ class RunEvidence:
             CheckError: A file does not have the documented shape; the message names it.
         """
         _ = self.events, self.configurations, self.operations, self.rounds, self.snapshots
-        _ = self.outcome, self.pinned, self.is_linked, self.control
+        _ = self.outcome, self.pinned, self.is_linked, self.control, self.leader_views
         _ = self.tier_readings, self.remote_events
         return self
 
@@ -175,6 +176,11 @@ class RunEvidence:
     def hits(self) -> tuple[PointHit, ...]:
         """hits.jsonl; empty where no broker ran with an agent."""
         return read_hits(self.files)
+
+    @cached_property
+    def leader_views(self) -> tuple[LeaderView, ...]:
+        """What leaders knew of their followers; empty where no broker tells it."""
+        return tuple(leader_views(self.hits))
 
     @cached_property
     def rounds(self) -> tuple[EpochRound, ...] | None:

@@ -39,7 +39,8 @@ def system_of(
     encoding = _Encoding(machine, state, names)
     generations = set(machine.generations.values())
     # Of several that can lead a controller takes the one that is assigned first.
-    is_symmetric = is_symmetric and len(generations) == 1 and machine.faults == NO_FAULTS
+    is_alike = len(generations) == 1 and machine.faults == NO_FAULTS
+    is_symmetric = is_symmetric and is_alike and not machine.grain.has_queues
     return System(
         initial={name: encoding.value(name, state(name)) for name in names},
         moves=[

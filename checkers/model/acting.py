@@ -4,11 +4,11 @@ What the controller sends waits in its outboxes until a broker handles it. Each 
 whether the action can happen; what it reads first decides that most often.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.model import control, deciding, exchange, failing, leader
+from kchaos.checkers.model import control, deciding, exchange, failing, leader, queues
 from kchaos.checkers.model.actions import (
     Action,
     Answer,
@@ -47,6 +47,13 @@ from kchaos.checkers.model.fault_actions import (
     Stop,
     WriteCheckpoint,
 )
+from kchaos.checkers.model.queue_actions import (
+    Arrive,
+    HearOwnEpoch,
+    ReachBroker,
+    ReachController,
+    Serve,
+)
 from kchaos.checkers.model.replica import Replica, Role
 from kchaos.checkers.model.requests import Exchange, LeaderAndIsr, Stage
 from kchaos.checkers.model.world import World
@@ -76,7 +83,7 @@ def _write(world: World, machine: Machine, action: Write) -> bool:
         records=(name,),
         acks=1,
     )
-    leader.produce(world, request, settles=machine.grain is not Grain.READS)
+    leader.produce(world, request, settles=not machine.grain.splits_reads)
     world.put(RECORDS, number + 1)
     return True
 
@@ -144,8 +151,20 @@ def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
     end_offset = replica.log.log_end_offset
     if view is None or not generation.falls_out_of_isr(view.log_end_offset, end_offset):
         return False
+    if any(
+        generation.keeps_who_waits(offset, view.last_leader_end_offset)
+        for offset in _pending_offsets(world, action)
+    ):
+        return False
     isr = tuple(member for member in state.isr if member != action.follower)
     return _write_isr(world, machine, replica, state, isr)
+
+
+def _pending_offsets(world: World, action: Shrink) -> Iterator[int]:
+    """Yields where the fetches begin that the leader has of the follower and has not answered."""
+    for one in world.exchanges(action.follower, action.leader):
+        if one.api == "Fetch" and one.is_at_leader:
+            yield from (asked.fetch_offset for about, asked in one.asked if about == PARTITION)
 
 
 def _expand(world: World, machine: Machine, action: Expand) -> bool:
@@ -217,9 +236,10 @@ def _ask(world: World, machine: Machine, action: Ask) -> bool:
     return False
 
 
-def _look(world: World, _: Machine, action: Look) -> bool:
+def _look(world: World, machine: Machine, action: Look) -> bool:
     request = exchange.awaited(world, action.follower, action.leader)
-    if request is None or request.stage is not Stage.SENT or world.running(action.leader) is None:
+    there = Stage.ARRIVED if machine.grain.has_queues else Stage.SENT
+    if request is None or request.stage is not there or world.running(action.leader) is None:
         return False
     exchange.look(world, action.follower, action.leader, request)
     return True
@@ -227,8 +247,7 @@ def _look(world: World, _: Machine, action: Look) -> bool:
 
 def _answer(world: World, machine: Machine, action: Answer) -> bool:
     request = exchange.awaited(world, action.follower, action.leader)
-    is_looked_at = machine.grain is Grain.READS
-    wanted = Stage.READ if is_looked_at else Stage.SENT
+    wanted = Stage.READ if machine.grain.splits_reads else Stage.SENT
     if request is None:
         return False
     if request.stage is not wanted and (
@@ -294,4 +313,9 @@ _DOING: Mapping[type[Any], Callable[[World, Machine, Any], bool]] = {
     Resign: deciding.resign,
     Reassign: deciding.reassign,
     CompleteReassignment: deciding.complete_reassignment,
+    Arrive: queues.arrive,
+    ReachBroker: queues.reach_broker,
+    Serve: queues.serve,
+    ReachController: queues.reach_controller,
+    HearOwnEpoch: queues.hear_own_epoch,
 }

@@ -21,6 +21,13 @@ from kchaos.checkers.model.fault_actions import (
     Stop,
     WriteCheckpoint,
 )
+from kchaos.checkers.model.queue_actions import (
+    Arrive,
+    HearOwnEpoch,
+    ReachBroker,
+    ReachController,
+    Serve,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,4 +221,9 @@ Action = (
     | Resign
     | Reassign
     | CompleteReassignment
+    | Arrive
+    | ReachBroker
+    | Serve
+    | ReachController
+    | HearOwnEpoch
 )

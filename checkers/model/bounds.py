@@ -29,11 +29,24 @@ class Grain(StrEnum):
     READS = "reads"
     """A leader's look at its log and its count of the follower are two steps, and so are an append
     and the high watermark that it moves."""
+    QUEUES = "queues"
+    """What has arrived waits to be handled, in a broker's request queue and in the controller's
+    event queue (`checkers.model.queues`)."""
 
     @property
     def has_requests(self) -> bool:
         """Whether requests are in flight."""
-        return self in (Grain.REQUESTS, Grain.READS)
+        return self not in (Grain.ROUNDS, Grain.ANSWERS)
+
+    @property
+    def splits_reads(self) -> bool:
+        """Whether a leader's look and its count are two steps."""
+        return self in (Grain.READS, Grain.QUEUES)
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether queues are part of the state."""
+        return self is Grain.QUEUES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +94,8 @@ class Machine:
         log_size: How many records a leader's log may have.
         grain: In how many steps brokers talk.
         skips_epochs: Whether a broker may hear of a leader epoch and never of an older one, as
-            when the controller moves; else it hears of all in order.
+            when the controller moves; else it hears of all in order. Not where a controller sends
+            more than that, or where there are queues.
         remembers_promises: Whether what was committed is part of the state, for
             `checkers.model.properties.kept`.
         faults: What may happen besides; by default brokers run all the time.

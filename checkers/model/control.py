@@ -31,6 +31,7 @@ from kchaos.checkers.model.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from kchaos.checkers.model.state import Checkpoint
 from kchaos.checkers.model.world import World
 
 
@@ -296,6 +297,9 @@ def _become(world: World, broker_id: int, state: PartitionState) -> str:
         return "STALE_CONTROLLER_EPOCH"
     broker = world.broker(broker_id)
     assert broker is not None
+    if broker.generation.persists_high_watermark:
+        known = replica.high_watermark
+        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
     if state.leader == broker_id:
         follower.leave_fetchers(world, broker_id, partition)
         leader.become_leader(world, broker_id, partition, state)
@@ -327,7 +331,9 @@ def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> Non
         if state is not None
         and broker_id in world.assignment(TopicPartition(state.topic, state.partition))
     ]
-    world.put(("outbox", epoch, broker_id), Outbox(requests=(UpdateMetadata(live=live), *told)))
+    requests: tuple[ControlRequest, ...] = (UpdateMetadata(live=live), *told)
+    connection = world.registered().get(broker_id, 0)
+    world.put(("outbox", epoch, broker_id), Outbox(requests=requests, connection=connection))
 
 
 def _hears_of_registrations(world: World, epoch: int) -> bool:

@@ -105,7 +105,11 @@ class Controlling:
             and preferred in state.isr
             and preferred in self.world().registered()
         ):
-            yield self._state(preferred, state.leader_epoch + 1, state.isr)
+            world = self.world()
+            acting = world.broker(self.controller)
+            assert acting is not None
+            isr = acting.generation.isr_of_preferred(state.isr, state.leader)
+            yield self._state(preferred, state.leader_epoch + 1, isr)
 
     def _broker_left(self, broker: int) -> None:
         state = self._known()

@@ -1,8 +1,8 @@
 """What a controller decides: leaders, ISRs, who holds the partition, and who may stop.
 
-Its event queue is no component. A watch fires once for all changes that nobody has looked at, and
-what it leads to is read when its turn comes; whatever else is queued was asked for by somebody at a
-time of his own. So the orders in which a queue can be worked off are the orders of these actions.
+A watch fires once for all changes that nobody has looked at, and what it leads to is read when its
+turn comes. Where the machine has queues, what the event queue has first is handled first
+(`checkers.model.queues`); else each of these actions may be the next.
 
 Read from kafka.controller.KafkaController, PartitionStateMachine, ReplicaStateMachine and Election,
 1.1.1 and 2.8.2. A decision that would go beyond the machine's leader epochs does not happen.
@@ -11,7 +11,7 @@ Read from kafka.controller.KafkaController, PartitionStateMachine, ReplicaStateM
 from collections.abc import Collection
 from dataclasses import replace
 
-from kchaos.checkers.model import control
+from kchaos.checkers.model import control, queues
 from kchaos.checkers.model.actions import Elect, Remove, WriteIsr
 from kchaos.checkers.model.bounds import CONTROLLER_EPOCH, FAULTS, PARTITION, Machine
 from kchaos.checkers.model.events import ControllerElected, PartitionState, TopicCreated
@@ -23,6 +23,12 @@ from kchaos.checkers.model.fault_actions import (
     Reassign,
     Resign,
     SeeBrokers,
+)
+from kchaos.checkers.model.queues import (
+    EVENTS,
+    AlterPartitionReceived,
+    BrokerChange,
+    ControlledShutdownReceived,
 )
 from kchaos.checkers.model.requests import StopReplica
 from kchaos.checkers.model.world import World
@@ -69,7 +75,9 @@ def elect(world: World, machine: Machine, action: Elect) -> bool:
         return False
     if machine.faults.has_requests and action.leader not in _live(world):
         return False
-    return _decide_next(world, machine, action.leader, state.isr)
+    generation = machine.generations[min(machine.generations)]
+    isr = generation.isr_of_preferred(state.isr, state.leader)
+    return _decide_next(world, machine, action.leader, isr)
 
 
 def remove(world: World, machine: Machine, action: Remove) -> bool:
@@ -91,8 +99,11 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
     """
     epoch = world.controller_epochs()[-1]
     controller, registered = world.controller(epoch), world.registered()
-    if controller.seen == tuple(sorted(registered.items())):
+    has_queues = machine.grain.has_queues
+    if has_queues and not isinstance(queues.pop_event(world), BrokerChange):
         return False
+    if controller.seen == tuple(sorted(registered.items())):
+        return has_queues
     acting = world.broker(controller.broker)
     assert acting is not None
     gone = {
@@ -113,14 +124,16 @@ def move_controller(world: World, machine: Machine, _: MoveController) -> bool:
     """Elect a controller that tells every broker how things stand now, and no older epoch.
 
     KafkaController.onControllerFailover: what the one before had queued and not sent is nobody's,
-    and who asked that one for a controlled shutdown is forgotten.
+    and whom that one let go is forgotten. Who waits for its answer asks again.
     """
     if not spend(world, "controllers"):
         return False
     epoch: int = world.get(("last controller epoch",)) + 1
+    world.put(EVENTS, None)
     control.controller_elected(world, ControllerElected(broker=machine.controller_of(epoch)))
     for broker in machine.generations if machine.faults.stops else ():
-        world.put(("stopping", broker), None)
+        if world.get(("stopping", broker)) != "asked":
+            world.put(("stopping", broker), None)
     live = set(world.registered())
     if not _lose(world, machine, set(machine.generations) - live, live):
         return False
@@ -150,11 +163,19 @@ def let_stop(world: World, machine: Machine, action: LetStop) -> bool:
 
     Where nobody else can lead the partition stays, and the broker stops after some tries. Up to
     KAFKA-7482 it hears of no election that its shutdown made; here it may hear of it too late.
+    Out of the queue also a process that is no more may be let go.
     """
     broker, state = action.broker, known_state(world)
-    if world.get(("stopping", broker)) != "asked" or broker not in _live(world):
+    if machine.grain.has_queues:
+        event = queues.pop_event(world)
+        if not isinstance(event, ControlledShutdownReceived) or event.broker != broker:
+            return False
+        if _refuses_shutdown(world, event):
+            return True
+    elif world.get(("stopping", broker)) != "asked" or broker not in _live(world):
         return False
-    world.put(("stopping", broker), "let go")
+    is_awaited = world.get(("stopping", broker)) == "asked"
+    world.put(("stopping", broker), "let go" if is_awaited else "stopped")
     stopping = _stopping(world, machine)
     assigned = world.assignment(PARTITION)
     if broker not in assigned or len(assigned) < 2:
@@ -175,18 +196,30 @@ def let_stop(world: World, machine: Machine, action: LetStop) -> bool:
     return True
 
 
-def write_isr(world: World, _: Machine, action: WriteIsr) -> bool:
+def write_isr(world: World, machine: Machine, action: WriteIsr) -> bool:
     """Write the ISR that a leader asked for, or refuse it (KafkaController.processAlterIsr).
 
     One of an older leader epoch is refused with FENCED_LEADER_EPOCH; one of a broker that the
     controller does not see with STALE_BROKER_EPOCH, and is sent again.
     """
-    asked = world.get(("isr request", action.leader, PARTITION))
-    if asked is None or action.leader not in _live(world):
+    asking = ("isr request", action.leader, PARTITION)
+    asked = world.get(asking)
+    if machine.grain.has_queues:
+        event = queues.pop_event(world)
+        if not isinstance(event, AlterPartitionReceived) or event.broker != action.leader:
+            return False
+        if dict(_seen(world)).get(event.broker) != event.broker_epoch:
+            return True
+        is_awaited = asked == (event.leader_epoch, event.isr)
+        asked = (event.leader_epoch, event.isr)
+    elif asked is None or action.leader not in _live(world):
         return False
+    else:
+        is_awaited = True
     leader_epoch, isr = asked
     state = known_state(world)
-    world.put(("isr request", action.leader, PARTITION), None)
+    if is_awaited:
+        world.put(asking, None)
     if (state.leader, state.leader_epoch) == (action.leader, leader_epoch):
         decide(world, state.leader, leader_epoch, isr)
     return True
@@ -273,7 +306,20 @@ def _find_leader(world: World, machine: Machine, able: set[int]) -> bool:
 
 def _live(world: World) -> set[int]:
     """Return the brokers that the newest controller sees."""
-    return {broker for broker, _ in world.controller(world.controller_epochs()[-1]).seen}
+    return {broker for broker, _ in _seen(world)}
+
+
+def _seen(world: World) -> tuple[tuple[int, int], ...]:
+    return world.controller(world.controller_epochs()[-1]).seen
+
+
+def _refuses_shutdown(world: World, event: ControlledShutdownReceived) -> bool:
+    """Tell whether the sender is gone for the controller, or of an earlier generation (KIP-380)."""
+    controller, seen = world.controller(world.controller_epochs()[-1]), dict(_seen(world))
+    if event.broker not in seen:
+        return True
+    acting = control.generation_of(world, controller.broker)
+    return acting.refuses_shutdown(event.broker_epoch, seen[event.broker])
 
 
 def _stopping(world: World, machine: Machine) -> set[int]:

@@ -30,6 +30,20 @@ class EpochEnd(NamedTuple):
 
 UNDEFINED = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
 
+
+class EpochQuestion(NamedTuple):
+    """What a follower asks about leader epochs: one epoch's end, or, in a proposal, about several.
+
+    Attributes:
+        epoch: The epoch whose end is asked for.
+        ends: The follower's own epochs with the ends that they have in its log, ascending; no
+            release sends them.
+    """
+
+    epoch: int
+    ends: tuple[EpochEnd, ...] = ()
+
+
 Entries = tuple[EpochEntry, ...]
 
 EntriesOnDisk = tuple[tuple[int, int], ...]

@@ -16,6 +16,7 @@ from typing import Any
 
 from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
+    AskBrokerToStop,
     CutLink,
     HealLink,
     Hold,
@@ -32,6 +33,7 @@ from kchaos.checkers.acts import (
     WipeLogDirectory,
     fields_of,
 )
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.json_form import from_json
 
 
@@ -178,6 +180,7 @@ class ControllerElected:
 Action = (
     StartBroker
     | StopBroker
+    | AskBrokerToStop
     | PauseBroker
     | ResumeBroker
     | LoseTail
@@ -187,6 +190,8 @@ Action = (
     | HealLink
     | Hold
     | ReleaseHold
+    | ForgeAnswers
+    | EndForgery
     | AdoptTopicConfiguration
     | StaleRequest
     | HoldPoint

@@ -107,6 +107,9 @@ def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Excha
         else:
             tells = _tells_epoch(world, broker_id, leader)
             answer = leading.answer_epoch(world, leader, partition, asked, tells_epoch=tells)
+            for forgery in world.forgeries():
+                if (forgery.source, forgery.target) == (broker_id, leader):
+                    answer = EpochAnswer(error=forgery.error)
             answers.append((partition, answer))
     after = replace(exchange, stage=Stage.READ, answers=tuple(answers), refused=refused)
     change(world, broker_id, leader, exchange, after)
@@ -243,20 +246,22 @@ def _asked(
     generation = broker.generation
     fetch = thread.fetch(partition)
     assert fetch is not None
-    entries = world.known_replica(broker_id, partition).entries
+    replica = world.known_replica(broker_id, partition)
     if api == FETCH:
         return Asked(
             leader_epoch=fetch.leader_epoch,
             carries_leader_epoch=generation.sends_leader_epoch,
             fetch_offset=fetch.fetch_offset,
-            requested_epoch=generation.last_fetched_epoch(fetch, entries),
+            requested_epoch=generation.last_fetched_epoch(fetch, replica.entries),
             is_incremental=thread.session is not None,
         )
+    question = generation.epoch_question(replica, fetch)
     return Asked(
         leader_epoch=fetch.leader_epoch,
         carries_leader_epoch=(generation.epoch_request_version or 0) >= 2,
         fetch_offset=fetch.fetch_offset,
-        requested_epoch=latest_epoch(entries),
+        requested_epoch=question.epoch,
+        ends=question.ends,
     )
 
 

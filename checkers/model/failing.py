@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from kchaos.checkers.model import control, exchange, process
+from kchaos.checkers.model import control, exchange, process, queues
 from kchaos.checkers.model.actions import AnswerGivenUp, GiveUp
-from kchaos.checkers.model.bounds import PARTITION, Grain, Machine
+from kchaos.checkers.model.bounds import PARTITION, Machine
 from kchaos.checkers.model.deciding import spend
 from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered
 from kchaos.checkers.model.fault_actions import (
@@ -34,37 +34,45 @@ def write_checkpoint(world: World, _: Machine, action: WriteCheckpoint) -> bool:
     return True
 
 
-def kill(world: World, _: Machine, action: Kill) -> bool:
-    """End a process at once; the files stay as they are."""
+def kill(world: World, machine: Machine, action: Kill) -> bool:
+    """End a process at once; the files stay as they are.
+
+    A shutdown that it had asked for is asked for no more; one that it was granted stays granted.
+    """
     if world.running(action.broker) is None or not spend(world, "kills"):
         return False
     checkpointed = {
         one: world.checkpoint(action.broker, one).known for one in world.partitions(action.broker)
     }
     process.stop(world, action.broker, is_clean=False, checkpointed=checkpointed)
-    _forget_isr_request(world, action.broker)
+    if machine.faults.stops:
+        granted = world.get(("stopping", action.broker)) in ("let go", "stopped")
+        world.put(("stopping", action.broker), "stopped" if granted else None)
+    _forget(world, machine, action.broker)
     return True
 
 
-def stop(world: World, _: Machine, action: Stop) -> bool:
+def stop(world: World, machine: Machine, action: Stop) -> bool:
     """End a process that the controller let go, and its session with it."""
     broker = action.broker
     if world.get(("stopping", broker)) != "let go" or world.running(broker) is None:
         return False
     process.stop(world, broker, is_clean=True)
-    _forget_isr_request(world, broker)
+    _forget(world, machine, broker)
     control.broker_unregistered(world, BrokerUnregistered(broker=broker))
+    queues.notice(world, machine)
     world.put(("stopping", broker), "stopped")
     return True
 
 
-def start(world: World, _: Machine, action: Start) -> bool:
+def start(world: World, machine: Machine, action: Start) -> bool:
     """Start a process that has ended."""
     broker = world.broker(action.broker)
     if broker is None or broker.is_running:
         return False
+    control.broker_unregistered(world, BrokerUnregistered(broker=action.broker))
     process.start(world, broker.configuration, broker.generation)
-    _register(world, action.broker)
+    _register(world, machine, action.broker)
     return True
 
 
@@ -75,6 +83,7 @@ def end_session(world: World, machine: Machine, action: EndSession) -> bool:
     if world.running(action.broker) is not None and not spend(world, "expiries"):
         return False
     control.broker_unregistered(world, BrokerUnregistered(broker=action.broker))
+    queues.notice(world, machine)
     return True
 
 
@@ -82,7 +91,7 @@ def register(world: World, machine: Machine, action: Register) -> bool:
     """Register a living broker again."""
     if action.broker in world.registered() or world.running(action.broker) is None:
         return False
-    _register(world, action.broker)
+    _register(world, machine, action.broker)
     return True
 
 
@@ -107,9 +116,13 @@ def answer_given_up(world: World, machine: Machine, action: AnswerGivenUp) -> bo
     if world.running(leader) is None:
         exchange.end(world, follower, leader, request)
         return True
-    if request.stage is Stage.SENT:
+    if machine.grain.has_queues and request.stage is Stage.SENT:
+        arrived = replace(request, stage=Stage.ARRIVED)
+        exchange.change(world, follower, leader, request, arrived)
+        return True
+    if request.stage in (Stage.SENT, Stage.ARRIVED):
         request = exchange.look(world, follower, leader, request)
-        if machine.grain is Grain.READS:
+        if machine.grain.splits_reads:
             return True
     if request.stage is Stage.READ:
         request, _ = exchange.count(world, follower, leader, request)
@@ -117,12 +130,14 @@ def answer_given_up(world: World, machine: Machine, action: AnswerGivenUp) -> bo
     return True
 
 
-def _register(world: World, broker: int) -> None:
+def _register(world: World, machine: Machine, broker: int) -> None:
     czxid: int = world.get(_LAST_CZXID) + 1
     world.put(_LAST_CZXID, czxid)
     control.broker_registered(world, BrokerRegistered(broker=broker, czxid=czxid))
+    queues.notice(world, machine)
 
 
-def _forget_isr_request(world: World, broker: int) -> None:
-    """What a leader asked for and the controller has not handled is refused to its next life."""
+def _forget(world: World, machine: Machine, broker: int) -> None:
+    """What it asked of the controller and what it was asked, and nobody had, is lost with it."""
     world.put(("isr request", broker, PARTITION), None)
+    queues.lose_requests(world, machine, broker)

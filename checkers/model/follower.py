@@ -131,6 +131,8 @@ def truncate_by_answer(
             log=replica.log,
             fetch_offset=fetch.fetch_offset,
             high_watermark=replica.high_watermark,
+            entries=replica.entries,
+            asks_below=fetch.asks_below,
         ),
     )
     truncate(world, broker_id, partition, truncation.offset)
@@ -139,6 +141,7 @@ def truncate_by_answer(
         fetch,
         fetch_offset=truncation.offset,
         unnoted_epoch=-1,
+        asks_below=truncation.asks_below,
         state=FetcherState.FETCHING if truncation.completed else FetcherState.TRUNCATING,
     )
     world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.epoch_cache import Entries, EntriesOnDisk, EpochEnd
+from kchaos.checkers.model.epoch_cache import Entries, EntriesOnDisk, EpochEnd, EpochQuestion
 from kchaos.checkers.model.log import Log
 from kchaos.checkers.model.ranges import RANGES
 from kchaos.checkers.model.releases import Version
@@ -34,10 +34,15 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncationState:
-    """What a follower does with an epoch's end: truncate to the offset, and whether that is all."""
+    """What a follower does with an epoch's end: truncate to the offset, and whether that is all.
+
+    Attributes:
+        asks_below: As in `FetchState`, for the round after one that is not completed.
+    """
 
     offset: int
     completed: bool
+    asks_below: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +55,16 @@ class FollowerLog:
         fetch_offset: The fetcher's offset for the partition; at first the high watermark that the
             replica had when it became a follower, later where a round of truncation left it.
         high_watermark: The replica's present high watermark.
+        entries: The follower's own epochs.
+        asks_below: As in `FetchState`.
     """
 
     end_of_epoch: Callable[[int], EpochEnd]
     log: Log
     fetch_offset: int
     high_watermark: int
+    entries: Entries = ()
+    asks_below: int = -1
 
     @property
     def log_end_offset(self) -> int:
@@ -105,6 +114,8 @@ class Generation:
         sees_leader_epoch: (what is asked) to whether the leader gets to see the leader epoch.
         refuse_epoch: (leader epoch of the request, own leader epoch) to Kafka's error, or "".
         answer_epoch: (entries, requested epoch, log end offset) to where that epoch ends.
+        answer_ends: (entries, the follower's epochs with their ends, log end offset) to the answer;
+            no release is asked like that.
         tells_epoch: (version of OffsetForLeaderEpoch) to whether the answer names its epoch.
         answer_diverging: (end of the last fetched epoch, what is asked, replica) to the answer in
             place of records, None where the logs agree.
@@ -125,6 +136,9 @@ class Generation:
         may_join_isr: (follower, brokers in the leader's metadata cache) to whether it may join.
         falls_out_of_isr: (log end offset of a follower that has not fetched for
             `replica.lag.time.max.ms`, the leader's) to whether it is taken out of the ISR.
+        keeps_who_waits: (offset of a fetch of that follower that the leader has and has not
+            answered, the leader's log end offset at its fetch before) to whether it stays in the
+            ISR all the same.
         counts_election_as_fetch: Whether a leader that goes on in a new epoch takes the election
             for the last fetch of followers outside the ISR, too: who then asks from where the
             leader's log ended has caught up.
@@ -135,6 +149,8 @@ class Generation:
     A follower, until it fetches:
 
     Attributes:
+        persists_high_watermark: Whether a LeaderAndIsr of a new leader epoch has the broker write
+            its high watermark to disk first.
         skips_known_leader: (same leader, known epoch, new epoch) to whether a LeaderAndIsr leaves
             the follower as it is.
         truncation_at_once: (replica) to where a new follower cuts its log before anything else,
@@ -142,6 +158,7 @@ class Generation:
         first_fetch: (replica) to how the partition begins on the fetcher thread.
         epoch_request_version: Version of OffsetForLeaderEpoch that the follower sends, None if it
             sends none.
+        epoch_question: (replica, fetch state) to what the follower asks about leader epochs.
         asks_for_epoch: (last epoch, -1 for none) to whether the follower asks where that ends.
         truncate: (answer, follower) to what the follower does with the leader's answer.
         high_watermark_after_truncation: (high watermark, log end offset) to the high watermark.
@@ -179,6 +196,8 @@ class Generation:
     A controller, and a broker towards it:
 
     Attributes:
+        isr_of_preferred: (ISR, the leader until then) to the ISR with which a controller elects
+            the preferred replica while the leader lives.
         sees_bounce: (czxid of a registration that was seen, now) to whether a controller takes the
             broker for one that came back.
         tells_broker_epoch: Whether a controller's requests name the generation of the broker that
@@ -204,6 +223,7 @@ class Generation:
     sees_leader_epoch: Callable[[Asked], bool]
     refuse_epoch: Callable[[int, int], str]
     answer_epoch: Callable[[Entries, int, int], EpochEnd]
+    answer_ends: Callable[[Entries, tuple[EpochEnd, ...], int], EpochEnd]
     tells_epoch: Callable[[int], bool]
     answer_diverging: Callable[[EpochEnd, Asked, Replica], FetchAnswer | None]
     counts_fetch: Callable[[FetchAnswer], bool]
@@ -216,14 +236,17 @@ class Generation:
     needed_for_isr: Callable[[Replica], int]
     may_join_isr: Callable[[int, frozenset[int]], bool]
     falls_out_of_isr: Callable[[int, int], bool]
+    keeps_who_waits: Callable[[int, int], bool]
     counts_election_as_fetch: bool
     asks_controller_for_isr: bool
     moves_high_watermark_with_isr: bool
 
+    persists_high_watermark: bool
     skips_known_leader: Callable[[bool, int, int], bool]
     truncation_at_once: Callable[[Replica], int | None]
     first_fetch: Callable[[Replica], FetchState]
     epoch_request_version: int | None
+    epoch_question: Callable[[Replica, FetchState], EpochQuestion]
     asks_for_epoch: Callable[[int], bool]
     truncate: Callable[[EpochEnd, FollowerLog], TruncationState]
     high_watermark_after_truncation: Callable[[int, int], int]
@@ -242,6 +265,7 @@ class Generation:
     highest_remote_offset: Callable[[Entries, int, tuple[RemoteSegment, ...]], int]
     sets_local_start: bool
 
+    isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]]
     sees_bounce: Callable[[int, int], bool]
     tells_broker_epoch: bool
     error_of_broker_epoch: Callable[[int, int], str]

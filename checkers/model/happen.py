@@ -22,6 +22,7 @@ from kchaos.checkers.acts import (
     WipeLogDirectory,
 )
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.model import control, exchange, late, leader, process, topic_settings
 from kchaos.checkers.model.events import (
     BrokerRegistered,
@@ -48,7 +49,7 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
 
     Args:
         world: The transition.
-        event: Any but a snapshot, which changes nothing.
+        event: Any; a snapshot changes nothing, nor does `AskBrokerToStop`: the broker works on.
         generations: In place of what `StartBroker` says, for brokers that are not as released.
 
     Raises:
@@ -77,6 +78,8 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             world.put(("holds",), (*world.holds(), event))
         case ReleaseHold():
             _release(world, event.name)
+        case ForgeAnswers() | EndForgery():
+            _forge(world, event)
         case StaleRequest():
             late.late_request(world, event)
         case HoldPoint():
@@ -104,6 +107,14 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             control.broker_unregistered(world, event)
         case ControllerElected():
             control.controller_elected(world, event)
+
+
+def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:
+    if isinstance(event, ForgeAnswers):
+        left = (*world.forgeries(), event)
+    else:
+        left = tuple(one for one in world.forgeries() if one.name != event.name)
+    world.put(("forgeries",), left)
 
 
 def _start(world: World, event: StartBroker, generation: Generation | None) -> None:

@@ -160,7 +160,10 @@ def answer_epoch(
     error = _refusal(broker, replica, asked)
     if error or replica is None:
         return EpochAnswer(error=error)
-    end = end_of_epoch(broker, replica, asked.requested_epoch)
+    if asked.ends:
+        end = broker.generation.answer_ends(replica.entries, asked.ends, replica.log.log_end_offset)
+    else:
+        end = end_of_epoch(broker, replica, asked.requested_epoch)
     return EpochAnswer(end=end if tells_epoch else EpochEnd(UNDEFINED_EPOCH, end.end_offset))
 
 

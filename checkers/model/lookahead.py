@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections import defaultdict
 
 from kchaos.checkers.acts import StopBroker, TopicPartition
+from kchaos.checkers.forgeries import FORGED_ERRORS, ForgeAnswers
 from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, PartitionState
 from kchaos.checkers.model.observations import (
     ClientAnswered,
@@ -29,6 +30,7 @@ class Lookahead:
         self.control_answers: dict[Number, ControlAnswered] = {}
         self.client_answers: dict[str, ClientAnswered] = {}
         self.shows_isr_answers = False
+        self.forgeries: dict[tuple[int, int, int], str] = {}
         self._answered: dict[Number, int] = {}
         self._read: dict[tuple[int, TopicPartition, int], list[tuple[int, int]]] = defaultdict(list)
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
@@ -56,7 +58,9 @@ class Lookahead:
                 self.questions.setdefault(what.number, what)
                 self._of_pair[what.follower, what.leader].append((index, what))
             case Reply():
-                if what.fate is Fate.WAITS:
+                if what.fate is Fate.FORGED:
+                    pass  # It is not what the leader answered.
+                elif what.fate is Fate.WAITS:
                     self.replies.setdefault(what.number, what)
                 else:
                     self.replies[what.number] = what
@@ -71,6 +75,9 @@ class Lookahead:
                 self.client_answers[what.operation] = what
             case IsrAnswered():
                 self.shows_isr_answers = True
+            case ForgeAnswers():
+                code = FORGED_ERRORS[what.error]
+                self.forgeries[what.source, what.target, code] = what.error
             case StopBroker() if not what.clean:
                 self._killed[what.broker].append(index)
 

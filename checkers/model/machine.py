@@ -64,6 +64,14 @@ from kchaos.checkers.model.fault_actions import (
     WriteCheckpoint,
 )
 from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.queue_actions import (
+    Arrive,
+    HearOwnEpoch,
+    ReachBroker,
+    ReachController,
+    Serve,
+)
+from kchaos.checkers.model.queues import MOST_WAITING
 from kchaos.checkers.model.relevance import promises, relevant
 from kchaos.checkers.model.requests import Controller, Outbox, UpdateMetadata
 from kchaos.checkers.model.state import EMPTY, Component, Read, State
@@ -77,6 +85,8 @@ def initial_state(machine: Machine) -> State:
     world = World(EMPTY)
     replicas = machine.assigned
     live = frozenset(machine.generations)
+    seen = tuple((broker_id, 0) for broker_id in sorted(live))
+    world.put(("registered",), seen)
     for broker_id, generation in machine.generations.items():
         _start(world, broker_id, generation)
         control.handle(world, broker_id, CONTROLLER_EPOCH, UpdateMetadata(live=live))
@@ -84,8 +94,6 @@ def initial_state(machine: Machine) -> State:
         # A controller's own release says whether it tells a broker that came back from another.
         _start(world, machine.controller_of(epoch), machine.generations[replicas[0]])
     control.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(replicas,)))
-    seen = tuple((broker_id, 0) for broker_id in sorted(live))
-    world.put(("registered",), seen)
     world.put(("last czxid",), 0)
     world.put(("controllers",), (CONTROLLER_EPOCH,))
     world.put(("last controller epoch",), CONTROLLER_EPOCH)
@@ -116,8 +124,11 @@ def possible_actions(machine: Machine) -> Iterator[Action]:
         yield Learn(leader=one)
         if machine.grain.has_requests:
             yield WriteIsr(leader=one)
-        if machine.grain is Grain.READS:
+        if machine.grain.splits_reads:
             yield MoveHighWatermark(leader=one)
+        if machine.grain.has_queues:
+            yield from _queued_at(machine, one)
+            continue
         if machine.faults.has_requests:
             for epoch in machine.controller_epochs:
                 yield Receive(broker=one, controller_epoch=epoch)
@@ -167,7 +178,9 @@ def _actions_between(machine: Machine, one: int, other: int) -> Iterator[Action]
     yield Shrink(leader=one, follower=other)
     yield Expand(leader=one, follower=other)
     yield Ask(follower=one, leader=other)
-    if machine.grain is Grain.READS:
+    if machine.grain.has_queues:
+        yield Arrive(follower=one, leader=other)
+    if machine.grain.splits_reads:
         yield Look(follower=one, leader=other)
     if machine.grain.has_requests:
         yield Answer(follower=one, leader=other)
@@ -175,8 +188,20 @@ def _actions_between(machine: Machine, one: int, other: int) -> Iterator[Action]
         yield Handle(follower=one, leader=other)
     if machine.faults.time_outs:
         yield GiveUp(follower=one, leader=other)
-    if machine.faults.time_outs or machine.grain is Grain.READS:
+    if machine.faults.time_outs or machine.grain.splits_reads:
         yield AnswerGivenUp(follower=one, leader=other)
+
+
+def _queued_at(machine: Machine, one: int) -> Iterator[Action]:
+    for epoch in machine.controller_epochs:
+        yield ReachBroker(broker=one, controller_epoch=epoch)
+        for place in range(MOST_WAITING if machine.faults.has_sessions else 1):
+            yield Serve(broker=one, controller_epoch=epoch, place=place)
+    yield ReachController(broker=one, api="AlterPartition")
+    if machine.faults.stops:
+        yield ReachController(broker=one, api="ControlledShutdown")
+    if machine.faults.expiries:
+        yield HearOwnEpoch(broker=one)
 
 
 def possible_faults(machine: Machine) -> Iterator[Action]:

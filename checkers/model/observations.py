@@ -22,6 +22,10 @@ class Fate(StrEnum):
     ARRIVES = "arrives"
     ABANDONED = "abandoned"
     """It reached nobody."""
+    REPLACED = "replaced"
+    """A link had it and put an answer of its own in its place, which comes next."""
+    FORGED = "forged"
+    """An answer arrives that the leader did not give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,8 @@ class PredictedReplica:
         is_hosted: Whether the process had got a LeaderAndIsr that names it.
         is_high_watermark_pinned: Whether the checkpoint file of the running broker was seen to hold
             the value that memory holds, so that it holds no other.
+        may_keep_dropped_epochs: Whether leader-epoch-checkpoint may have further entries, which a
+            truncation dropped and which are still to be taken out of the file.
     """
 
     broker: int
@@ -59,6 +61,7 @@ class PredictedReplica:
     is_running: bool = True
     is_hosted: bool = True
     is_high_watermark_pinned: bool = False
+    may_keep_dropped_epochs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

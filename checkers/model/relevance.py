@@ -22,6 +22,7 @@ from kchaos.checkers.model.bounds import (
 )
 from kchaos.checkers.model.deciding import REASSIGNED
 from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.queues import EVENTS
 from kchaos.checkers.model.replica import FetcherThread, FollowerView, Replica, Role
 from kchaos.checkers.model.requests import Asked, Exchange, Outbox, Stage
 from kchaos.checkers.model.state import Checkpoint, Component
@@ -59,8 +60,12 @@ def _varying(
     found += [("isr change", one, PARTITION) for one in replicas]
     if grain.has_requests:
         found += [("isr request", one, PARTITION) for one in replicas]
-    if grain is Grain.READS:
+    if grain.splits_reads:
         found += [("appended", one, PARTITION) for one in replicas]
+    if grain.has_queues:
+        found += [("control", one) for one in replicas]
+        found += [EVENTS]
+        found += [("new epoch", one) for one in replicas if faults.expiries]
     found += [("broker", one) for one in replicas]
     found += [("leaders", one) for one in replicas]
     found += [("thread", *pair) for pair in pairs]
@@ -105,8 +110,8 @@ def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Compone
             case ("exchanges", _):
                 left = (_exchange(one) for one in value or () if _counts(machine, one))
                 value = tuple(left) or None
-            case ("outbox", Outbox()):
-                value = replace(value, is_unanswered=False)
+            case ("outbox", Outbox()) if not machine.grain.has_queues:
+                value = replace(value, is_unanswered=False, connection=0)
             case ("checkpoint", Checkpoint()):
                 value = Checkpoint(known=value.known, possible=(value.known,))
         kept[component] = None if kind == "leaders" and not value else value
@@ -117,8 +122,8 @@ def _counts(machine: Machine, request: Exchange) -> bool:
     """Tell whether anybody waits for a request, or a leader may still handle it."""
     if request.is_awaited:
         return True
-    keeps = machine.faults.time_outs or machine.grain is Grain.READS
-    return bool(keeps) and request.stage in (Stage.SENT, Stage.READ)
+    keeps = machine.faults.time_outs or machine.grain.splits_reads
+    return bool(keeps) and request.stage in (Stage.SENT, Stage.ARRIVED, Stage.READ)
 
 
 def promises(world: World, changes: Mapping[Component, Any]) -> frozenset[tuple[int, str]]:
@@ -182,7 +187,12 @@ def _exchange(request: Exchange) -> Exchange:
     if request.stage is not Stage.ANSWERED:
         return request
     asked = tuple(
-        (one, replace(asked, carries_leader_epoch=False, is_incremental=False, requested_epoch=-1))
+        (
+            one,
+            replace(
+                asked, carries_leader_epoch=False, is_incremental=False, requested_epoch=-1, ends=()
+            ),
+        )
         for one, asked in request.asked
     )
     return replace(request, asked=asked)

@@ -116,6 +116,8 @@ class FetchState:
         last_fetched_epoch: Known in all releases but 3.5.1 to 3.6.2 (`rules.kafka_15510`).
         unnoted_epoch: Of the last fetched batch that has one, where the epoch cache has none or an
             older one, as in an old message format; else -1.
+        asks_below: The next question is about epochs below this one, -1 for the last one; only
+            proposals go on like that without truncating first.
     """
 
     fetch_offset: int
@@ -123,6 +125,7 @@ class FetchState:
     leader_epoch: int
     last_fetched_epoch: LastFetchedEpoch = LastFetchedEpoch.KNOWN
     unnoted_epoch: int = -1
+    asks_below: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ class Asked:
         is_incremental: Whether it is a Fetch within a fetch session.
         requested_epoch: The follower's last epoch, -1 for none or where the request has no such
             field.
+        ends: As in `EpochQuestion`.
     """
 
     leader_epoch: int
@@ -26,6 +27,7 @@ class Asked:
     fetch_offset: int
     requested_epoch: int
     is_incremental: bool = False
+    ends: tuple[EpochEnd, ...] = ()
 
 
 MOVED_TO_TIER = "OFFSET_MOVED_TO_TIERED_STORAGE"
@@ -182,11 +184,13 @@ class Outbox:
         is_unanswered: Whether the last one was handled and its answer is still on its way, so that
             nothing more is sent.
         held_by: Names of the holds that keep the first request, or the last answer.
+        connection: The czxid of the registration for which the controller connected.
     """
 
     requests: tuple[ControlRequest, ...] = ()
     is_unanswered: bool = False
     held_by: tuple[str, ...] = ()
+    connection: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ A component's name is a tuple whose first item says what it is:
 | ("state", tp) | `PartitionState` as ZooKeeper has it |
 | ("remote", tp) | its segments in the remote tier (`RemoteSegment`), in the order of their copies |
 | ("topics",) | every partition that has an assignment |
-| ("control", N) | `Received`: control requests that broker N has, where a run is followed |
+| ("control", N) | `Received`: control requests in broker N's queue, or handled and not answered |
 | ("isr change", N, tp) | an ISR that is written, and that leader N has not learned of yet |
 | ("isr answer", N, tp) | whether leader N has the controller's answer about that ISR |
 | ("isr refused", N, tp) | whether leader N has the controller's refusal of the ISR that it wants |
@@ -31,6 +31,7 @@ A component's name is a tuple whose first item says what it is:
 | ("controllers",) | epochs of the controllers that have not resigned, the newest last |
 | ("controller", E) | `Controller`: what the controller of that epoch last saw |
 | ("outbox", E, N) | `Outbox`: control requests of that controller to broker N |
+| ("events",) | what the newest controller was told and has not handled (`checkers.model.queues`) |
 | ("cuts",), ("holds",) | `CutLink` and `Hold` values that act |
 | ("answer", operation) | what a client's produce was answered, until the client has it |
 | ("delayed", N) | produces that reached broker N while it was paused |

@@ -10,8 +10,10 @@ from kchaos.checkers.acts import (
     ReleasePoint,
     StaleRequest,
     StartBroker,
+    TopicPartition,
 )
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.model import decisions, exchange, tier
 from kchaos.checkers.model.events import (
     Action,
@@ -40,14 +42,12 @@ from kchaos.checkers.model.observations import (
     RemoteCopy,
     Reply,
 )
-from kchaos.checkers.model.prediction import (
-    ImpossibleHighWatermark,
-    PredictedProduce,
-    RemoteCopied,
-)
+from kchaos.checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
 from kchaos.checkers.model.request_versions import can_read
 from kchaos.checkers.model.requests import (
+    Answer,
     ControlRequest,
+    EpochAnswer,
     Exchange,
     LeaderAndIsr,
     Received,
@@ -57,7 +57,6 @@ from kchaos.checkers.model.requests import (
 )
 from kchaos.checkers.model.silent import ask, copy_differs
 from kchaos.checkers.model.state import Broker
-from kchaos.checkers.model.views import remote_of
 from kchaos.checkers.model.world import World
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"
@@ -123,7 +122,7 @@ def take(
         case Question():
             _question(world, what, lookahead)
         case Reply():
-            _reply(world, what)
+            _reply(world, what, lookahead)
         case ControlSent():
             _control_sent(world, what, lookahead, decided)
         case ControlAnswered():
@@ -147,30 +146,18 @@ def take(
             if copying is not None:
                 raise Excluded(copy_differs(world, copying))
         case RemoteCopy() | TierRead() | Snapshot():
-            _tier(world, what)
+            refused = tier.take(world, what)
+            if refused is not None:
+                raise Excluded(refused.why, is_pending=refused.is_pending)
         case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
             # What a hold keeps is seen at the links, and so is what comes late.
             pass
+        case ForgeAnswers() | EndForgery():
+            pass  # So is what is forged.
         case Produce():
             _produce(world, what)
         case _:
             _act(world, what, generations)
-
-
-def _tier(world: World, what: RemoteCopy | TierRead | Snapshot) -> None:
-    match what:
-        case RemoteCopy():
-            refused = tier.copy(world, what)
-            if refused is not None:
-                raise Excluded(refused.why, is_pending=refused.is_pending)
-        case TierRead():
-            why_not = tier.note_read(world, what)
-            if why_not:
-                raise Excluded(f"read {what.operation}: {why_not}")
-        case Snapshot():
-            segments = remote_of(world.get)
-            if segments:
-                world.notes.append(RemoteCopied(what.label, segments))
 
 
 def _act(world: World, action: Action, generations: Mapping[int, Generation]) -> None:
@@ -253,15 +240,17 @@ def _give_up_others(world: World, seen: Question) -> None:
     exchange.truncate_without_asking(world, seen.follower, seen.leader)
 
 
-def _reply(world: World, seen: Reply) -> None:
+def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
     found = _found(world, seen)
     if found is None:
         return
     if found.stage is not Stage.ANSWERED:
         raise Excluded(_why_not_answered(world, seen, found))
     follower, leader_id = seen.follower, seen.leader
-    if seen.fate is Fate.WAITS:
+    if seen.fate in (Fate.WAITS, Fate.REPLACED):
         return
+    if seen.fate is Fate.FORGED:
+        found = _forged(world, found, seen, lookahead)
     if seen.fate is Fate.ABANDONED or not found.is_awaited:
         exchange.end(world, follower, leader_id, found)
         return
@@ -273,6 +262,24 @@ def _reply(world: World, seen: Reply) -> None:
         return
     world.notes += exchange.rounds(world, follower, leader_id, found)
     exchange.change(world, follower, leader_id, found, replace(found, stage=Stage.DELIVERED))
+
+
+def _forged(world: World, found: Exchange, seen: Reply, lookahead: Lookahead) -> Exchange:
+    """What a link answered in the leader's place, if a fault said so."""
+    answers: list[tuple[TopicPartition, Answer]] = []
+    for partition, _ in found.answers:
+        said = seen.partitions.get(partition)
+        code = None if said is None else said.error_code
+        error = lookahead.forgeries.get((seen.follower, seen.leader, -2 if code is None else code))
+        if error is None:
+            raise Excluded(
+                f"the link answered error {code} for {partition.topic}-{partition.partition} in "
+                f"broker {seen.leader}'s place, which no fault said"
+            )
+        answers.append((partition, EpochAnswer(error=error)))
+    forged = replace(found, answers=tuple(answers))
+    exchange.change(world, seen.follower, seen.leader, found, forged)
+    return forged
 
 
 def _why_not_answered(world: World, seen: Reply, found: Exchange) -> str:

@@ -15,20 +15,26 @@ from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.epoch_cache import Entries, truncate_from_end, truncate_from_start
-from kchaos.checkers.model.events import TierRead
+from kchaos.checkers.model.events import Snapshot, TierRead
 from kchaos.checkers.model.log import Log
 from kchaos.checkers.model.observations import RemoteCopy
-from kchaos.checkers.model.prediction import PredictedBatch, PredictedRead
+from kchaos.checkers.model.prediction import (
+    PredictedBatch,
+    PredictedRead,
+    PredictedRemoteSegment,
+    RemoteCopied,
+)
 from kchaos.checkers.model.replica import FetcherThread, Replica, Role
 from kchaos.checkers.model.requests import RemoteSegment
+from kchaos.checkers.model.state import Read
 from kchaos.checkers.model.world import World
 
 Remote = tuple[RemoteSegment, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyRefused:
-    """Why a leader cannot have begun a copy; `is_pending` where it may be able to later."""
+class TierRefused:
+    """Why something cannot be seen of the tier now; `is_pending` where it may be later."""
 
     why: str
     is_pending: bool = False
@@ -40,13 +46,47 @@ def remote(world: World, partition: TopicPartition) -> Remote:
     return found
 
 
-def copy(world: World, seen: RemoteCopy) -> CopyRefused | None:
+def take(world: World, what: RemoteCopy | TierRead | Snapshot) -> TierRefused | None:
+    """Take what was seen of the remote tier; returns why it cannot be seen so."""
+    match what:
+        case RemoteCopy():
+            return copy(world, what)
+        case TierRead():
+            why_not = note_read(world, what)
+            return TierRefused(why=f"read {what.operation}: {why_not}") if why_not else None
+        case Snapshot():
+            segments = remote_of(world.get)
+            if segments:
+                world.notes.append(RemoteCopied(what.label, segments))
+            return None
+
+
+def remote_of(read: Read) -> tuple[PredictedRemoteSegment, ...]:
+    """Return every segment in the remote tier, in the order in which copies began."""
+    return tuple(
+        PredictedRemoteSegment(
+            topic=partition.topic,
+            partition=partition.partition,
+            segment_id=one.segment_id,
+            start_offset=one.start_offset,
+            end_offset=one.end_offset,
+            is_finished=one.is_finished,
+            leader_epochs=tuple((entry.epoch, entry.start_offset) for entry in one.leader_epochs),
+            epochs=tuple((entry.epoch, entry.start_offset) for entry in one.chain),
+            batches=one.batches,
+        )
+        for partition in read(("topics",)) or ()
+        for one in read(("remote", partition)) or ()
+    )
+
+
+def copy(world: World, seen: RemoteCopy) -> TierRefused | None:
     """Let a copy begin or end, as the metadata topic tells; returns why that cannot be."""
     known = remote(world, seen.partition)
     if seen.is_finished:
         ended = [one for one in known if one.segment_id == seen.segment_id]
         if not ended:
-            return CopyRefused(why=f"the copy {seen.segment_id} ended, and never began")
+            return TierRefused(why=f"the copy {seen.segment_id} ended, and never began")
         after = tuple(replace(one, is_finished=True) if one in ended else one for one in known)
         world.put(("remote", seen.partition), after)
         return None
@@ -73,30 +113,30 @@ def copy(world: World, seen: RemoteCopy) -> CopyRefused | None:
 
 def _why_not_copied(
     world: World, seen: RemoteCopy, replica: Replica | None, known: Remote
-) -> CopyRefused | None:
+) -> TierRefused | None:
     broker = world.broker(seen.broker)
     if broker is None or replica is None or replica.role is not Role.LEADER:
-        return CopyRefused(why=f"broker {seen.broker} does not lead it", is_pending=True)
+        return TierRefused(why=f"broker {seen.broker} does not lead it", is_pending=True)
     if replica.high_watermark <= seen.end_offset:
-        return CopyRefused(
+        return TierRefused(
             why=f"broker {seen.broker}'s high watermark is {replica.high_watermark}",
             is_pending=True,
         )
     if seen.start_offset < replica.log.local_start_offset:
-        return CopyRefused(why=f"its local log begins at {replica.log.local_start_offset}")
+        return TierRefused(why=f"its local log begins at {replica.log.local_start_offset}")
     batches = _between(replica.log, seen.start_offset, seen.end_offset)
     ends = [(one.base_offset, one.last_offset) for one in (*batches[:1], *batches[-1:])]
     if not ends or (ends[0][0], ends[-1][1]) != (seen.start_offset, seen.end_offset):
-        return CopyRefused(why="its log has no batches that begin and end there")
+        return TierRefused(why="its log has no batches that begin and end there")
     copied = broker.generation.highest_remote_offset(
         replica.entries, replica.log.log_end_offset, finished(known)
     )
     wanted = max(copied + 1, replica.log.log_start_offset)
     if not seen.start_offset <= wanted <= seen.end_offset:
-        return CopyRefused(why=f"it would copy what has offset {wanted} next")
+        return TierRefused(why=f"it would copy what has offset {wanted} next")
     epochs = _epochs_within(replica.entries, seen.start_offset, seen.end_offset)
     if tuple(map(tuple, epochs)) != seen.leader_epochs:
-        return CopyRefused(why=f"its leader epochs there are {list(map(tuple, epochs))}")
+        return TierRefused(why=f"its leader epochs there are {list(map(tuple, epochs))}")
     return None
 
 

@@ -3,14 +3,13 @@
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import tier
 from kchaos.checkers.model.log import Log
-from kchaos.checkers.model.prediction import (
-    PredictedBatch,
-    PredictedRemoteSegment,
-    PredictedReplica,
-)
+from kchaos.checkers.model.prediction import PredictedBatch, PredictedReplica
 from kchaos.checkers.model.replica import Replica, Role
-from kchaos.checkers.model.state import Broker, Read, State
+from kchaos.checkers.model.state import Broker, State
 from kchaos.checkers.model.world import World
+
+_DROPPED = (2**31 - 1, 2**63 - 1)
+"""An entry of leader-epoch-checkpoint that no replica has."""
 
 
 def replicas_of(state: State, *brokers: int) -> tuple[PredictedReplica, ...]:
@@ -26,37 +25,19 @@ def replicas_of(state: State, *brokers: int) -> tuple[PredictedReplica, ...]:
     return tuple(found)
 
 
-def remote_of(read: Read) -> tuple[PredictedRemoteSegment, ...]:
-    """Return every segment in the remote tier, in the order in which copies began."""
-    return tuple(
-        PredictedRemoteSegment(
-            topic=partition.topic,
-            partition=partition.partition,
-            segment_id=one.segment_id,
-            start_offset=one.start_offset,
-            end_offset=one.end_offset,
-            is_finished=one.is_finished,
-            leader_epochs=tuple((entry.epoch, entry.start_offset) for entry in one.leader_epochs),
-            epochs=tuple((entry.epoch, entry.start_offset) for entry in one.chain),
-            batches=one.batches,
-        )
-        for partition in read(("topics",)) or ()
-        for one in read(("remote", partition)) or ()
-    )
-
-
 def _predicted(
     world: World, broker_id: int, broker: Broker, partition: TopicPartition, replica: Replica
 ) -> PredictedReplica:
     log, checkpoint = replica.log, world.checkpoint(broker_id, partition)
     current = replica.high_watermark if broker.is_running else checkpoint.known
     older = set(checkpoint.possible) - {current}
+    entries = tuple((entry.epoch, entry.start_offset) for entry in replica.entries)
     return PredictedReplica(
         broker=broker_id,
         topic=partition.topic,
         partition=partition.partition,
         batches=_local(log),
-        epoch_entries=tuple((entry.epoch, entry.start_offset) for entry in replica.entries),
+        epoch_entries=entries,
         log_end_offset=log.log_end_offset if broker.is_running else log.end_offset_on_disk(),
         high_watermarks=(current, *sorted(older)),
         log_start_offset=max(log.log_start_offset, log.local_start_offset),
@@ -65,6 +46,9 @@ def _predicted(
         is_running=broker.is_running,
         is_hosted=replica.is_hosted,
         is_high_watermark_pinned=broker.is_running and checkpoint.is_observed and not older,
+        may_keep_dropped_epochs=broker.generation.file_may_hold(
+            (*entries, _DROPPED), replica.entries
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kchaos.checkers.acts import CutLink, Hold, HoldPoint, TopicPartition
+from kchaos.checkers.forgeries import ForgeAnswers
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.generations import generation_for
@@ -226,6 +227,11 @@ class World:
     def holds(self) -> tuple[Hold, ...]:
         """Return the holds that act, in the order in which they were made."""
         found: tuple[Hold, ...] = self.get(("holds",)) or ()
+        return found
+
+    def forgeries(self) -> tuple[ForgeAnswers, ...]:
+        """Return what replaces answers to OffsetForLeaderEpoch, in the order in which it began."""
+        found: tuple[ForgeAnswers, ...] = self.get(("forgeries",)) or ()
         return found
 
     def passes(self, source: int, target: int) -> bool:

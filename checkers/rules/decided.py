@@ -21,7 +21,13 @@ names the honest races that it allows:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from kchaos.checkers.acts import StaleRequest, StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.acts import (
+    AskBrokerToStop,
+    StaleRequest,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+)
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs
@@ -219,8 +225,9 @@ def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
     for timed in evidence.events:
         event = timed.event
         is_late = isinstance(event, StaleRequest) and event.api == "ControlledShutdown"
-        if is_late or (isinstance(event, StopBroker) and event.clean):
-            assert isinstance(event, StaleRequest | StopBroker)
+        is_asked = isinstance(event, AskBrokerToStop)
+        if is_late or is_asked or (isinstance(event, StopBroker) and event.clean):
+            assert isinstance(event, StaleRequest | AskBrokerToStop | StopBroker)
             begun = timed.time if timed.began is None else timed.began
             found[event.broker] = (*found.get(event.broker, ()), begun - _CLOCKS_S)
     return found

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import DroppedFollower, PartitionEvidence, Side
@@ -28,25 +29,39 @@ def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[
         return
     leaderless = [one for one in evidence.dropped if one.leaderless_at is not None]
     if leaderless:
+        failed = [one for one in evidence.operations if _failed_meanwhile(one, leaderless)]
         yield evidence.finding(
             "offline-partition",
             brokers=_brokers(leaderless),
-            message="the partition had no leader, although followers ran that had left the ISR "
-            f"while they waited for their leader {leaderless[0].leader} to answer: "
-            + "; ".join(_told(one) for one in leaderless),
-            evidence=_shown(leaderless),
+            message=f"the partition had no leader for "
+            f"{_offline_s(evidence, leaderless):.1f} s, although followers ran "
+            f"that had left the ISR while they waited for their leader {leaderless[0].leader} to "
+            "answer: "
+            + "; ".join(_told(one) for one in leaderless)
+            + (f"; writes that failed meanwhile: {len(failed)}" if failed else ""),
+            evidence=_shown(leaderless)
+            | {
+                "offline_s": round(_offline_s(evidence, leaderless), 3),
+                "refused": [one.operation for one in failed],
+            },
         )
     refused = [one for one in evidence.operations if _is_refused(evidence, one)]
     if refused:
         missed = [one for one in evidence.dropped if any(_out(one, each) for each in refused)]
+        under_s = _under_min_isr_s(evidence, refused[0])
         yield evidence.finding(
             "under-min-isr",
             brokers=_brokers(missed),
-            message=f"{len(refused)} writes with acks=all were refused, although with followers "
+            message=f"in {under_s:.1f} s {len(refused)} writes with acks=all were refused, "
+            "although with followers "
             f"that had left the ISR while they waited for their leader {missed[0].leader} to "
             f"answer {evidence.min_insync_replicas} would have been in sync: "
             + "; ".join(_told(one) for one in missed),
-            evidence=_shown(missed) | {"refused": [one.operation for one in refused]},
+            evidence=_shown(missed)
+            | {
+                "under_min_isr_s": round(under_s, 3),
+                "refused": [one.operation for one in refused],
+            },
         )
 
 
@@ -58,10 +73,41 @@ def _is_refused(evidence: PartitionEvidence, operation: Operation) -> bool:
     return len(isr) < evidence.min_insync_replicas <= len(isr | healthy)
 
 
+def _failed_meanwhile(operation: Operation, leaderless: list[DroppedFollower]) -> bool:
+    """Whether a write that the scenario asked for failed while the partition had no leader."""
+    if operation.function != "produce" or operation.is_probe or operation.outcome == "ok":
+        return False
+    return any(
+        (one.leaderless_at or 0.0) <= (operation.ended_at or 0.0) < _end(one) for one in leaderless
+    )
+
+
+def _offline_s(evidence: PartitionEvidence, leaderless: list[DroppedFollower]) -> float:
+    """For how long nobody led while one of them was out, up to the snapshot at the latest."""
+    ends = [min(_end(one), evidence.snapshot_time) for one in leaderless]
+    return max(ends) - min(one.leaderless_at or 0.0 for one in leaderless)
+
+
+def _under_min_isr_s(evidence: PartitionEvidence, refused: Operation) -> float:
+    """For how long fewer than min.insync.replicas were in sync for want of those who waited."""
+    healthy = {one.broker for one in evidence.dropped if _out(one, refused)}
+    most = len(set(refused.isr_when_ended) | healthy)
+    spans = [(one.dropped_at, min(_end(one), evidence.snapshot_time)) for one in evidence.dropped]
+    times = sorted({time for span in spans for time in span})
+    return sum(
+        until - since
+        for since, until in pairwise(times)
+        if most - sum(begin <= since < end for begin, end in spans) < evidence.min_insync_replicas
+    )
+
+
+def _end(one: DroppedFollower) -> float:
+    return math.inf if one.ended_at is None else one.ended_at
+
+
 def _out(one: DroppedFollower, operation: Operation) -> bool:
     """Whether the follower was outside the ISR when the operation ended."""
-    until = math.inf if one.ended_at is None else one.ended_at
-    return operation.ended_at is not None and one.dropped_at <= operation.ended_at < until
+    return operation.ended_at is not None and one.dropped_at <= operation.ended_at < _end(one)
 
 
 def _brokers(dropped: list[DroppedFollower]) -> tuple[int, ...]:

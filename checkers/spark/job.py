@@ -1,6 +1,7 @@
 """The Spark job: from run directories to batches, findings and results as Parquet."""
 
 import contextlib
+import functools
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from kchaos.checkers.errors import SparkError
 from kchaos.checkers.evidence.partition import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
 from kchaos.checkers.folders import WORKING, held, plain, remove_abandoned_in
 from kchaos.checkers.json_form import from_json
+from kchaos.checkers.model.follow import MOST_STATES
 from kchaos.checkers.results import Results
 from kchaos.checkers.spark.batch_source import NAME, BatchSource
 from kchaos.checkers.spark.parts import PART_BYTES
@@ -28,7 +30,7 @@ from kchaos.checkers.spark.rows import (
     ddl,
 )
 from kchaos.checkers.spark.session import is_local, ship_package, spark_session
-from kchaos.checkers.spark.tasks import judge_group, predicted_batches, results_of_group
+from kchaos.checkers.spark.tasks import judge_group, predicted_batches, results_with
 
 JUDGEMENTS_FOLDER = "judgements-spark"
 LOG = "spark.log"
@@ -56,6 +58,7 @@ def judge_runs(
     master: str | None = None,
     java_home: Path | None = None,
     part_bytes: int = PART_BYTES,
+    most_states: int = MOST_STATES,
 ) -> SparkJudgement:
     """Judges runs with Spark; what comes out is what `checkers.judge.judge` says of each.
 
@@ -74,6 +77,8 @@ def judge_runs(
             `judgements-spark/` beside the first run.
         master: See `spark_session`, like `java_home`.
         part_bytes: About how many bytes of segments one task reads.
+        most_states: How many states of a run the model looks at before it gives up, so that
+            conformance is unknown.
 
     Raises:
         SparkError: Nothing to judge, two runs of one name, the output exists, Spark does not start
@@ -89,7 +94,7 @@ def judge_runs(
             local = is_local(str(session.sparkContext.master))
             target = _as_java_takes_it(folder) if local else folder
             try:
-                results = _judge(session, paths, target, part_bytes)
+                results = _judge(session, paths, target, part_bytes, most_states)
             except (PySparkException, Py4JError) as error:
                 raise _failed(error, folder) from error
         shutil.rmtree(temporary, ignore_errors=True)
@@ -98,7 +103,11 @@ def judge_runs(
 
 
 def _judge(
-    session: SparkSession, paths: Sequence[Path], folder: Path, part_bytes: int
+    session: SparkSession,
+    paths: Sequence[Path],
+    folder: Path,
+    part_bytes: int,
+    most_states: int,
 ) -> tuple[Results, ...]:
     ship_package(session.sparkContext)
     session.dataSource.register(BatchSource)
@@ -112,7 +121,9 @@ def _judge(
         .option("part_bytes", str(part_bytes))
         .load()
     )
-    predicted = runs.mapInArrow(predicted_batches, ddl(BATCH_TABLE))
+    predicted = runs.mapInArrow(
+        functools.partial(predicted_batches, most_states=most_states), ddl(BATCH_TABLE)
+    )
     batches = _written(observed.unionByName(predicted), folder / "batches", BATCH_TABLE)
     said = (
         _with_batches_before(batches)
@@ -123,7 +134,7 @@ def _judge(
     results = (
         findings.unionByName(runs, allowMissingColumns=True)
         .groupBy("run")
-        .applyInArrow(results_of_group, ddl(RESULT_TABLE))
+        .applyInArrow(results_with(most_states), ddl(RESULT_TABLE))
     )
     written = _written(results, folder / "results", RESULT_TABLE)
     rows = sorted(written.toLocalIterator(), key=lambda row: int(row["position"]))

@@ -3,6 +3,7 @@
 Each calls the functions of the plain judge and adds nothing of its own to what they say.
 """
 
+import functools
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from kchaos.checkers.evidence.partition import (
 )
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import about_the_run, judge
+from kchaos.checkers.model.follow import MOST_STATES
 from kchaos.checkers.model.prediction import Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import results_to_json
@@ -61,21 +63,21 @@ class PartFailure(Exception):
         return str(self)
 
 
-def predicted_batches(batches: Iterator[Any]) -> Iterator[Any]:
+def predicted_batches(batches: Iterator[Any], *, most_states: int) -> Iterator[Any]:
     """Yields, for rows with a run's path, its predicted batches and contexts as rows."""
     for batch in batches:
         for path in batch.column("path").to_pylist():
-            yield _table_of(Path(path))
+            yield _table_of(Path(path), most_states)
 
 
-def _table_of(path: Path) -> Any:
+def _table_of(path: Path, most_states: int) -> Any:
     try:
-        return record_batch(BATCH_TABLE, run_rows(path))
+        return record_batch(BATCH_TABLE, run_rows(path, most_states=most_states))
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
         return record_batch(BATCH_TABLE, [error_row(path.name, told_error(error))])
 
 
-def run_rows(path: Path) -> Iterator[dict[str, Any]]:
+def run_rows(path: Path, *, most_states: int = MOST_STATES) -> Iterator[dict[str, Any]]:
     """Yields the context rows and predicted batch rows of one run, or one row for an error.
 
     A run whose evidence cannot be read has no rows: `judge` fails at the same place and says so. A
@@ -87,7 +89,7 @@ def run_rows(path: Path) -> Iterator[dict[str, Any]]:
     except Exception:  # noqa: BLE001 - `results_row` reads the same and reports it
         return
     try:
-        prediction = predict_run(evidence)
+        prediction = predict_run(evidence, most_states=most_states)
     except Exception:  # noqa: BLE001 - likewise
         prediction = None
     labels = [snapshot.label for snapshot in evidence.snapshots]
@@ -115,22 +117,33 @@ def judge_group(key: tuple[Any, ...], table: Any) -> Any:
     return pa.Table.from_batches([found])
 
 
-def results_of_group(key: tuple[Any, ...], table: Any) -> Any:
-    """The results of one run, from its own row and the rows of everything that rules said."""
-    import pyarrow as pa
+def results_with(most_states: int) -> Callable[[tuple[Any, ...], Any], Any]:
+    """The task that makes the results of one run, from its row and the rows of what rules said."""
 
-    rows = table.to_pylist()
-    own = next(row for row in rows if row["path"] is not None)
-    said = [row for row in rows if row["path"] is None]
-    result = results_row(own["position"], Path(own["path"]), said)
-    return pa.Table.from_batches([record_batch(RESULT_TABLE, [result])])
+    def results_of_group(key: tuple[Any, ...], table: Any) -> Any:
+        import pyarrow as pa
+
+        rows = table.to_pylist()
+        own = next(row for row in rows if row["path"] is not None)
+        said = [row for row in rows if row["path"] is None]
+        result = results_row(own["position"], Path(own["path"]), said, most_states=most_states)
+        return pa.Table.from_batches([record_batch(RESULT_TABLE, [result])])
+
+    return results_of_group
 
 
-def results_row(position: int, path: Path, said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def results_row(
+    position: int,
+    path: Path,
+    said: Sequence[Mapping[str, Any]],
+    *,
+    most_states: int = MOST_STATES,
+) -> dict[str, Any]:
     """The results of one run as a row; unknown, with the reason, for what is no run at all."""
     start = {"position": position, "run": path.name, "path": str(path)}
     try:
-        results = judge(RunDirectory.open(path), rules=_rules_from(said))
+        predict = functools.partial(predict_run, most_states=most_states)
+        results = judge(RunDirectory.open(path), predict=predict, rules=_rules_from(said))
     except Exception as error:  # noqa: BLE001 - one run's fault must not end the others' judging
         return start | {"expected": False, "reason": "not judged", "unknown": _told(error)}
     told = results_to_json(results)

@@ -59,6 +59,15 @@ class Life:
     number: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateAddress:
+    """Where threads report, as the broker reaches it, and the token without which none is heard."""
+
+    host: str
+    port: int
+    token: str
+
+
 def byteman_jar(*, offline: bool = False) -> Path:
     """Return Byteman's jar, fetched on first use; it stands in a lock file of its own.
 
@@ -82,10 +91,10 @@ def byteman_jar(*, offline: bool = False) -> Path:
     return jar
 
 
-def script(points: Iterable[str], release: Release, life: Life, gate: tuple[str, int]) -> str:
+def script(points: Iterable[str], release: Release, life: Life, gate: GateAddress) -> str:
     """Return the rules for one life of a broker: a greeting, then one for each point.
 
-    ``gate`` is (host, port) as the broker reaches it. Raises ReleaseError as `point_of` does.
+    Raises ReleaseError as `point_of` does.
     """
     rules = [_rule(_HELLO, _MAIN, life, gate)]
     for name in points:
@@ -94,9 +103,9 @@ def script(points: Iterable[str], release: Release, life: Life, gate: tuple[str,
     return "\n".join(rules)
 
 
-def _rule(point: Point, place: Place, life: Life, gate: tuple[str, int]) -> str:
-    """Return the text of one rule; what is said are five fields with tabs between them."""
-    known = f'"{life.broker}\\t{life.number}\\t{point.name}\\t"'
+def _rule(point: Point, place: Place, life: Life, gate: GateAddress) -> str:
+    """Return the text of one rule; what is said are seven fields with tabs between them."""
+    known = f'"{gate.token}\\t{life.broker}\\t{life.number}\\t{point.name}\\t"'
     thread = "Thread.currentThread().getName()"
     fields = (known, thread, r'"\t"', "reader", r'"\t"', "seen", r'"\n"')
     names = {
@@ -107,8 +116,8 @@ def _rule(point: Point, place: Place, life: Life, gate: tuple[str, int]) -> str:
     }
     text = _RULE.format(
         **names,
-        host=gate[0],
-        port=gate[1],
+        host=gate.host,
+        port=gate.port,
         said=" + ".join(fields),
         then=_REMEMBER.format(skip=SKIP[0]) if point.can_skip else "",
     )
@@ -127,11 +136,11 @@ def complaints(console: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """The agent of one broker: the jar, the points, and the gate's (host, port)."""
+    """The agent of one broker: the jar, the points, and the gate."""
 
     jar: Path
     points: tuple[str, ...]
-    gate: tuple[str, int]
+    gate: GateAddress
 
     def flags(self, release: Release, life: Life, directory: Path) -> list[str]:
         """Write the rules for one life of a broker into its folder; return the JVM's flags.

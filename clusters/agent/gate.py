@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import secrets
 import socket
 import threading
 import time
@@ -11,14 +13,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kchaos.checkers.acts import HoldPoint
-from kchaos.clusters.agent.byteman import GO, HELLO, SKIP
+from kchaos.clusters.agent.byteman import GO, HELLO, SKIP, GateAddress
 from kchaos.clusters.agent.hits import Fate, Hit
+from kchaos.clusters.agent.points import POINTS
 from kchaos.clusters.errors import ClusterError
 
 _MOST_BYTES = 1 << 16
 _SKIP_S = 0.05
 """How long a thread whose work is left undone waits, since it comes again at once."""
 _CLOSE_S = 5.0
+_SAYS_WITHIN_S = 10.0
+"""A thread says all at once; whoever connects and says less is hung up on."""
 
 
 class PointHold:
@@ -28,6 +33,7 @@ class PointHold:
         self.act = act
         self._gate = gate
         self._hits: list[Hit] = []
+        self._waiting: list[tuple[Hit, socket.socket]] = []
         self._is_released = False
 
     @property
@@ -35,6 +41,20 @@ class PointHold:
         """What it kept so far: held, delayed or skipped, oldest first."""
         with self._gate.changed:
             return list(self._hits)
+
+    @property
+    def waiting(self) -> list[Hit]:
+        """What it keeps now, of processes that live; without what it has let on by itself."""
+        with self._gate.changed:
+            return [hit for hit, thread in self._waiting if not _has_ended(thread)]
+
+    def keep(self, hit: Hit, thread: socket.socket) -> None:
+        """Note that a thread waits; the gate's lock must be held."""
+        self._waiting.append((hit, thread))
+
+    def let_on(self, hit: Hit) -> None:
+        """Note that it waits no more; likewise."""
+        self._waiting = [one for one in self._waiting if one[0].number != hit.number]
 
     @property
     def is_released(self) -> bool:
@@ -66,10 +86,13 @@ class PointHold:
 class Gate:
     """Listens at an address that the brokers reach; every method may be called from any thread.
 
-    A thread that no hold concerns is let on at once. ``sink`` gets each record, in order.
+    A thread that no hold concerns is let on at once. ``sink`` gets each record, in order. The host
+    is loopback, or the address of a network that only the cluster's containers are on; and only who
+    says the gate's token is heard, since on loopback anybody on this machine can connect.
     """
 
     host: str
+    token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     changed: threading.Condition = field(default_factory=threading.Condition)
     _listener: socket.socket = field(init=False)
     _holds: list[PointHold] = field(default_factory=list)
@@ -86,10 +109,10 @@ class Gate:
         threading.Thread(target=self._accept, name="gate-accept", daemon=True).start()
 
     @property
-    def address(self) -> tuple[str, int]:
-        """(host, port) where it listens."""
+    def address(self) -> GateAddress:
+        """Where it listens, and its token."""
         host, port = self._listener.getsockname()[:2]
-        return str(host), int(port)
+        return GateAddress(host=str(host), port=int(port), token=self.token)
 
     @property
     def holds(self) -> dict[str, HoldPoint]:
@@ -178,9 +201,11 @@ class Gate:
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection:
-                line = _line(connection)
+                connection.settimeout(_SAYS_WITHIN_S)
+                token, *line = _line(connection) or [""]
                 # Something else found the port, or the JVM ended before it had said all.
-                if line is not None:
+                if hmac.compare_digest(token.encode(), self.token.encode()):
+                    connection.settimeout(None)
                     connection.sendall(self._answer(line, connection))
         except OSError:
             # The JVM ended while its thread waited: there is nobody to be let on.
@@ -195,11 +220,13 @@ class Gate:
         if hold is None:
             return GO
         with self.changed:
+            hold.keep(hit, connection)
             if hit.fate == "held":
                 self.changed.wait_for(lambda: hold.is_released)
             else:
                 wait_s = _SKIP_S if hit.fate == "skipped" else hold.act.delay_ms / 1000
                 self.changed.wait_for(lambda: hold.is_released, timeout=wait_s)
+            hold.let_on(hit)
             if hit.fate != "skipped":
                 fate: Fate = "gone" if _has_ended(connection) else "released"
                 self._record(replace(hit, fate=fate, wall_time_s=time.time()))
@@ -227,7 +254,9 @@ class Gate:
             if hold is not None:
                 hit = replace(hit, fate=_FATES[hold.act.manner], hold=hold.act.name)
                 hold.take(hit)
-            if hold is not None or self._counts[key] == 1:
+            elif hit.point in _TOLD:
+                hit = replace(hit, fate="told")
+            if hit.fate != "passed" or self._counts[key] == 1:
                 self._record(hit)
             self.changed.notify_all()
             return hit, hold
@@ -246,7 +275,8 @@ class Gate:
 
 
 _FATES: dict[str, Fate] = {"hold": "held", "delay": "delayed", "skip": "skipped"}
-_FIELDS = 6
+_TOLD = frozenset(name for name, point in POINTS.items() if point.is_told)
+_FIELDS = 7
 
 
 def _has_ended(connection: socket.socket) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from kchaos.checkers.acts import TopicPartition
 
-Fate = Literal["passed", "held", "released", "delayed", "skipped", "gone"]
+Fate = Literal["passed", "held", "released", "delayed", "skipped", "gone", "told"]
 
 # A topic id may stand before the name.
 _PARTITION = re.compile(r"\((?:[\w-]{22}:)?([\w.-]+)-(\d+),")
@@ -24,7 +24,7 @@ class Hit:
     process had ended by then. ``life`` counts the broker's starts from 1. ``reader`` is who reads:
     a replica id, a client id, or how far it may read; empty where it is not known. ``seen`` is
     what was seen there, in Kafka's words. ``hold`` names what kept it. ``passed`` hits are
-    recorded once for each life of a broker and point.
+    recorded once for each life of a broker and point, ``told`` ones each time.
     """
 
     number: int

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
+from kchaos.checkers.formats.told import FETCH_COUNTED, ISR_CHECK
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 
@@ -19,6 +20,7 @@ SEND_FETCH = "send-fetch"
 FETCH_REQUEST = "fetch-request"
 FETCH_READ = "fetch-read"
 LOG_READ = "log-read"
+EPOCH_FLUSH = "epoch-flush"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ class Point:
     returns, not when it begins. ``can_skip`` is whether the method may be left undone: it returns
     nothing, and its caller comes again. ``names_reader`` is whether it is known there who reads,
     and ``names_partitions`` whether what is seen names partitions as ``(TOPIC-PARTITION,``.
+    ``is_told`` is whether each thread that comes there is recorded, for what it sees.
     ``places`` are sorted by release.
     """
 
@@ -56,6 +59,7 @@ class Point:
     can_skip: bool = False
     names_reader: bool = False
     names_partitions: bool = False
+    is_told: bool = False
 
     def place(self, release: Release) -> Place | None:
         """Return where the point is in a release, None where it has no such place."""
@@ -66,12 +70,39 @@ class Point:
         return found if found is not None and found.java_class else None
 
 
+_EPOCH_CACHE = "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache"
 _KAFKA_APIS = "kafka.server.KafkaApis"
 _REPLICA_MANAGER = "kafka.server.ReplicaManager"
 _BROKER_CHANGE = "kafka.controller.KafkaController$BrokerChange"
 _LOG_POSITION = '"(" + $0.name() + ",offset=" + $1 + ",length=" + $2 + ")"'
 _MAX_OFFSET = '$3.isEmpty() ? "follower" : "consumer"'
 _ISOLATION = '"" + $3'
+_REPLICA = "kafka.cluster.Replica"
+_PARTITION = "kafka.cluster.Partition"
+_NOW = '"now=" + java.lang.System.currentTimeMillis() + " " + '
+
+
+def _told(end: str) -> str:
+    """What Replica.toString says from 2.4 on; before, it leaves out most of it."""
+    return (
+        f'{_NOW}"Replica(replicaId=" + $0.brokerId()'
+        ' + ", topic=" + $0.topicPartition().topic()'
+        ' + ", partition=" + $0.topicPartition().partition()'
+        ' + ", lastCaughtUpTimeMs=" + $0.lastCaughtUpTimeMs()'
+        f' + ", logEndOffset=" + $0.{end}'
+        ' + ", lastFetchLeaderLogEndOffset=" + $0.lastFetchLeaderLogEndOffset'
+        ' + ", lastFetchTimeMs=" + $0.lastFetchTimeMs + ")"'
+    )
+
+
+def _looked(end: str, followers: str) -> str:
+    return (
+        f'{_NOW}"partition=" + $0.topicPartition() + " logEndOffset=" + {end}'
+        f' + " " + $0.{followers}()'
+    )
+
+
+_END_IN_METADATA = "logEndOffset().messageOffset()"
 
 POINTS: Mapping[str, Point] = {
     point.name: point
@@ -213,6 +244,64 @@ POINTS: Mapping[str, Point] = {
             ),
         ),
         Point(
+            name=FETCH_COUNTED,
+            meaning="a leader has counted a follower's fetch",
+            at_exit=True,
+            is_told=True,
+            places=(
+                Place(
+                    since=(0, 10, 2, 0),
+                    java_class=_REPLICA,
+                    method="updateLogReadResult",
+                    seen=_told(_END_IN_METADATA),
+                ),
+                Place(
+                    since=(2, 2, 0),
+                    java_class=_REPLICA,
+                    method="updateLogReadResult",
+                    seen=_told("logEndOffset()"),
+                ),
+                Place(
+                    since=(2, 4, 0),
+                    java_class=_REPLICA,
+                    method="updateFetchState",
+                    seen=f"{_NOW}$0",
+                ),
+                Place(
+                    since=(3, 7, 0),
+                    java_class=_REPLICA,
+                    method="updateFetchStateOrThrow",
+                    seen=f"{_NOW}$0",
+                ),
+            ),
+        ),
+        Point(
+            name=ISR_CHECK,
+            meaning="a leader looks which followers of a partition are in sync, under its lock",
+            is_told=True,
+            places=(
+                Place(
+                    since=(0, 10, 2, 0),
+                    java_class=_PARTITION,
+                    method="getOutOfSyncReplicas",
+                    seen=_looked(f"$1.{_END_IN_METADATA}", "assignedReplicas"),
+                ),
+                Place(
+                    since=(2, 2, 0),
+                    java_class=_PARTITION,
+                    method="getOutOfSyncReplicas",
+                    seen=_looked("$1.logEndOffset()", "assignedReplicas"),
+                ),
+                # From 2.5 on it looks twice, and it is the second look that counts.
+                Place(
+                    since=(2, 4, 0),
+                    java_class=_PARTITION,
+                    method="getOutOfSyncReplicas",
+                    seen=_looked("$0.localLogOrException().logEndOffset()", "remoteReplicas"),
+                ),
+            ),
+        ),
+        Point(
             name=LOG_READ,
             meaning="one partition's log is about to be read",
             names_reader=True,
@@ -240,6 +329,15 @@ POINTS: Mapping[str, Point] = {
                     reader=_ISOLATION,
                     seen=_LOG_POSITION,
                 ),
+            ),
+        ),
+        Point(
+            name=EPOCH_FLUSH,
+            meaning="what a truncation dropped is about to leave leader-epoch-checkpoint as well",
+            places=(
+                # Before, the thread that truncates writes the file.
+                Place(since=(3, 8, 0), java_class=_EPOCH_CACHE, method="writeToFileForTruncation"),
+                Place(since=(3, 9, 0), java_class=_EPOCH_CACHE, method="writeIfDirExists"),
             ),
         ),
     )

@@ -4,13 +4,14 @@ from kchaos.clusters.links.api_keys import ApiKey
 from kchaos.clusters.links.errors import LinkError, RuleRefused
 from kchaos.clusters.links.links import Links
 from kchaos.clusters.links.records import Fate, LinkCounts, LinkKey, LinkRecord
-from kchaos.clusters.links.rules import Cut, Delay, Hold, Match
+from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match
 
 __all__ = [
     "ApiKey",
     "Cut",
     "Delay",
     "Fate",
+    "Forgery",
     "Hold",
     "LinkCounts",
     "LinkError",

@@ -13,12 +13,13 @@ from typing import Self
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Direction
+from kchaos.checkers.forgeries import ForgeAnswers
 from kchaos.clusters.links.conversation import Office, Port
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.errors import LinkError, RuleRefused
 from kchaos.clusters.links.records import Journal, LinkCounts, LinkKey, LinkRecord
 from kchaos.clusters.links.relay import Connection
-from kchaos.clusters.links.rules import Board, Cut, Delay, Hold, Match
+from kchaos.clusters.links.rules import Board, Cut, Delay, Forgery, Hold, Match, Rule
 
 _BARRIER_S = 1.0
 _CLOSE_S = 15.0
@@ -185,6 +186,25 @@ class Links:
         rules = [rule.act for rule in self._board.rules if isinstance(rule, Hold)]
         return {act.name: act for act in rules if act is not None}
 
+    def forge(self, act: ForgeAnswers) -> Forgery:
+        """Replace a leader's answers to one broker's OffsetForLeaderEpoch by an error until ended.
+
+        Raises RuleRefused for unknown brokers or errors, and for a name that a forgery has already.
+        """
+        self._check_brokers(act.source, act.target)
+        if act.name in self.forgeries:
+            raise RuleRefused(
+                f"a forgery named {act.name!r} lasts already: name this one otherwise"
+            )
+        forgery = Forgery(board=self._board, act=act)
+        with self._installing(forgery):
+            return forgery
+
+    @property
+    def forgeries(self) -> dict[str, ForgeAnswers]:
+        """The forgeries that last, by name."""
+        return {one.act.name: one.act for one in self._board.forgeries}
+
     def delay(self, match: Match, delay_ms: int) -> Delay:
         """Delay every message that matches by so many milliseconds until the rule is removed."""
         self._check_brokers(match.source, match.target)
@@ -193,19 +213,26 @@ class Links:
             return delay
 
     def may_keep_back(self, source: int, target: int | None) -> bool:
-        """Whether a cut or a hold may concern what source asks of target, or the answer.
+        """Whether a cut, a hold or a forgery may concern what source asks of target, or the answer.
 
         Without a target: what it asks of ZooKeeper.
         """
         directions: tuple[Direction, ...] = ("request", "response")
-        return any(
-            cut.covers(source, target, direction)
-            for cut in self._board.cuts
-            for direction in directions
-        ) or any(
-            rule.match.source in (None, source) and rule.match.target in (None, target)
-            for rule in self._board.rules
-            if isinstance(rule, Hold) and target is not None
+        return (
+            any(
+                cut.covers(source, target, direction)
+                for cut in self._board.cuts
+                for direction in directions
+            )
+            or any(
+                rule.match.source in (None, source) and rule.match.target in (None, target)
+                for rule in self._board.rules
+                if isinstance(rule, Hold) and target is not None
+            )
+            or any(
+                (one.act.source, one.act.target) == (source, target)
+                for one in self._board.forgeries
+            )
         )
 
     # --- records
@@ -288,7 +315,7 @@ class Links:
             connection.join(max(0.0, deadline - time.monotonic()))
 
     @contextlib.contextmanager
-    def _installing(self, rule: Cut | Hold | Delay) -> Iterator[None]:
+    def _installing(self, rule: Rule) -> Iterator[None]:
         """The rule, in force for the block and after it; gone if the block is left by an error.
 
         Ctrl-C may come before the caller has the rule in hand: then nobody else could remove it.

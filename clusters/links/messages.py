@@ -178,13 +178,23 @@ def _steps(api_key: int, api_version: int, direction: Direction) -> tuple[Step, 
     return compiled(fields, api_version, flexible=api_version >= layout.flexible_since)
 
 
+def response_values(frame: memoryview, message: Message) -> dict[str, Any]:
+    """The fields of a whole response of a known API, as `clusters.links.wire.decode` has them."""
+    return _response_values(frame, len(frame), message, LAYOUTS[message.api_key])[0]
+
+
+def _response_values(
+    head: memoryview, size: int, message: Message, layout: Layout
+) -> tuple[dict[str, Any], bool]:
+    reader = Reader(view=head, position=8, size=size)
+    _skip_header_tags(reader, is_flexible=message.api_version >= layout.flexible_since)
+    return decode(_steps(message.api_key, message.api_version, "response"), reader)
+
+
 def _response_detail(
     head: memoryview, size: int, request: Message, layout: Layout, topics: TopicNames
 ) -> dict[str, Any]:
-    is_flexible = request.api_version >= layout.flexible_since
-    reader = Reader(view=head, position=8, size=size)
-    _skip_header_tags(reader, is_flexible=is_flexible)
-    values, is_whole = decode(_steps(request.api_key, request.api_version, "response"), reader)
+    values, is_whole = _response_values(head, size, request, layout)
     return detail_of(request.api_key, "response", values, topics, is_whole)
 
 

@@ -16,7 +16,7 @@ from kchaos.clusters.links.api_keys import ApiKey, api_key_of
 from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.messages import Message
 
-Fate = Literal["passed", "held", "released", "cut", "delayed", "abandoned"]
+Fate = Literal["passed", "held", "released", "cut", "delayed", "abandoned", "replaced", "forged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,8 @@ class LinkRecord:
     client had hung up by then (a fetcher whose request timed out, say); and a request whose target
     had hung up or died. Of a message larger than
     the relay's buffer the head may pass and what is left may not: then it has both records.
+    Where a forgery is in force, what the broker answered is ``replaced``, and the record after it
+    is what the asker got instead, ``forged``.
 
     ``source`` is the broker that sends the request (None: not known), ``target`` the one that
     answers, in both directions. ``sequence`` counts records from 1. ``detail`` is what the body
@@ -90,8 +92,9 @@ class LinkCounts:
     """How many messages of one kind met which fate.
 
     ``passed`` counts all that went on, whatever they waited for before, ``abandoned`` those that
-    reached nobody. ``undecided`` counts those for which a rule could not be decided; they
-    pass. ``unread`` counts those whose version or body the relay cannot read; they pass as well.
+    reached nobody, ``forged`` those that went on with another body. ``undecided`` counts those for
+    which a rule could not be decided; they pass. ``unread`` counts those whose version or body the
+    relay cannot read; they pass as well.
     """
 
     passed: int = 0
@@ -99,12 +102,13 @@ class LinkCounts:
     cut: int = 0
     delayed: int = 0
     abandoned: int = 0
+    forged: int = 0
     undecided: int = 0
     unread: int = 0
 
 
 _WATCH_S = 0.2
-_COUNTERS = ("passed", "held", "cut", "delayed", "abandoned", "undecided", "unread")
+_COUNTERS = ("passed", "held", "cut", "delayed", "abandoned", "forged", "undecided", "unread")
 
 
 class Journal:
@@ -158,9 +162,13 @@ class Journal:
 
     def add(self, message: Message, fate: Fate, connection: int) -> LinkRecord:
         """Record and count a message; returns its record."""
-        counter = {"released": "passed", "delayed": "passed"}.get(fate, fate)
+        counter: str = {"released": "passed", "delayed": "passed"}.get(fate, fate)
+        if fate == "replaced":
+            counters: tuple[str, ...] = ()  # The forged one that follows counts.
+        else:
+            counters = (counter, "delayed") if fate == "delayed" else (counter,)
         with self._changed:
-            self._count(message, (counter, "delayed") if fate == "delayed" else (counter,))
+            self._count(message, counters)
             self._last_sequence += 1
             record = LinkRecord(
                 sequence=self._last_sequence,

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 
 from kchaos.clusters.links.conversation import Conversation, Office, Port
+from kchaos.clusters.links.forging import can_be_forged, forged
 from kchaos.clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
 from kchaos.clusters.links.lanes import Lane, Way
 from kchaos.clusters.links.messages import Message
@@ -188,7 +189,7 @@ class Connection:
         try:
             while (blocker := self._go(lane, message, head, way)) is not None:
                 self._wait_at(blocker, lane, message, way)
-        except LinkOver:
+        except (LinkOver, OSError):
             if way.has_waited and not way.is_recorded:
                 self._talk.record(message, "abandoned")
             raise
@@ -200,12 +201,16 @@ class Connection:
                 if lane.is_abandoned:
                     self._talk.record(message, "abandoned")
                     return None
-                blocker = self._cut(lane) or (self._rule(message) if way.fate == "passed" else None)
+                blocker = self._blocker(lane, message, way)
+                if blocker is None and self._reach(lane):
+                    blocker = self._blocker(lane, message, way)  # Connecting may have taken long.
                 if blocker is not None:
                     return blocker
                 self._check_alive()
                 if self._is_receiver_gone(lane):
                     way.fate = "abandoned"
+                else:
+                    message, head = self._as_delivered(message, head, way)
                 self._talk.note(message, way.fate, may_be_idle=not way.was_cut)
                 way.is_recorded = True
                 if len(head) > _SMALL_BYTES:
@@ -214,6 +219,21 @@ class Connection:
                 return None
         finally:
             way.end_turn()
+
+    def _blocker(self, lane: Lane, message: Message, way: Way) -> Blocker | None:
+        return self._cut(lane) or (self._rule(message) if way.fate == "passed" else None)
+
+    def _as_delivered(
+        self, message: Message, head: memoryview, way: Way
+    ) -> tuple[Message, memoryview]:
+        if not can_be_forged(message):
+            return message, head
+        for forgery in self._office.board.forgeries:
+            if forgery.concerns(message):
+                self._talk.record(message, "replaced")
+                way.fate = "forged"
+                return forged(message, head, forgery.error_code)
+        return message, head
 
     def _wait_at(self, blocker: Blocker, lane: Lane, message: Message, way: Way) -> None:
         if isinstance(blocker, Hold):
@@ -300,10 +320,7 @@ class Connection:
         return self._client if lane.direction == "response" else self._server
 
     def _write(self, lane: Lane, data: memoryview) -> None:
-        if lane.direction == "request" and self._server is None:
-            if _has_hung_up(self._client):
-                raise LinkOver
-            self._connect()
+        self._reach(lane)
         out = self._out(lane)
         assert out is not None
         lane.is_sending = True
@@ -313,8 +330,27 @@ class Connection:
         finally:
             lane.is_sending = False
 
+    def _reach(self, lane: Lane) -> bool:
+        """Have a connection to the target for requests; returns whether it was made now."""
+        if lane.direction != "request" or self._server is not None:
+            return False
+        if _has_hung_up(self._client):
+            raise LinkOver
+        self._connect()
+        return True
+
     def _connect(self) -> None:
+        """Connect to the target for a client that still wants to be connected then.
+
+        An address at which nothing listens refuses at once. One that nobody has, as that of a
+        container that is being made anew, does not answer until somebody has it: up to
+        `_CONNECT_TIMEOUT_S`. Who has hung up or died meanwhile was never connected to anybody, and
+        what it wrote reaches nobody.
+        """
         server = socket.create_connection(self.port.address, timeout=_CONNECT_TIMEOUT_S)
+        if _has_hung_up(self._client):
+            server.close()
+            raise LinkOver
         server.settimeout(None)
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._server = server

@@ -2,7 +2,7 @@
 
 Cuts come first: nothing passes a cut. Then holds and delays are asked in the order in which they
 were installed, and the first that matches decides; a message that a hold let go is not asked
-again.
+again. What a forgery is about is replaced when nothing stops it any more.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Direction
+from kchaos.checkers.forgeries import FORGED_ERRORS, ForgeAnswers
 from kchaos.checkers.formats.api_names import unknown_api
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links.api_keys import ApiKey
@@ -139,22 +140,26 @@ class Board:
         self.changed = threading.Condition()
         self.cuts: tuple[Cut, ...] = ()
         self.rules: tuple[Hold | Delay, ...] = ()
+        self.forgeries: tuple[Forgery, ...] = ()
 
-    def install(self, rule: Cut | Hold | Delay) -> None:
+    def install(self, rule: Rule) -> None:
         """Put a rule in force, after those that are."""
         with self.changed:
             if isinstance(rule, Cut):
                 self.cuts = (*self.cuts, rule)
+            elif isinstance(rule, Forgery):
+                self.forgeries = (*self.forgeries, rule)
             else:
                 self.rules = (*self.rules, rule)
 
-    def remove(self, rule: Cut | Hold | Delay) -> None:
+    def remove(self, rule: Rule) -> None:
         """Take a rule away and wake whatever waits at it; doing it twice does no harm."""
         with self.changed:
             if isinstance(rule, Cut) and rule in self.cuts:
                 rule.look_at_senders()
             self.cuts = tuple(cut for cut in self.cuts if cut is not rule)
             self.rules = tuple(other for other in self.rules if other is not rule)
+            self.forgeries = tuple(other for other in self.forgeries if other is not rule)
             self.changed.notify_all()
 
     def wake(self) -> None:
@@ -342,3 +347,26 @@ class Delay(_Removable):
             self._board.changed.wait_for(
                 lambda: is_over() or self not in self._board.rules, self.delay_ms / 1000
             )
+
+
+class Forgery(_Removable):
+    """Replaces a leader's answers to one broker's OffsetForLeaderEpoch by an error."""
+
+    def __init__(self, *, board: Board, act: ForgeAnswers) -> None:
+        if act.error not in FORGED_ERRORS:
+            known = ", ".join(FORGED_ERRORS)
+            raise RuleRefused(f"no answer can be forged to be {act.error!r}; known: {known}")
+        self._board = board
+        self.act = act
+        self.error_code = FORGED_ERRORS[act.error]
+
+    def end(self) -> None:
+        """Let answers pass unchanged again. Safe to call twice."""
+        self._board.remove(self)
+
+    def concerns(self, message: Message) -> bool:
+        """Whether it is about this message's pair of brokers."""
+        return (message.source, message.target) == (self.act.source, self.act.target)
+
+
+Rule = Cut | Hold | Delay | Forgery

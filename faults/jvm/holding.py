@@ -67,7 +67,8 @@ def holding(
     """Holds while the context lasts; the handle's `held` are the hits that it kept.
 
     Raises:
-        NoEffect: On leaving: nothing came to the point while it was held.
+        NoEffect: On leaving: nothing came to the point while it was held, or each that came was
+            let on before its delay was over.
     """
     gate = gate_of(cluster)
     came = gate.hits(act.broker, act.point)
@@ -82,9 +83,16 @@ def holding(
             effect={"is_held": not hold.is_released},
             handle=hold,
         )
+        waiting = hold.waiting
         _release(act, hold, journal)
     if not hold.held:
         raise NoEffect(_never_hit(cluster, gate, act))
+    if act.manner == "delay" and waiting and len(waiting) == len(hold.held):
+        raise NoEffect(
+            f"{act.name}: none of the {len(waiting)} that came to {act.point} of broker "
+            f"{act.broker} waited for its {act.delay_ms} ms to the end: the delay is longer than "
+            "the scenario lets it last; heal it later, delay for less, or hold"
+        )
 
 
 def gate_of(cluster: Cluster) -> Gate:

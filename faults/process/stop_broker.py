@@ -2,11 +2,13 @@
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
-from kchaos.clusters.api import Cluster, Killable, Restartable
+from kchaos.clusters.api import Broker, Cluster, Killable, Restartable
+from kchaos.clusters.errors import AwaitTimeout
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.process import restart
 from kchaos.faults.view import ClusterView, down, held_inside, off_zookeeper, paused, unable
@@ -18,13 +20,20 @@ class StopBroker:
 
     It is started again on healing. A broker that stands still, is cut off from ZooKeeper, or
     has a thread that is held at a point, cannot stop cleanly.
+
+    Attributes:
+        broker: Its id.
+        await_end: False to return as soon as the broker has been asked, so that something can
+            happen while it shuts down; then healing waits for its end first.
     """
 
     broker: int
     timeout_s: float = 60
+    await_end: bool = True
 
     lasting: ClassVar[bool] = True
     performs: ClassVar[tuple[type[acts.Act], ...]] = (
+        acts.AskBrokerToStop,
         acts.StopBroker,
         acts.ExpireSession,
         acts.StartBroker,
@@ -49,7 +58,20 @@ class StopBroker:
         """
         require_available(self, cluster)
         broker = cluster.brokers[self.broker]
-        with restart.down(
+        if not self.await_end:
+            asking = journal.acting(acts.AskBrokerToStop(broker=self.broker))
+            # It is asked again on healing, which does no harm.
+            with asking, contextlib.suppress(AwaitTimeout):
+                broker.stop(timeout_s=0)
+            yield Injection(fault="StopBroker", effect={"is_running": broker.is_running})
+        with self._down(cluster, journal, broker) as injection:
+            if self.await_end:
+                yield injection
+
+    def _down(
+        self, cluster: Cluster, journal: Journal, broker: Broker
+    ) -> AbstractContextManager[Injection]:
+        return restart.down(
             cluster,
             journal,
             broker,
@@ -57,5 +79,4 @@ class StopBroker:
             act=acts.StopBroker(broker=self.broker, clean=True),
             end=lambda: broker.stop(self.timeout_s),
             end_session=False,
-        ) as injection:
-            yield injection
+        )

@@ -54,6 +54,7 @@ class Entry:
             "" where it can.
         expectations: (case, release) to what is known; missing means: the model's answer.
         default_releases: What is played without `--kafka`.
+        measured_only: Cases that are long; `kchaos measure` plays them, the test suite does not.
         releases: The releases that the entry makes a statement about, for the list.
     """
 
@@ -68,6 +69,7 @@ class Entry:
     cannot_show: Callable[[str, str], str] = lambda _case, _release: ""
     expectations: Mapping[tuple[str, str], Expectation] = field(default_factory=dict)
     default_releases: tuple[str, ...]
+    measured_only: tuple[str, ...] = ()
 
     @property
     def releases(self) -> tuple[str, ...]:

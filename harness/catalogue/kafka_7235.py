@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import HoldRequests, KillBroker, MoveController, PauseBroker, StaleRequest
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK, late_answer
+from kchaos.harness.catalogue.kip_380_bounced import late_answer
+from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.observing_steps import (
     AwaitDecision,

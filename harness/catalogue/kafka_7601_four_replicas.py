@@ -1,5 +1,6 @@
 """KAFKA-7601, issue 2 with four replicas: the schedule that 2.0.1 to 2.2.0 still diverge on."""
 
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import CutLink, KillBroker, PreferredElection, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
@@ -21,9 +22,10 @@ _OLD = {"log.message.format.version": "0.10.2"}
 _NEW = {"log.message.format.version": "0.11.0"}
 _ALL = (P, Q, L, F)
 _KILLED, _STOPPED = "follower-killed", "follower-stopped"
+_PROTOCOL_2_6 = "follower-killed-at-2.6"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str, **more: str) -> ClusterSpec:
     return ClusterSpec(
         brokers=(
             BrokerSpec(id=CONTROLLER, kafka=kafka),
@@ -33,8 +35,12 @@ def _cluster(kafka: str) -> ClusterSpec:
             BrokerSpec(id=F, kafka=kafka, properties=_NEW),
         ),
         first_broker=CONTROLLER,
-        properties=QUICK,
+        properties={**QUICK, **more},
     )
+
+
+def _at_2_6(kafka: str) -> ClusterSpec:
+    return _cluster(kafka, **{"inter.broker.protocol.version": "2.6"})
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -83,6 +89,18 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
+def _cannot_show(case: str, release: str) -> str:
+    if release_of(release) < release_of("2.7.0"):
+        is_old = case == _PROTOCOL_2_6
+        return f"protocol 2.6 is no older one for {release}; use --case {_KILLED}" if is_old else ""
+    if case == _PROTOCOL_2_6:
+        return ""
+    return (
+        f"at {release}'s own protocol nobody follows P's old format (KAFKA-7601-mixed-default), so "
+        f"records 5 and 6 are never committed; use --case {_PROTOCOL_2_6}"
+    )
+
+
 _SOURCE = "KAFKA-7601, issue 2 (fixed in 2.2.1); measured on real brokers"
 
 _CLEARED = "Clearing leader epoch cache after unexpected append with message format v1"
@@ -106,7 +124,7 @@ _RED_IN_SPITE_OF_THE_FIX = Expectation(
     safe=False,
     findings=_DIVERGED,
     witness=(_ANSWERED, {"log": {"broker": L, "pattern": _CLEARED}}),
-    source=f"{_SOURCE}; kafka.log.LogSegment.recover, 2.2.1 and 2.3.1",
+    source=f"{_SOURCE}; kafka.log.LogSegment.recover, 2.2.1, 2.3.1 and 2.8.2",
 )
 
 KAFKA_7601_FOUR_REPLICAS = Entry(
@@ -127,8 +145,11 @@ KAFKA_7601_FOUR_REPLICAS = Entry(
     cases={
         _KILLED: "F is killed: its next start rebuilds epochs from the log",
         _STOPPED: "F is stopped cleanly",
+        _PROTOCOL_2_6: "F is killed; brokers speak protocol 2.6, at which an old format can lead",
     },
+    cannot_show=_cannot_show,
     cluster=_cluster,
+    case_clusters={_PROTOCOL_2_6: _at_2_6},
     steps=_steps,
     expectations={
         **dict.fromkeys([(_KILLED, "2.0.1"), (_KILLED, "2.1.1"), (_STOPPED, "2.2.0")], _RED),
@@ -141,7 +162,10 @@ KAFKA_7601_FOUR_REPLICAS = Entry(
             ),
             source=_SOURCE,
         ),
-        **dict.fromkeys([(_KILLED, "2.2.1"), (_KILLED, "2.3.1")], _RED_IN_SPITE_OF_THE_FIX),
+        **dict.fromkeys(
+            [(_KILLED, "2.2.1"), (_KILLED, "2.3.1"), (_PROTOCOL_2_6, "2.8.2")],
+            _RED_IN_SPITE_OF_THE_FIX,
+        ),
     },
     default_releases=("2.1.1", "2.2.0", "2.2.1"),
 )

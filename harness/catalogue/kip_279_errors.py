@@ -1,7 +1,7 @@
-"""KIP-279, errors: a question for an epoch's end that nobody answers in time."""
+"""KIP-279, errors: a question for an epoch's end is not answered in time, or by an error."""
 
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import CutLink, HoldRequests, KillBroker
+from kchaos.faults import CutLink, ForgeAnswers, HoldRequests, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
@@ -19,7 +19,9 @@ from kchaos.harness.playing.steps import (
 )
 
 A, B, CONTROLLER = 0, 1, 2
+_HELD, _FORGED = "held", "forged"
 _FAILED = "Error when sending leader epoch request"
+_TOLD_ERROR = "Retrying leaderEpoch request for partition t-0 as the leader reported an error"
 
 
 def _cluster(kafka: str) -> ClusterSpec:
@@ -29,40 +31,68 @@ def _cluster(kafka: str) -> ClusterSpec:
 
 
 def _steps(case: str) -> tuple[Step, ...]:
-    return (
-        CreateTopic(topic="t", assignment=((A, B),)),
-        Tell(text="A leads; 0-10 are on both, 11-20 on A alone"),
-        Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
-        Inject(name="A-B", fault=CutLink(source=A, target=B)),
-        Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
-        Inject(name="A-down", fault=KillBroker(broker=A)),
-        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-        Heal(name="A-B"),
-        Tell(text="B leads and writes 11-13; A returns, and B's answers to it are held"),
-        Produce(operation="b-only", topic="t", partition=0, records=3, acks=1),
-        Inject(
+    return (*_BEFORE, *(_ANSWERS_HELD if case == _HELD else _ANSWERS_FORGED))
+
+
+_BEFORE: tuple[Step, ...] = (
+    CreateTopic(topic="t", assignment=((A, B),)),
+    Tell(text="A leads; 0-10 are on both, 11-20 on A alone"),
+    Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+    AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+    Inject(name="A-B", fault=CutLink(source=A, target=B)),
+    Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
+    Inject(name="A-down", fault=KillBroker(broker=A)),
+    AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+    Heal(name="A-B"),
+    Produce(operation="b-only", topic="t", partition=0, records=3, acks=1),
+)
+_ANSWERS_HELD: tuple[Step, ...] = (
+    Tell(text="A returns, and B's answers to it are held"),
+    Inject(
+        name="answers",
+        fault=HoldRequests(
             name="answers",
-            fault=HoldRequests(
-                name="answers",
-                api="OffsetForLeaderEpoch",
-                source=A,
-                target=B,
-                direction="response",
-            ),
+            api="OffsetForLeaderEpoch",
+            source=A,
+            target=B,
+            direction="response",
         ),
-        Heal(name="A-down"),
-        Tell(text="three times A gives up waiting; has it truncated to its high watermark?"),
-        AwaitHeld(name="answers", count=3),
-        AwaitLog(broker=A, pattern=_FAILED, count=2),
-        AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
-    )
+    ),
+    Heal(name="A-down"),
+    Tell(text="three times A gives up waiting; has it truncated to its high watermark?"),
+    AwaitHeld(name="answers", count=3),
+    AwaitLog(broker=A, pattern=_FAILED, count=2),
+    AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
+)
+_ANSWERS_FORGED: tuple[Step, ...] = (
+    Tell(text="A returns, and each answer of B reaches it as an error"),
+    Inject(
+        name="answers",
+        fault=ForgeAnswers(name="answers", source=A, target=B, error="NOT_LEADER_FOR_PARTITION"),
+    ),
+    Heal(name="A-down"),
+    Tell(text="A is told three times; has it truncated to its high watermark?"),
+    AwaitLog(broker=A, pattern=_TOLD_ERROR, count=3),
+    AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
+)
 
 
 _SOURCE = (
     "KIP-279, Proposed Changes; kafka.server.ReplicaFetcherThread.fetchEpochsFromLeader, 2.0.1"
 )
+
+
+def _asked_again(pattern: str, fate: str) -> tuple[dict[str, dict[str, object]], ...]:
+    answer = {"api": "OffsetForLeaderEpoch", "direction": "response", "source": A, "target": B}
+    untouched = {"snapshot": "before-healing", "broker": A, "partition": "t-0", "starts": [0]}
+    return (
+        {"log": {"broker": A, "pattern": pattern}},
+        {"link": {**answer, "fate": fate}},
+        {"epochs": untouched},
+        {"round": {"follower": A, "leader": B, "end_offset": 11}},
+    )
+
 
 KIP_279_ERRORS = Entry(
     name="KIP-279-errors",
@@ -71,38 +101,23 @@ KIP_279_ERRORS = Entry(
         "KIP-279 says that any error of OffsetForLeaderEpoch, a time-out included, falls back to "
         "truncating to the high watermark. The shipped code does not: an error is no answer, the "
         "partition waits for replica.fetch.backoff.ms, and the follower asks again. Here B's "
-        "answers are held until A has given up three times; A's log still ends at 21 then, and "
-        "not at 11, its high watermark. Once an answer gets through it truncates to 11 as told."
+        "answers are held until A has given up three times, or reach it as an error three times; "
+        "A's log still ends at 21 then, and not at 11, its high watermark. Once an answer gets "
+        "through it truncates to 11 as told."
     ),
     source=_SOURCE,
-    cases={"held": "the answers are held for longer than the follower waits"},
+    cases={
+        _HELD: "the answers are held for longer than the follower waits",
+        _FORGED: "the link puts NOT_LEADER_FOR_PARTITION in the place of each answer",
+    },
     cluster=_cluster,
     steps=_steps,
     expectations={
-        ("held", "2.0.1"): Expectation(
-            safe=True,
-            witness=(
-                {"log": {"broker": A, "pattern": _FAILED}},
-                {
-                    "link": {
-                        "api": "OffsetForLeaderEpoch",
-                        "direction": "response",
-                        "source": A,
-                        "target": B,
-                        "fate": "held",
-                    }
-                },
-                {
-                    "epochs": {
-                        "snapshot": "before-healing",
-                        "broker": A,
-                        "partition": "t-0",
-                        "starts": [0],
-                    }
-                },
-                {"round": {"follower": A, "leader": B, "end_offset": 11}},
-            ),
-            source=_SOURCE,
+        (_HELD, "2.0.1"): Expectation(
+            safe=True, witness=_asked_again(_FAILED, "held"), source=_SOURCE
+        ),
+        (_FORGED, "2.0.1"): Expectation(
+            safe=True, witness=_asked_again(_TOLD_ERROR, "forged"), source=_SOURCE
         ),
     },
     default_releases=("2.0.1",),

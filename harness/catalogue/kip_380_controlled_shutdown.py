@@ -1,12 +1,31 @@
 """KIP-380: a live broker is shut down because its earlier generation asked for it."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import FastBounce, PreferredElection, StaleRequest
+from collections.abc import Mapping
+from typing import Any
+
+from kchaos.clusters.agent.points import CONTROLLED_SHUTDOWN
+from kchaos.faults import (
+    ExpireSession,
+    FastBounce,
+    HoldPoint,
+    PreferredElection,
+    StaleRequest,
+    StopBroker,
+)
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.catalogue.kip_380_bounced import (
+    BOUNCING,
+    CONTROLLER,
+    OTHER,
+    bounced_cluster,
+    late_answer,
+    topic_with_a_record,
+)
 from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitMessage
 from kchaos.harness.playing.steps import (
     AwaitFollowing,
+    AwaitHeld,
     AwaitReplicated,
     AwaitState,
     CreateTopic,
@@ -16,28 +35,78 @@ from kchaos.harness.playing.steps import (
     Tell,
 )
 
-CONTROLLER, BOUNCING, OTHER = 0, 1, 2
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
-        first_broker=CONTROLLER,
-        properties=BOUNCED,
-    )
+_LIVE, _ASKED, _SESSION = "live-broker", "asked-itself", "session-lost"
+_IMPATIENT = {"controlled.shutdown.enable": "true", "controlled.shutdown.max.retries": "1"}
+_PATIENT = {
+    "controlled.shutdown.enable": "true",
+    "controlled.shutdown.retry.backoff.ms": "200",
+    # It waits for the controller's answer while that is held.
+    "request.timeout.ms": "30000",
+    "controller.socket.timeout.ms": "30000",
+}
 
 
 def _steps(case: str) -> tuple[Step, ...]:
+    return _session_lost() if case == _SESSION else _live_broker(case)
+
+
+_IN_HAND = HoldPoint(name="late", broker=CONTROLLER, point=CONTROLLED_SHUTDOWN)
+"""The controller's handler threads stand still with the request, and do nothing yet."""
+
+
+def _session_lost() -> tuple[Step, ...]:
+    both = (BOUNCING, OTHER)
+    return (
+        *topic_with_a_record("t", both),
+        Tell(text="broker 1 is stopped; the controller has its request in hand and is slow"),
+        Inject(name="late", fault=_IN_HAND),
+        Inject(name="stop", fault=StopBroker(broker=BOUNCING, await_end=False)),
+        AwaitHeld(name="late"),
+        Tell(text="meanwhile its session ends; it registers again, and the controller tells it so"),
+        Inject(name="session", fault=ExpireSession(broker=BOUNCING)),
+        Heal(name="session"),
+        # It hears that it follows t; while it shuts down it begins no fetching.
+        AwaitMessage(
+            api="LeaderAndIsr",
+            source=CONTROLLER,
+            target=BOUNCING,
+            direction="response",
+            count=2,
+        ),
+        Tell(text="now the controller looks at the request"),
+        Heal(name="late"),
+        Heal(name="stop"),
+        AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
+    )
+
+
+def _asked_and_back(case: str) -> tuple[Step, ...]:
+    """How the request comes to be late, and broker 1 is a new generation."""
+    if case == _ASKED:
+        return (
+            Tell(text="broker 1 stops; the controller has its request in hand and is slow"),
+            Inject(name="late", fault=_IN_HAND),
+            Inject(name="bounce", fault=StopBroker(broker=BOUNCING, await_end=False)),
+            AwaitHeld(name="late"),
+            Tell(text="broker 1 gives up asking, stops, starts again, and leads t again"),
+            Heal(name="bounce"),
+        )
+    return (
+        Tell(text="broker 1 asks the controller to shut it down, and that is late"),
+        Inject(name="late", fault=StaleRequest(api="ControlledShutdown", broker=BOUNCING)),
+        Tell(text="broker 1 bounces, is in sync again and leads t again"),
+        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+    )
+
+
+def _live_broker(case: str) -> tuple[Step, ...]:
     both = (BOUNCING, OTHER)
     return (
         CreateTopic(topic="t", assignment=(both,)),
         CreateTopic(topic="u", assignment=((OTHER, BOUNCING),)),
         Produce(operation="t-m1", topic="t", partition=0, records=1, acks=-1),
         Produce(operation="u-m1", topic="u", partition=0, records=1, acks=-1),
-        Tell(text="broker 1 asks the controller to shut it down, and that is late"),
-        Inject(name="late", fault=StaleRequest(api="ControlledShutdown", broker=BOUNCING)),
-        Tell(text="broker 1 bounces, is in sync again and leads t again"),
-        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+        *_asked_and_back(case),
         AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
         AwaitState(topic="u", partition=0, leader=OTHER, isr=both),
         Inject(name="prefer", fault=PreferredElection(topic="t", partition=0)),
@@ -51,11 +120,37 @@ def _steps(case: str) -> tuple[Step, ...]:
 
 
 _SOURCE = "KIP-380, motivation, second example; measured on real brokers"
+_STOPPED = ("replication-stopped", (BOUNCING,), -1, -1, "u")
 _HARM = (
     ("stale-request-accepted", (CONTROLLER,), -1, -1, "t"),
     ("stale-request-accepted", (CONTROLLER,), -1, -1, "u"),
-    ("replication-stopped", (BOUNCING,), -1, -1, "u"),
+    _STOPPED,
 )
+
+
+def _log(broker: int, pattern: str) -> Mapping[str, Any]:
+    return {"log": {"broker": broker, "pattern": pattern}}
+
+
+_OBEYED = _log(CONTROLLER, r"Shutting down broker 1")
+_REFUSED = _log(CONTROLLER, r"Received controlled shutdown request from an old broker epoch")
+_GIVEN_UP = _log(BOUNCING, r"Proceeding to do an unclean shutdown as all the controlled shutdown")
+
+_HELD = {"hit": {"point": CONTROLLED_SHUTDOWN, "broker": CONTROLLER, "fate": "held"}}
+
+
+def _answered(version: int, error_code: int) -> Mapping[str, Any]:
+    """The witness that the controller answered broker 1 itself so."""
+    return {
+        "link": {
+            "api": "ControlledShutdown",
+            "api_version": version,
+            "source": BOUNCING,
+            "direction": "response",
+            "detail": {"error_code": error_code},
+        }
+    }
+
 
 KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
     name="KIP-380-stale-controlled-shutdown",
@@ -68,33 +163,58 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
         "followed it never fetches again, until the next bounce or the next controller. From "
         "2.2 on the request carries the czxid of the sender's registration, and one that is below "
         "what the controller has seen is refused with STALE_BROKER_EPOCH (77). The request is "
-        "made by kchaos at the injection."
+        "made by kchaos at the injection, or by broker 1 itself: then a handler thread of the "
+        "controller has it in hand while broker 1 gives up asking, stops and is back, and nobody "
+        "gets the controller's answer, as the document says. The links cannot see that a request "
+        "waits inside a broker, so that up to 2.1, where it names no epoch, only its harm shows. "
+        "The last case is the document's broker that only lost its session while it was shutting "
+        "down: the request is in the controller's hand while the session "
+        "ends and the broker registers again. 2.2 refuses it with 77, and the broker asks again, "
+        "with its newer epoch, and is shut down in order (KafkaServer.doControlledShutdown). 2.1 "
+        "obeys the first request, which does no harm here, since the process is the same."
     ),
     source=_SOURCE,
-    cases={"live-broker": "the broker is back, in sync, and leads"},
-    cluster=_cluster,
+    cases={
+        _LIVE: "the broker is back, in sync, and leads",
+        _ASKED: "the same; the broker itself had asked, and the controller was slow",
+        _SESSION: "the broker only lost its session while it was shutting down",
+    },
+    cluster=bounced_cluster,
+    case_clusters={
+        _ASKED: lambda kafka: bounced_cluster(kafka, _IMPATIENT),
+        _SESSION: lambda kafka: bounced_cluster(kafka, _PATIENT),
+    },
     steps=_steps,
     expectations={
-        ("live-broker", "2.1.1"): Expectation(
+        (_LIVE, "2.1.1"): Expectation(
             safe=False,
             findings=_HARM,
+            witness=(late_answer("ControlledShutdown", 0), _OBEYED),
+            source=_SOURCE,
+        ),
+        (_ASKED, "2.1.1"): Expectation(
+            safe=False, findings=(_STOPPED,), witness=(_HELD, _GIVEN_UP, _OBEYED), source=_SOURCE
+        ),
+        (_ASKED, "2.2.2"): Expectation(
+            safe=True, witness=(_HELD, _GIVEN_UP, _REFUSED), source=_SOURCE
+        ),
+        (_SESSION, "2.1.1"): Expectation(
+            safe=True, witness=(_HELD, _answered(1, 0)), source=_SOURCE
+        ),
+        (_SESSION, "2.2.2"): Expectation(
+            safe=True,
             witness=(
-                late_answer("ControlledShutdown", 0),
-                {"log": {"broker": CONTROLLER, "pattern": r"Shutting down broker 1"}},
+                _HELD,
+                _answered(2, 77),
+                _log(BOUNCING, r"Retrying controlled shutdown after"),
+                _answered(2, 0),
+                _log(BOUNCING, r"Controlled shutdown succeeded"),
             ),
             source=_SOURCE,
         ),
-        ("live-broker", "2.2.2"): Expectation(
+        (_LIVE, "2.2.2"): Expectation(
             safe=True,
-            witness=(
-                late_answer("ControlledShutdown", 77),
-                {
-                    "log": {
-                        "broker": CONTROLLER,
-                        "pattern": r"Received controlled shutdown request from an old broker epoch",
-                    }
-                },
-            ),
+            witness=(late_answer("ControlledShutdown", 77), _REFUSED),
             source=_SOURCE,
         ),
     },

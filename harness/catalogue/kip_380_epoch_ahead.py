@@ -1,38 +1,33 @@
 """KAFKA-9839: a controller tells a broker an epoch that the broker itself does not know yet."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ExpireSession, HoldPoint
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import BOUNCED
+from kchaos.harness.catalogue.kip_380_bounced import (
+    BOUNCING,
+    CONTROLLER,
+    OTHER,
+    bounced_cluster,
+    topic_with_a_record,
+)
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.observing_steps import AwaitMessage
 from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitReplicated,
     AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     Tell,
 )
 
-CONTROLLER, REGISTERING, OTHER = 0, 1, 2
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, REGISTERING, OTHER)),
-        first_broker=CONTROLLER,
-        properties=BOUNCED,
-    )
+REGISTERING = BOUNCING
 
 
 def _steps(case: str) -> tuple[Step, ...]:
     both = (REGISTERING, OTHER)
     return (
-        CreateTopic(topic="t", assignment=(both,)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        *topic_with_a_record("t", both),
         AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
         Tell(text="broker 1's session ends; it registers again, and ZooKeeper's answer is slow"),
         Inject(name="knows", fault=HoldPoint(name="knows", broker=REGISTERING, point="registered")),
@@ -86,7 +81,7 @@ KIP_380_EPOCH_AHEAD = Entry(
     ),
     source=_SOURCE,
     cases={"registered-and-not-told": "the broker's own registration returns last"},
-    cluster=_cluster,
+    cluster=bounced_cluster,
     steps=_steps,
     expectations={
         ("registered-and-not-told", release): Expectation(

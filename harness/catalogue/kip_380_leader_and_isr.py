@@ -1,11 +1,27 @@
 """KIP-380: a broker takes its partitions as its earlier generation was told of them."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import FastBounce, HoldRequests, StaleRequest
+from collections.abc import Mapping
+from typing import Any
+
+from kchaos.faults import (
+    ExpireSession,
+    FastBounce,
+    HoldController,
+    HoldRequests,
+    MoveController,
+    PreferredElection,
+    StaleRequest,
+)
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.catalogue.kip_380_bounced import (
+    BOUNCING,
+    CONTROLLER,
+    OTHER,
+    bounced_cluster,
+    late_answer,
+)
 from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import AwaitHighWatermarkForgotten
+from kchaos.harness.playing.observing_steps import AwaitHighWatermarkForgotten, AwaitMessage
 from kchaos.harness.playing.possible_steps import IfPossible
 from kchaos.harness.playing.steps import (
     AwaitFollowing,
@@ -20,20 +36,12 @@ from kchaos.harness.playing.steps import (
     Tell,
 )
 
-CONTROLLER, BOUNCING, OTHER = 0, 1, 2
-_LEADS, _FORGETS = "leads-again", "forgets-high-watermarks"
+_LEADS, _FORGETS, _SENT = "leads-again", "forgets-high-watermarks", "sent-by-controller"
+_NEVER_TIMES_OUT = {"controller.socket.timeout.ms": "120000"}
+"""What is held is sent again because its receiver has gone, and for no other reason."""
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
-        first_broker=CONTROLLER,
-        properties=BOUNCED,
-    )
-
-
-def _topic(topic: str) -> tuple[Step, ...]:
-    both = (BOUNCING, OTHER)
+def _topic(topic: str, both: tuple[int, int] = (BOUNCING, OTHER)) -> tuple[Step, ...]:
     return (
         CreateTopic(topic=topic, assignment=(both,)),
         Produce(operation=f"{topic}-m1", topic=topic, partition=0, records=1, acks=-1),
@@ -43,13 +51,52 @@ def _topic(topic: str) -> tuple[Step, ...]:
 
 
 def _steps(case: str) -> tuple[Step, ...]:
-    is_zombie = case == _LEADS
-    after: tuple[Step, ...] = (
+    return _sent_by_controller() if case == _SENT else _made_anew(case)
+
+
+def _sent_by_controller() -> tuple[Step, ...]:
+    """The controller repeats what had no answer when its receiver died, to whoever listens then."""
+    held = HoldRequests(name="late", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING)
+    return (
+        *_topic("t", (OTHER, BOUNCING)),
+        *_topic("u", (CONTROLLER, BOUNCING)),
+        Tell(text="broker 1 comes to lead t, whose preferred leader is broker 2"),
+        Inject(name="session", fault=ExpireSession(broker=OTHER)),
+        Heal(name="session"),
+        AwaitState(topic="t", partition=0, leader=BOUNCING, isr=(BOUNCING, OTHER)),
+        Tell(text="broker 2 is elected; the request that tells broker 1 of t is held"),
+        Inject(name="late", fault=held),
+        Inject(name="prefer", fault=PreferredElection(topic="t", partition=0)),
+        AwaitHeld(name="late"),
+        Tell(text="broker 1 bounces, and its controller is slow to notice"),
+        Inject(name="slow", fault=HoldController(broker=CONTROLLER)),
+        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+        AwaitHeld(name="slow"),
+        AwaitMessage(
+            api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING, fates=("held",), count=2
+        ),
+        Tell(text="the controller has sent it again, to the new process: now it arrives"),
+        Heal(name="late"),
+        *_does_u_stay(),
+        Tell(text="the controller goes on, and another one tells broker 1 of everything"),
+        Heal(name="slow"),
+        Inject(name="move", fault=MoveController()),
+        AwaitFollowing(topic="u", partition=0, follower=BOUNCING, leader=CONTROLLER),
+    )
+
+
+def _does_u_stay() -> tuple[Step, ...]:
+    return (
         Tell(text="does the checkpoint still have u?"),
         IfPossible(
             do=AwaitHighWatermarkForgotten(broker=BOUNCING, topic="u", partition=0, timeout_s=4)
         ),
     )
+
+
+def _made_anew(case: str) -> tuple[Step, ...]:
+    is_zombie = case == _LEADS
+    after = _does_u_stay()
     if is_zombie:
         after = (
             Tell(text="does broker 1 take a write as leader?"),
@@ -94,6 +141,15 @@ _FORGOTTEN = {"observed": {"kind": "high-watermark-forgotten", "broker": BOUNCIN
 _KEPT = {"observed": {"kind": "not-possible", "name": "AwaitHighWatermarkForgotten"}}
 _ACCEPTED = ("stale-request-accepted", (BOUNCING,), -1, -1)
 
+_TOLD = {"api": "LeaderAndIsr", "source": CONTROLLER, "target": BOUNCING}
+_GIVEN_UP = {"link": {**_TOLD, "direction": "request", "fate": "abandoned"}}
+
+
+def _answered(error_code: int) -> Mapping[str, Any]:
+    """The witness that broker 1 answered the controller so."""
+    return {"link": {**_TOLD, "direction": "response", "detail": {"error_code": error_code}}}
+
+
 KIP_380_STALE_LEADER_AND_ISR = Entry(
     name="KIP-380-stale-leader-and-isr",
     title="A bounced broker takes its partitions as its earlier generation was told of them",
@@ -107,16 +163,22 @@ KIP_380_STALE_LEADER_AND_ISR = Entry(
         "watermark of u is forgotten (KAFKA-7235). From 2.2 on the request carries the czxid of "
         "the broker's registration and is refused with STALE_BROKER_EPOCH (77). Such a request "
         "harms only before the new one arrives: the controller's own is held at the link "
-        "meanwhile. The late one is made by kchaos at the injection, since a controller that "
-        "notices the bounce drops what it had still to send "
-        "(ControllerChannelManager.removeBroker)."
+        "meanwhile. In two cases the late one is made by kchaos at the injection, since a "
+        "controller that notices the bounce drops what it had still to send "
+        "(ControllerChannelManager.removeBroker). In the third the controller itself sends it: a "
+        "link holds its request while the receiver is killed, which ends the connection, and its "
+        "RequestSendThread repeats the request until somebody answers or the bounce is noticed. "
+        "The new process answers, since the thread that would notice stands still. Up to 2.1 it "
+        "obeys; from 2.2 on it refuses, and the controller does not send it once more."
     ),
     source=_SOURCE,
     cases={
         _LEADS: "it says that the bounced broker leads",
         _FORGETS: "it names one of two partitions",
+        _SENT: "the same, and the controller itself sends it",
     },
-    cluster=_cluster,
+    cluster=bounced_cluster,
+    case_clusters={_SENT: lambda kafka: bounced_cluster(kafka, _NEVER_TIMES_OUT)},
     steps=_steps,
     expectations={
         (_LEADS, "2.1.1"): Expectation(
@@ -127,6 +189,15 @@ KIP_380_STALE_LEADER_AND_ISR = Entry(
             safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN), source=_SOURCE
         ),
         (_FORGETS, "2.2.2"): Expectation(safe=True, witness=(_REFUSED, _KEPT), source=_SOURCE),
+        (_SENT, "2.1.1"): Expectation(
+            safe=False,
+            findings=((*_ACCEPTED, "t"),),
+            witness=(_GIVEN_UP, _answered(0), _FORGOTTEN),
+            source=_SOURCE,
+        ),
+        (_SENT, "2.2.2"): Expectation(
+            safe=True, witness=(_GIVEN_UP, _answered(77), _KEPT), source=_SOURCE
+        ),
     },
     default_releases=("2.1.1", "2.2.2"),
 )

@@ -1,40 +1,34 @@
 """KIP-380: a replica is stopped, or deleted, by a request to its broker's earlier generation."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import FastBounce, StaleRequest
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.catalogue.kip_380_bounced import (
+    BOUNCING,
+    OTHER,
+    bounced_cluster,
+    late_answer,
+    topic_with_a_record,
+)
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     Tell,
 )
 
-CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 _STOPPED, _DELETED = "stopped", "deleted"
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
-        first_broker=CONTROLLER,
-        properties=BOUNCED,
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
     deletes = case == _DELETED
     replicas = (BOUNCING,) if deletes else (OTHER, BOUNCING)
     return (
-        CreateTopic(topic="t", assignment=(replicas,)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        *topic_with_a_record("t", replicas),
         AwaitHighWatermark(topic="t", partition=0, brokers=replicas, high_watermark=1),
         Tell(text="a StopReplica for broker 1 is made, and is late"),
         Inject(
@@ -78,7 +72,7 @@ KIP_380_STALE_STOP_REPLICA = Entry(
         _STOPPED: "delete=false, to a follower that is in sync",
         _DELETED: "delete=true, to the only replica",
     },
-    cluster=_cluster,
+    cluster=bounced_cluster,
     steps=_steps,
     expectations={
         (_STOPPED, "2.1.1"): Expectation(

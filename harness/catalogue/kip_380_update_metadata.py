@@ -1,37 +1,78 @@
 """KIP-380: a broker takes a live leader for dead, as its earlier generation was told."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import FastBounce, KillBroker, PreferredElection, StaleRequest
+from collections.abc import Mapping
+from typing import Any
+
+from kchaos.faults import FastBounce, KillBroker, MoveController, PreferredElection, StaleRequest
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.catalogue.kip_380_bounced import (
+    BOUNCING,
+    CONTROLLER,
+    OTHER,
+    bounced_cluster,
+    late_answer,
+    topic_with_a_record,
+)
 from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.metadata_steps import WriteWhereTold
+from kchaos.harness.playing.observing_steps import AwaitLog
 from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitReplicated,
     AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     Tell,
 )
 
-CONTROLLER, BOUNCING, OTHER = 0, 1, 2
+_FOLLOWER, _CLIENT = "leader-taken-for-dead", "client-asks"
 _ALL = (OTHER, CONTROLLER, BOUNCING)
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
-        first_broker=CONTROLLER,
-        properties=BOUNCED,
+def _steps(case: str) -> tuple[Step, ...]:
+    return _a_client_asks() if case == _CLIENT else _a_follower_is_told()
+
+
+def _a_client_asks() -> tuple[Step, ...]:
+    """Broker 1 has no replica: what it believes of t matters to those alone who ask it."""
+    both = (OTHER, CONTROLLER)
+
+    def client(operation: str, tries: int = 20) -> WriteWhereTold:
+        return WriteWhereTold(
+            operation=operation, topic="t", partition=0, ask=BOUNCING, tries=tries
+        )
+
+    return (
+        *topic_with_a_record("t", both),
+        AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
+        Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
+        Inject(name="2-down", fault=KillBroker(broker=OTHER)),
+        AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
+        Inject(
+            name="late",
+            fault=StaleRequest(api="UpdateMetadata", broker=BOUNCING, partitions=(("t", 0),)),
+        ),
+        Tell(text="broker 2 returns and leads again; broker 1 bounces, and a client asks it"),
+        Heal(name="2-down"),
+        AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=both),
+        # A leader tells its controller of a grown ISR seconds later, and that tells all brokers.
+        AwaitLog(broker=CONTROLLER, pattern=r"Sending MetadataRequest to Brokers.*\bt-0\b"),
+        Inject(name="prefer", fault=PreferredElection(topic="t", partition=0)),
+        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+        client("before"),
+        Tell(text="now the request to its earlier generation arrives, and the client asks again"),
+        Heal(name="late"),
+        client("after", tries=5),
+        Tell(text="another controller tells every broker everything; the client asks again"),
+        Inject(name="move", fault=MoveController()),
+        client("told-anew"),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _a_follower_is_told() -> tuple[Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=(_ALL,)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        *topic_with_a_record("t", _ALL),
         AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=1),
         Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
         Inject(name="2-down", fault=KillBroker(broker=OTHER)),
@@ -60,6 +101,33 @@ _UNAVAILABLE = {
     "log": {"broker": BOUNCING, "pattern": r"cannot become follower since the new leader 2 is un"}
 }
 
+
+def _ended(operation: str, acknowledged: bool) -> Mapping[str, Any]:
+    """The witness that the client's write was, or was not, acknowledged in the end."""
+    return {
+        "observed": {
+            "kind": "wrote-where-told",
+            "operation": operation,
+            "acknowledged": acknowledged,
+        }
+    }
+
+
+def _sent_to_an_old_leader(number: int) -> Mapping[str, Any]:
+    """The witness that broker 1 named broker 0, which refused, and named no broker 2."""
+    return {
+        "observed": {
+            "kind": "told",
+            "operation": "after",
+            "number": number,
+            "leader": CONTROLLER,
+            "brokers": [CONTROLLER, BOUNCING],
+            "fetch_error_code": 6,
+            "produce_error_code": 6,
+        }
+    }
+
+
 KIP_380_STALE_UPDATE_METADATA = Entry(
     name="KIP-380-stale-update-metadata",
     title="A bounced broker takes a live leader for dead, as its earlier generation was told",
@@ -72,14 +140,21 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
         "reassignment does not show it: there the controller sends UpdateMetadata first.) From "
         "2.2 on the late request is "
         "refused with STALE_BROKER_EPOCH (77). It is made by kchaos at the injection: the "
-        "controller drops what it had still to send to a broker that it saw leave."
+        "controller drops what it had still to send to a broker that it saw leave. A client that "
+        "asks broker 1 is sent to the leader of before, which answers NOT_LEADER_FOR_PARTITION (6) "
+        "to reads and writes; it is told the same each time it asks again, however long, since no "
+        "timer repeats metadata. The next UpdateMetadata that names the partition ends it, after "
+        "an election or a change of the ISR: here that of another controller."
     ),
     source=_SOURCE,
-    cases={"leader-taken-for-dead": "it leaves the leader out of the live brokers"},
-    cluster=_cluster,
+    cases={
+        _FOLLOWER: "it leaves the leader out of the live brokers",
+        _CLIENT: "it names a leader of before, and a client believes it",
+    },
+    cluster=bounced_cluster,
     steps=_steps,
     expectations={
-        ("leader-taken-for-dead", "2.1.1"): Expectation(
+        (_FOLLOWER, "2.1.1"): Expectation(
             safe=False,
             findings=(
                 ("stale-request-accepted", (BOUNCING,), -1, -1),
@@ -88,8 +163,31 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
             witness=(late_answer("UpdateMetadata", 0), _UNAVAILABLE),
             source=_SOURCE,
         ),
-        ("leader-taken-for-dead", "2.2.2"): Expectation(
+        (_FOLLOWER, "2.2.2"): Expectation(
             safe=True, witness=(late_answer("UpdateMetadata", 77),), source=_SOURCE
+        ),
+        (_CLIENT, "2.1.1"): Expectation(
+            safe=False,
+            findings=(("stale-request-accepted", (BOUNCING,), -1, -1),),
+            witness=(
+                late_answer("UpdateMetadata", 0),
+                _ended("before", True),
+                _sent_to_an_old_leader(1),
+                _sent_to_an_old_leader(5),
+                _ended("after", False),
+                _ended("told-anew", True),
+            ),
+            source=_SOURCE,
+        ),
+        (_CLIENT, "2.2.2"): Expectation(
+            safe=True,
+            witness=(
+                late_answer("UpdateMetadata", 77),
+                _ended("before", True),
+                _ended("after", True),
+                _ended("told-anew", True),
+            ),
+            source=_SOURCE,
         ),
     },
     default_releases=("2.1.1", "2.2.2"),

@@ -6,21 +6,27 @@ from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.faults import FastBounce, KillBroker, RollBroker, StaleRequest, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import BOUNCED, late_answer
+from kchaos.harness.catalogue.kip_380_bounced import (
+    BOUNCED,
+    BOUNCING,
+    CONTROLLER,
+    OTHER,
+    bounced_cluster,
+    late_answer,
+    topic_with_a_record,
+)
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.observing_steps import AwaitMessage
 from kchaos.harness.playing.steps import (
     AwaitFollowing,
     AwaitReplicated,
     AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     Tell,
 )
 
-CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 _FIRST, _SECOND, _UNKNOWN = "first-roll", "second-roll", "epoch-unknown"
 _TWO_ROLLS, _SKIPPED, _REVERSE = "two-rolls", "roll-skipped", "roll-skipped-old-controller"
 _BEFORE, _AFTER = "2.1.1", "2.2.2"
@@ -30,11 +36,7 @@ _FIXED = (_TWO_ROLLS, _SKIPPED, _REVERSE)
 
 
 def _cluster(kafka: str, protocol: str = "2.2") -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
-        first_broker=CONTROLLER,
-        properties={**BOUNCED, "inter.broker.protocol.version": protocol},
-    )
+    return bounced_cluster(kafka, {"inter.broker.protocol.version": protocol})
 
 
 def _all_before(_kafka: str) -> ClusterSpec:
@@ -74,10 +76,7 @@ def _old_controller(_kafka: str) -> ClusterSpec:
 
 
 def _topic() -> tuple[Step, ...]:
-    return (
-        CreateTopic(topic="t", assignment=((OTHER, BOUNCING),)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
-    )
+    return topic_with_a_record("t", (OTHER, BOUNCING))
 
 
 def _late(fault: StaleRequest) -> tuple[Step, ...]:
@@ -122,8 +121,7 @@ def _rolls() -> tuple[Step, ...]:
 
 def _skipped() -> tuple[Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((BOUNCING,),)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        *topic_with_a_record("t", (BOUNCING,)),
         Tell(text="broker 0 goes to protocol 2.2 at once, and becomes the controller"),
         Inject(name="protocol", fault=RollBroker(broker=CONTROLLER, properties=_AT_2_2)),
         Inject(name="1-down", fault=KillBroker(broker=BOUNCING)),
@@ -142,8 +140,7 @@ def _skipped() -> tuple[Step, ...]:
 
 def _reverse() -> tuple[Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((BOUNCING, OTHER),)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        *topic_with_a_record("t", (BOUNCING, OTHER)),
         AwaitReplicated(topic="t", partition=0, brokers=(BOUNCING, OTHER), log_end_offset=1),
         Tell(text="broker 1, at protocol 2.2, asks a 2.1.1 controller to shut it down"),
         Inject(name="1-stops", fault=StopBroker(broker=BOUNCING)),

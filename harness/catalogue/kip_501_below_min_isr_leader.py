@@ -1,46 +1,46 @@
 """KIP-501 says that a partition below min.insync.replicas cannot get another leader: it can."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import CutLink, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import SLOW_READS
-from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.catalogue.kip_501 import (
+    CONTROLLER,
+    LEADER,
+    NOT_ENOUGH_REPLICAS,
+    OTHER,
+    begun,
+    cluster_of,
+    write,
+)
 from kchaos.harness.playing.observing_steps import AwaitLog
-from kchaos.harness.playing.steps import AwaitState, CreateTopic, Inject, Step, Tell
+from kchaos.harness.playing.steps import AwaitState, Inject, Step, Tell
 
-CONTROLLER, LEADER, OTHER = 0, 1, 2
 _TWO_OF_THREE = "two-of-three"
 
 
 def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
-        first_broker=CONTROLLER,
-        properties={**SLOW_READS, "min.insync.replicas": "3"},
-    )
+    return cluster_of(kafka, min_insync_replicas="3")
 
 
 def _steps(case: str) -> tuple[Step, ...]:
     assert case == _TWO_OF_THREE
     return (
-        CreateTopic(topic="t", assignment=((LEADER, CONTROLLER, OTHER),)),
-        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        *begun(),
         Tell(text="one follower is cut off; two of three that are required stay in sync"),
         Inject(name="link", fault=CutLink(source=OTHER, target=LEADER)),
-        Produce(operation="two", topic="t", partition=0, records=1, acks=1),
+        write("two", acks=1),
         AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER, CONTROLLER)),
         # From 2.7 on the state is there before the leader has heard that it may.
         AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1,0\b"),
-        Produce(operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True),
+        write("refused", acks=-1, accept_error=True),
         Tell(text="the leader dies, and the other in-sync replica leads"),
         Inject(name="down", fault=KillBroker(broker=LEADER)),
         AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
-        Produce(operation="goes-on", topic="t", partition=0, records=1, acks=1),
+        write("goes-on", acks=1),
     )
 
 
 _SOURCE = "KIP-501, motivation, second scenario; measured on real brokers"
-_NOT_ENOUGH_REPLICAS = 19
 
 KIP_501_BELOW_MIN_ISR_LEADER = Entry(
     name="KIP-501-below-min-isr-leader",
@@ -60,7 +60,7 @@ KIP_501_BELOW_MIN_ISR_LEADER = Entry(
         (_TWO_OF_THREE, "2.8.2"): Expectation(
             safe=True,
             witness=(
-                {"operation": {"operation": "refused", "error_code": _NOT_ENOUGH_REPLICAS}},
+                {"operation": {"operation": "refused", "error_code": NOT_ENOUGH_REPLICAS}},
                 {"operation": {"operation": "goes-on", "broker": CONTROLLER, "outcome": "ok"}},
             ),
             source=_SOURCE,

@@ -1,8 +1,9 @@
 """KIP-501: "a follower with the leader's end offset is in sync" holds from 2.1.0 on."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import CutLink
 from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_501 import TOLD
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.steps import (
@@ -20,7 +21,10 @@ _CUT_OFF = "cut-off"
 
 def _cluster(kafka: str) -> ClusterSpec:
     return ClusterSpec(
-        brokers=brokers_of(kafka, (LEADER, FOLLOWER, CONTROLLER)),
+        brokers=tuple(
+            BrokerSpec(id=one, kafka=kafka, points=TOLD * (one == LEADER))
+            for one in (LEADER, FOLLOWER, CONTROLLER)
+        ),
         first_broker=CONTROLLER,
         properties={**QUICK, "replica.lag.time.max.ms": "1000"},
     )

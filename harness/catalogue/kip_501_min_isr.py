@@ -1,58 +1,57 @@
 """KIP-501: writes are refused for want of followers that fetched in time."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import SlowFetchReads
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import SLOW_READS
-from kchaos.harness.playing.client_steps import AwaitAnswer, Produce
+from kchaos.harness.catalogue.kip_501 import (
+    CONTROLLER,
+    LEADER,
+    MEASURED,
+    NOT_ENOUGH_REPLICAS,
+    OTHER,
+    begun,
+    cluster_of,
+    write,
+)
+from kchaos.harness.playing.client_steps import AwaitAnswer
 from kchaos.harness.playing.observing_steps import AwaitLog
 from kchaos.harness.playing.possible_steps import AwaitInSync
 from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     Tell,
 )
 
-CONTROLLER, LEADER, OTHER = 0, 1, 2
 _REFUSED = "acks-all-refused"
 
 
 def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
-        first_broker=CONTROLLER,
-        properties={**SLOW_READS, "min.insync.replicas": "2"},
-    )
+    return cluster_of(kafka, min_insync_replicas="2")
 
 
 def _steps(case: str) -> tuple[Step, ...]:
     assert case == _REFUSED
     return (
-        CreateTopic(topic="t", assignment=((LEADER, CONTROLLER, OTHER),)),
-        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        *begun(),
         Tell(text="both followers ask, and the leader is slow to read for them"),
         Inject(name="slow", fault=SlowFetchReads(broker=LEADER, topic="t", partition=0)),
         AwaitHeld(name="slow"),
         # Up to 2.6 the thread of a write also reads for fetches that wait, before it answers.
-        Produce(operation="alone", topic="t", partition=0, records=1, acks=1, await_answer=False),
+        write("alone", acks=1, await_answer=False),
         AwaitHeld(name="slow", count=2),
         Tell(text="the leader finds both followers slow, and refuses what acks=all asks for"),
         AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
         # From 2.7 on the state is there before the leader has heard that it may.
         AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1\b[^,]"),
-        Produce(operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True),
+        write("refused", acks=-1, accept_error=True),
         Heal(name="slow"),
         AwaitAnswer(operation="alone"),
         AwaitInSync(),
     )
 
-
-_SOURCE = "KIP-501, motivation (under discussion, never merged); measured on real brokers"
-_NOT_ENOUGH_REPLICAS = 19
 
 KIP_501_MIN_ISR = Entry(
     name="KIP-501-min-isr",
@@ -65,7 +64,7 @@ KIP_501_MIN_ISR = Entry(
         "from 2.7 on it asks the controller. From then until its reads go on it refuses every "
         "write with acks=all."
     ),
-    source=_SOURCE,
+    source=MEASURED,
     cases={_REFUSED: "both followers wait for the leader's reads; two replicas are required"},
     cluster=_cluster,
     steps=_steps,
@@ -75,9 +74,9 @@ KIP_501_MIN_ISR = Entry(
             findings=(("under-min-isr", (CONTROLLER, OTHER), -1, -1),),
             witness=(
                 {"hit": {"point": "fetch-read", "broker": LEADER, "fate": "held"}},
-                {"operation": {"operation": "refused", "error_code": _NOT_ENOUGH_REPLICAS}},
+                {"operation": {"operation": "refused", "error_code": NOT_ENOUGH_REPLICAS}},
             ),
-            source=_SOURCE,
+            source=MEASURED,
         )
         for release in ("2.6.3", "2.8.2")
     },

@@ -1,32 +1,20 @@
 """KIP-501's other half: followers that do not ask in time are rightly dropped."""
 
 from kchaos.clusters.agent.points import SEND_FETCH
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import HoldPoint, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import SLOW_READS
-from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.catalogue.kip_501 import CONTROLLER, LEADER, OTHER, begun, cluster_of, write
 from kchaos.harness.playing.observing_steps import AwaitDecision
 from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     Tell,
 )
 
-CONTROLLER, LEADER, OTHER = 0, 1, 2
 _SLOW = "slow-with-what-they-got"
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
-        first_broker=CONTROLLER,
-        properties=SLOW_READS,
-    )
 
 
 def _slow(follower: int) -> Inject:
@@ -38,14 +26,13 @@ def _slow(follower: int) -> Inject:
 def _steps(case: str) -> tuple[Step, ...]:
     assert case == _SLOW
     return (
-        CreateTopic(topic="t", assignment=((LEADER, CONTROLLER, OTHER),)),
-        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        *begun(),
         Tell(text="both followers live, and do not come to their next fetch"),
         _slow(CONTROLLER),
         _slow(OTHER),
         AwaitHeld(name=f"slow-{CONTROLLER}"),
         AwaitHeld(name=f"slow-{OTHER}"),
-        Produce(operation="alone", topic="t", partition=0, records=2, acks=1),
+        write("alone", acks=1, records=2),
         AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
         Tell(text="the leader dies, and the followers go on: neither may lead"),
         Inject(name="down", fault=KillBroker(broker=LEADER)),
@@ -74,7 +61,7 @@ KIP_501_SLOW_FOLLOWER = Entry(
     ),
     source=_SOURCE,
     cases={_SLOW: "the followers do not come to their next fetch; then the leader dies"},
-    cluster=_cluster,
+    cluster=cluster_of,
     steps=_steps,
     expectations={
         (_SLOW, release): Expectation(

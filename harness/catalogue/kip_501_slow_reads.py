@@ -1,56 +1,133 @@
 """KIP-501: followers ask in time, their leader reads slowly, and the partition goes offline."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import KillBroker, SlowFetchReads
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import HoldRequests, KillBroker, SlowFetchReads
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import SLOW_READS
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import AwaitDecision
-from kchaos.harness.playing.steps import (
-    AwaitHeld,
-    AwaitState,
-    CreateTopic,
-    Inject,
-    Step,
-    Tell,
+from kchaos.harness.catalogue.kip_501 import (
+    ALL,
+    LEADER,
+    MEASURED,
+    begun,
+    cluster_of,
+    held_fetch,
+    write,
 )
+from kchaos.harness.playing.observing_steps import AwaitDecision
+from kchaos.harness.playing.steps import AwaitHeld, AwaitState, Inject, Step, Tell
 
-CONTROLLER, LEADER, OTHER = 0, 1, 2
-_HELD = "held-before-the-lock"
+_HELD, _DOCUMENT = "held-before-the-lock", "as-in-the-document"
+_QUEUED, _ANSWERS = "held-by-a-handler", "answers-held-at-the-link"
+_BROKERS = (1001, 1002, 1003)
+_FOLLOWERS = tuple(sorted(ALL[1:]))
+_NOT_LEADER = 6
+_ALONE = ({"operation": {"operation": "nobody", "error_code": _NOT_LEADER}},)
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
-        first_broker=CONTROLLER,
-        properties=SLOW_READS,
+def _documented_cluster(kafka: str) -> ClusterSpec:
+    """Its brokers, its lag; the default wait of a fetch."""
+    return cluster_of(
+        kafka,
+        _BROKERS,
+        replica_lag_time_max_ms="10000",
+        replica_fetch_wait_max_ms="500",
+        # Ids above 1000 are those that brokers without one are given.
+        reserved_broker_max_id="1003",
+    )
+
+
+def _dies_alone(leader: int, follower: int, told: str) -> tuple[Step, ...]:
+    return (
+        AwaitState(topic="t", partition=0, leader=leader, isr=(leader,)),
+        Tell(text=told),
+        Inject(name="down", fault=KillBroker(broker=leader)),
+        AwaitDecision(topic="t", partition=0, leader=-1),
+        # Nobody leads: the follower that is asked says so.
+        write("nobody", acks=-1, broker=follower, accept_error=True, timeout_s=2),
     )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
-    assert case == _HELD
+    if case == _DOCUMENT:
+        return _documented_steps()
+    slow = {
+        _HELD: _slow(SlowFetchReads(broker=LEADER, topic="t", partition=0)),
+        _QUEUED: _slow(SlowFetchReads(broker=LEADER, where="request")),
+        _ANSWERS: tuple(step for follower in ALL[1:] for step in _unanswered(follower)),
+    }[case]
     return (
-        CreateTopic(topic="t", assignment=((LEADER, CONTROLLER, OTHER),)),
-        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
-        Tell(text="both followers ask, and the leader is slow to read for them"),
-        Inject(name="slow", fault=SlowFetchReads(broker=LEADER, topic="t", partition=0)),
-        AwaitHeld(name="slow"),
+        *begun(),
+        Tell(text="both followers ask, and get no answer"),
+        *slow,
         Tell(text="a client writes to the leader; then the leader finds both followers slow"),
-        Produce(operation="alone", topic="t", partition=0, records=2, acks=1),
+        write("alone", acks=1, records=2),
         # Fetches that wait for records are read by one thread, or by that of a write.
-        AwaitHeld(name="slow", count=2),
-        AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
-        Tell(text="the leader dies; both followers run, and neither may lead"),
-        Inject(name="down", fault=KillBroker(broker=LEADER)),
-        AwaitDecision(topic="t", partition=0, leader=-1),
+        *([AwaitHeld(name="slow", count=2)] if case != _ANSWERS else []),
+        *_dies_alone(LEADER, ALL[1], "the leader dies; both followers run, and neither may lead"),
     )
 
 
-_SOURCE = "KIP-501, motivation (under discussion, never merged); measured on real brokers"
-_WITNESS = tuple(
-    {"hit": {"point": "fetch-read", "broker": LEADER, "reader": str(follower), "fate": "held"}}
-    for follower in (CONTROLLER, OTHER)
-)
+def _slow(fault: SlowFetchReads) -> tuple[Step, ...]:
+    return Inject(name="slow", fault=fault), AwaitHeld(name="slow")
+
+
+def _unanswered(follower: int) -> tuple[Step, ...]:
+    """The leader reads and answers, and the answer does not arrive."""
+    name = f"answers-{follower}"
+    held = HoldRequests(
+        name=name, api="Fetch", source=follower, target=LEADER, direction="response"
+    )
+    return Inject(name=name, fault=held), AwaitHeld(name=name)
+
+
+def _documented_steps() -> tuple[Step, ...]:
+    """Its offsets: a fetch at 950 finds the end at 1002, and one at 1002 waits while 98 more come.
+
+    The leader dies after it dropped its followers, which is within 15 of the 25 s.
+    """
+    leader = _BROKERS[0]
+    slow = SlowFetchReads(broker=leader, delay_ms=25_000, topic="t", partition=0)
+    return (
+        *begun(_BROKERS),
+        write("to-950", acks=-1, records=949),
+        Tell(text="the followers fetch at 950, and the leader's log ends at 1002"),
+        write("to-1002", acks=-1, records=52),
+        Tell(text="they fetch at 1002, and the leader takes 25 s for that"),
+        Inject(name="slow", fault=slow),
+        AwaitHeld(name="slow"),
+        write("to-1100", acks=1, records=98),
+        AwaitHeld(name="slow", count=2),
+        *_dies_alone(
+            leader, _BROKERS[1], "the ISR is the leader alone, which dies before the 25 s are over"
+        ),
+    )
+
+
+def _expected(
+    leader: int, followers: tuple[int, ...], fate: str, point: str = "fetch-read"
+) -> Expectation:
+    kept = tuple(held_fetch(leader, follower, fate) for follower in followers)
+    if point != "fetch-read":
+        kept = ({"hit": {"point": point, "broker": leader, "fate": fate}},)
+    return Expectation(
+        safe=False,
+        findings=(("offline-partition", followers, -1, -1),),
+        witness=(*kept, *_ALONE, {"hit": {"point": "isr-check", "broker": leader, "fate": "told"}}),
+        source=MEASURED,
+    )
+
+
+def _served() -> Expectation:
+    answer = {"api": "Fetch", "direction": "response", "fate": "held", "target": LEADER}
+    return Expectation(
+        safe=True,
+        witness=(
+            *({"link": answer | {"source": follower}} for follower in _FOLLOWERS),
+            *_ALONE,
+            {"log": {"broker": LEADER, "pattern": "Shrinking ISR from .* to 1[. ]"}},
+        ),
+        source=MEASURED,
+    )
+
 
 KIP_501_SLOW_READS = Entry(
     name="KIP-501-slow-reads",
@@ -62,20 +139,31 @@ KIP_501_SLOW_READS = Entry(
         "finds that both have not caught up, although they can do nothing but wait for its answer, "
         "and shrinks the ISR to itself. When it dies in that time no follower may lead: the "
         "partition is offline until the leader is back. The KIP was never merged, and no release "
-        "behaves otherwise. Not every slow read does this: KIP-501-long-hang."
+        "behaves otherwise. Not every slow read does this: KIP-501-long-hang. Where the requests "
+        "wait for a handler thread, or only the answers do not arrive, the ISR shrinks all the "
+        "same, and neither solution of the KIP would keep it: no fetch is pending in the leader's "
+        "ReplicaManager then. With the answers the leader has done its part: nothing is found."
     ),
-    source=_SOURCE,
-    cases={_HELD: "reads are held before they take the partition's lock; lag 3 s"},
-    cluster=_cluster,
+    source=MEASURED,
+    cases={
+        _HELD: "reads are held before they take the partition's lock; lag 3 s",
+        _QUEUED: "requests are held before a handler thread looks at them; lag 3 s",
+        _ANSWERS: "answers are held at the link; lag 3 s",
+        _DOCUMENT: "brokers 1001 to 1003, offsets 950, 1002 and 1100, reads of 25 s, lag 10 s",
+    },
+    cluster=cluster_of,
+    case_clusters={_DOCUMENT: _documented_cluster},
     steps=_steps,
     expectations={
-        (_HELD, release): Expectation(
-            safe=False,
-            findings=(("offline-partition", (CONTROLLER, OTHER), -1, -1),),
-            witness=_WITNESS,
-            source=_SOURCE,
+        (case, release): expected
+        for case, expected in (
+            (_HELD, _expected(LEADER, _FOLLOWERS, "held")),
+            (_QUEUED, _expected(LEADER, _FOLLOWERS, "held", point="fetch-request")),
+            (_ANSWERS, _served()),
+            (_DOCUMENT, _expected(_BROKERS[0], _BROKERS[1:], "delayed")),
         )
         for release in ("2.8.2", "3.9.1")
     },
     default_releases=("2.8.2", "3.9.1"),
+    measured_only=(_QUEUED, _ANSWERS, _DOCUMENT),
 )

@@ -1,9 +1,6 @@
 """Broker properties that the catalogue's scenarios have in common, and why."""
 
 from collections.abc import Mapping
-from typing import Any
-
-from kchaos.checkers.acts import LATE_CLIENT_ID
 
 QUICK: Mapping[str, str] = {
     # Gates read high watermarks from the checkpoint files.
@@ -36,24 +33,3 @@ SLOW_READS: Mapping[str, str] = {
     "num.io.threads": "8",
 }
 """What the scenarios of KIP-501 have in common."""
-
-BOUNCED: Mapping[str, str] = {
-    **QUICK,
-    # A stopped follower leaves the ISR by this alone.
-    "replica.lag.time.max.ms": "3000",
-    # A session that nobody ends is over soon; a bounced broker registers only after that.
-    "zookeeper.session.timeout.ms": "3000",
-}
-"""Where brokers bounce, and a replica may be stopped by a late request."""
-
-
-def late_answer(api: str, error_code: int) -> Mapping[str, Any]:
-    """The witness that a late request got this answer; it says nothing about who decided."""
-    return {
-        "link": {
-            "api": api,
-            "client_id": LATE_CLIENT_ID,
-            "direction": "response",
-            "detail": {"error_code": error_code},
-        }
-    }

@@ -125,6 +125,8 @@ class Children:
         options = self.options
         command = [sys.executable, "-m", "kchaos", "replay", str(file), "--json"]
         command += ["--runs-dir", str(options.runs_directory), "--driver", options.driver]
+        if options.settle_bound_s is not None:
+            command += ["--settle-bound", str(options.settle_bound_s)]
         command += ["--typed", json.dumps(list(options.command or sys.argv))]
         return command + ["--offline"] * options.offline
 

@@ -9,9 +9,17 @@ from typing import Any
 
 import click
 
+from kchaos.harness.commands.cli_compare import compare
 from kchaos.harness.commands.cli_explore import explore
 from kchaos.harness.commands.cli_machine import add_machine_commands
-from kchaos.harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
+from kchaos.harness.commands.cli_options import (
+    as_json,
+    driver,
+    offline,
+    runs_directory,
+    sayer,
+    settle_bound,
+)
 from kchaos.harness.commands.cli_player import add_player_commands
 from kchaos.harness.printable import printable
 
@@ -74,6 +82,7 @@ def list_entries(as_json: bool) -> None:
 @runs_directory
 @driver
 @offline
+@settle_bound
 def reproduce(
     name: str,
     kafkas: tuple[str, ...],
@@ -85,6 +94,7 @@ def reproduce(
     runs_dir: Path,
     driver: str,
     offline: bool,
+    settle_bound_s: float | None,
 ) -> int:
     """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened."""
     from kchaos.clusters.releases import release_of
@@ -98,7 +108,9 @@ def reproduce(
     entry = entry_named(name)
     if judged_as is not None:
         release_of(judged_as)
-    options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
+    options = RunOptions(
+        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
+    )
     say = sayer()
     spark = not as_json and with_spark(spark, offline=offline, say=say)
 
@@ -138,8 +150,15 @@ def reproduce(
 @runs_directory
 @driver
 @offline
+@settle_bound
 def replay(
-    run: Path, typed: str | None, as_json: bool, runs_dir: Path, driver: str, offline: bool
+    run: Path,
+    typed: str | None,
+    as_json: bool,
+    runs_dir: Path,
+    driver: str,
+    offline: bool,
+    settle_bound_s: float | None,
 ) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
     from kchaos.harness.commands.exits import exit_code_for_lines
@@ -150,7 +169,13 @@ def replay(
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
     say, command = sayer(), tuple(json.loads(typed)) if typed else ()
-    options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver, command=command)
+    options = RunOptions(
+        runs_directory=runs_dir,
+        offline=offline,
+        driver=driver,
+        settle_bound_s=settle_bound_s,
+        command=command,
+    )
     for kafka in sorted({one.kafka for one in scenario.cluster.brokers if "/" in one.kafka}):
         say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
     one = judged(play(scenario, options=options, say=say), say)
@@ -228,6 +253,7 @@ def report(run: Path, text: bool) -> None:
 @runs_directory
 @driver
 @offline
+@settle_bound
 def measure(
     names: tuple[str, ...],
     runs: int | None,
@@ -235,6 +261,7 @@ def measure(
     runs_dir: Path,
     driver: str,
     offline: bool,
+    settle_bound_s: float | None,
 ) -> int:
     """Play entries many times unattended; go on where it stopped.
 
@@ -243,11 +270,14 @@ def measure(
     from kchaos.harness.commands.measure import measure as measure_entries
     from kchaos.harness.playing.runner import RunOptions
 
-    options = RunOptions(runs_directory=runs_dir, offline=offline, driver=driver)
+    options = RunOptions(
+        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
+    )
     return measure_entries(names, runs=runs, results=results, options=options, say=sayer())
 
 
 cli.add_command(explore)
+cli.add_command(compare)
 add_player_commands(cli)
 add_machine_commands(cli)
 

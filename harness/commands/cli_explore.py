@@ -16,6 +16,12 @@ from kchaos.harness.commands.cli_options import as_json, sayer
     metavar="RELEASE",
     help="Every broker's; may be repeated, then it is one broker's each, from broker 0 on.",
 )
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="RULE",
+    help="What the release would do without a fix, as docs/rules.md names it; may be repeated.",
+)
 @click.option("--replicas", type=click.IntRange(2, 4), help="[default: 2, or one for each release]")
 @click.option("--records", type=click.IntRange(1), help="[default: 3, with 3 replicas 2]")
 @click.option("--epochs", type=click.IntRange(1), help="Leader epochs after the first.")
@@ -23,10 +29,11 @@ from kchaos.harness.commands.cli_options import as_json, sayer
 @click.option(
     "--steps",
     "grain",
-    type=click.Choice(["rounds", "answers", "requests", "reads"]),
+    type=click.Choice(["rounds", "answers", "requests", "reads", "queues"]),
     default="answers",
     show_default=True,
-    help="What is in flight: nothing, answers, requests too; or also what a leader has read only.",
+    help="What is in flight: nothing, answers, requests too; also what a leader has read only; "
+    "also what waits in the queues of brokers and controller.",
 )
 @click.option(
     "--fault",
@@ -59,6 +66,7 @@ from kchaos.harness.commands.cli_options import as_json, sayer
 @as_json
 def explore(
     releases: tuple[str, ...],
+    without: tuple[str, ...],
     replicas: int | None,
     records: int | None,
     epochs: int | None,
@@ -95,6 +103,7 @@ def explore(
     bound = DEFAULT_BOUNDS.get(len(named), 1)
     wanted = Wanted(
         releases=named,
+        without=without,
         records=records or bound,
         leader_epoch=epochs or bound,
         log_size=log_size or bound,

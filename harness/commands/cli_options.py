@@ -1,8 +1,10 @@
 """What several commands share: options, and how progress is told."""
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,6 +12,13 @@ from kchaos.clusters.drivers import DRIVERS
 from kchaos.harness.printable import printable
 
 RUNS_DIRECTORY = "kchaos-runs"
+
+
+def _a_number(_context: click.Context, _option: click.Parameter, value: Any) -> Any:
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("it must be a number of seconds")
+    return value
+
 
 runs_directory = click.option(
     "--runs-dir",
@@ -27,6 +36,17 @@ driver = click.option(
     show_default=True,
     show_envvar=True,
     help="How clusters are started.",
+)
+settle_bound = click.option(
+    "--settle-bound",
+    "settle_bound_s",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    callback=_a_number,
+    metavar="SECONDS",
+    envvar="KCHAOS_SETTLE_BOUND",
+    show_envvar=True,
+    help="For how long nothing may change, once all is healed, before replication counts as "
+    "stopped.  [default: 1.5 times the brokers' longest time-out]",
 )
 as_json = click.option(
     "--json",

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import click
 
-from kchaos.harness.commands.cli_options import as_json, driver, offline, runs_directory, sayer
+from kchaos.harness.commands.cli_options import (
+    as_json,
+    driver,
+    offline,
+    runs_directory,
+    sayer,
+    settle_bound,
+)
 
 # Those of harness.player.candidates, which imports too much for `--help`.
 MIX_NAMES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds")
@@ -54,6 +61,7 @@ def add_player_commands(group: click.Group) -> None:
 @runs_directory
 @driver
 @offline
+@settle_bound
 def chaos(
     kafkas: tuple[str, ...],
     runs: int,
@@ -67,6 +75,7 @@ def chaos(
     runs_dir: Path,
     driver: str,
     offline: bool,
+    settle_bound_s: float | None,
 ) -> int:
     """Play random schedules on real brokers, and judge every run.
 
@@ -87,7 +96,9 @@ def chaos(
         Wanted(kafkas=kafkas, runs=runs, seed=seed, steps=steps, mix=mix, gated=gates),
         side_by_side=side_by_side or default_side_by_side(),
         results=results,
-        options=RunOptions(runs_directory=runs_dir, offline=offline, driver=driver),
+        options=RunOptions(
+            runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
+        ),
         say=sayer(),
         done=done,
     )
@@ -118,6 +129,7 @@ def chaos(
 @runs_directory
 @driver
 @offline
+@settle_bound
 def shrink(
     run: Path,
     plays: int,
@@ -128,6 +140,7 @@ def shrink(
     runs_dir: Path,
     driver: str,
     offline: bool,
+    settle_bound_s: float | None,
 ) -> int:
     """Leave out steps of a run's schedule while it still shows the same.
 
@@ -145,7 +158,9 @@ def shrink(
         tries=tries,
         output=output,
         side_by_side=side_by_side or default_side_by_side(),
-        options=RunOptions(runs_directory=runs_dir, offline=offline, driver=driver),
+        options=RunOptions(
+            runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
+        ),
         say=sayer(),
         write=click.echo,
         as_json=as_json,

@@ -39,7 +39,12 @@ def _code(line: Mapping[str, Any]) -> int:
 def exit_code_of(error: BaseException) -> int | None:
     """The exit code for an error that kchaos raises on purpose; None for a defect of kchaos."""
     # Imported here, since it is needed only when something went wrong.
-    from kchaos.checkers.errors import CheckError, RunDirectoryError, SparkNotStarted
+    from kchaos.checkers.errors import (
+        CheckError,
+        ComparisonError,
+        RunDirectoryError,
+        SparkNotStarted,
+    )
     from kchaos.clusters.errors import ClusterError, MachineError, ReleaseError
     from kchaos.faults.errors import FaultError
     from kchaos.harness.errors import HarnessError, RunUnknown
@@ -51,7 +56,7 @@ def exit_code_of(error: BaseException) -> int | None:
             return INTERRUPTED
         case RunUnknown():
             return UNKNOWN
-        case ReleaseError() | HarnessError() | RunDirectoryError():
+        case ReleaseError() | HarnessError() | RunDirectoryError() | ComparisonError():
             return USAGE
         case MachineError() | SparkNotStarted() | MemoryError():
             return MACHINE

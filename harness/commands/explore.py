@@ -48,6 +48,7 @@ class Wanted:
 
     Attributes:
         releases: Each broker's, broker 0's first.
+        without: Rules of the model that no broker follows: what a release would do without a fix.
         records, leader_epoch, log_size: Bounds of the machine.
         faults, skips_epochs: As in the machine.
         memory_mib: What all processes may hold together, in MiB.
@@ -66,12 +67,14 @@ class Wanted:
     most_states: int
     memory_mib: int
     scenario: Path | None
+    without: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Return the release, or all of them where they differ."""
         is_one = len(set(self.releases)) == 1
-        return self.releases[0] if is_one else " beside ".join(self.releases)
+        named = self.releases[0] if is_one else " beside ".join(self.releases)
+        return f"{named} without {' and '.join(self.without)}" if self.without else named
 
     def generations(self, replicas: int) -> dict[int, Generation]:
         """Return what so many brokers do; those of one release may be more than were named."""
@@ -82,6 +85,7 @@ class Wanted:
                 release,
                 inter_broker_protocol=settings.get("inter.broker.protocol.version"),
                 message_format=settings.get("log.message.format.version"),
+                without=self.without,
             )
             for broker, release in enumerate(releases)
         }
@@ -125,9 +129,14 @@ def explore_release(
     """Explores; returns the exit code: 0 all holds, 1 a counterexample, 2 a bound ended it.
 
     Raises:
-        UsageError: The scenario's file cannot be written.
+        UsageError: The scenario's file cannot be written; epochs cannot be skipped in queues.
         MachineError: There is not enough memory.
     """
+    if wanted.skips_epochs and wanted.grain.has_queues:
+        raise UsageError(
+            "with --steps queues a broker hears of all that its controller sends, in order: leave "
+            "out --skip-epochs, or let the controller move (--fault controller)"
+        )
     if wanted.scenario is not None and not wanted.scenario.absolute().parent.is_dir():
         raise UsageError(f"{wanted.scenario} cannot be written: there is no such folder")
     try:

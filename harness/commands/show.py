@@ -36,13 +36,13 @@ def result_lines(results: Results) -> list[str]:
     """The verdict on one run, with each safety finding in a sentence."""
     verdict = f"conforms: {_ANSWERS[results.conforms]}, safe: {_ANSWERS[results.safe]}"
     lines = [f"{verdict}, as expected: {_ANSWERS[results.expected]}"]
+    partitions = {(finding.topic, finding.partition) for finding in results.findings}
     for finding in results.findings:
-        shown = finding.message
+        about = f" of {finding.topic}-{finding.partition}" if len(partitions) > 1 else ""
         if finding.question is Question.NEITHER:
-            shown = f"({finding.kind}) {shown}"
-        lines += _wrapped(
-            f"{finding.kind}: {finding.message}" if shown is finding.message else shown
-        )
+            lines += _wrapped(f"({finding.kind}{about}) {finding.message}")
+        else:
+            lines += _wrapped(f"{finding.kind}{about}: {finding.message}")
     if results.expectation_from == "model":
         lines += _wrapped("the entry says nothing of this release; the model's answer is expected")
     if results.unknown:

@@ -48,6 +48,38 @@ class AwaitDecision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitPoint:
+    """Threads of a broker come to a named point of its code, so often from now on."""
+
+    broker: int
+    point: str
+    times: int = 1
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once they have come.
+
+        Raises:
+            ScenarioError: The broker runs without that point.
+        """
+        gate = play.cluster.gate
+        points = {one.id: one.points for one in play.cluster.spec.brokers}
+        if gate is None or self.point not in points.get(self.broker, ()):
+            raise ScenarioError(
+                f"broker {self.broker} runs without the point {self.point}: name it in its spec"
+            )
+        before = gate.hits(self.broker, self.point)
+        await_until(
+            lambda: gate.hits(self.broker, self.point) >= before + self.times,
+            timeout_s=self.timeout_s,
+            waiting_for=f"{self.times} threads of broker {self.broker} to come to {self.point}",
+            last_seen=lambda: f"{gate.hits(self.broker, self.point) - before} came",
+            remedy="see hits.jsonl",
+            abort=gates.no_exit(play),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitLog:
     """A line of a broker's server.log, written by its present process.
 

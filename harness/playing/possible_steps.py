@@ -19,7 +19,7 @@ from kchaos.harness.errors import NotPossible
 from kchaos.harness.playing import gates
 from kchaos.harness.playing.able import able_brokers, able_followers, may_keep_back
 from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.settle import fetcher_failure
+from kchaos.harness.playing.replication import fetcher_failure
 
 POSSIBLE_S = 15.0
 """How long a gate of this module waits unless it says otherwise, in seconds."""

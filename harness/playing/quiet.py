@@ -17,7 +17,7 @@ from kchaos.clusters.waiting import await_until
 from kchaos.harness.playing import gates
 from kchaos.harness.playing.able import is_able, may_keep_back
 from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.settle import fetcher_failure
+from kchaos.harness.playing.replication import fetcher_failure
 
 QUIET_S = 10.0
 """How long quiet may take until the scenario goes on without it, in seconds."""

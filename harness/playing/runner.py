@@ -58,12 +58,15 @@ class RunOptions:
         runs_directory: Where run directories go; a link `latest` names the newest.
         offline: Never fetch anything.
         driver: One of `clusters.drivers.DRIVERS`.
+        settle_bound_s: For how long nothing may change before replication counts as stopped; None
+            for what the brokers' time-outs need.
         command: What the user typed, for the record; the replay command is made from the run.
     """
 
     runs_directory: Path = Path("kchaos-runs")
     offline: bool = False
     driver: str = "local"
+    settle_bound_s: float | None = None
     command: tuple[str, ...] = ()
 
 
@@ -108,7 +111,7 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
             return _never_came_up(scenario, cluster, options, found, started, error)
         now = begin(scenario, cluster, options=options, started=started, say=say)
         failure = _perform_all(scenario, now)
-        return finish(now, started=started, failure=failure)
+        return finish(now, started=started, failure=failure, settle_bound_s=options.settle_bound_s)
 
 
 def _make_runs_directory(folder: Path) -> None:
@@ -184,13 +187,20 @@ def perform(now: Play, index: int, step: Step) -> None:
             now.waited_s += time.monotonic() - began
 
 
-def finish(now: Play, *, started: float, failure: Exception | None) -> RunDirectory:
+def finish(
+    now: Play,
+    *,
+    started: float,
+    failure: Exception | None,
+    settle_bound_s: float | None = None,
+) -> RunDirectory:
     """Ends a run: heals, settles, collects, stops the cluster; returns the sealed directory.
 
     Args:
         failure: What ended the steps early, one of `PLANNED`; the run is unknown then.
+        settle_bound_s: As in `RunOptions`.
     """
-    outcome = _come_to_rest(now, failure)
+    outcome = _come_to_rest(now, failure, settle_bound_s)
     collect_zookeeper(now.run, now.cluster.work_directory)
     now.cluster.stop()
     now.clients.join()
@@ -220,7 +230,9 @@ def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
     return None
 
 
-def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
+def _come_to_rest(
+    now: Play, failure: Exception | None, settle_bound_s: float | None
+) -> dict[str, Any]:
     """Snapshot, healing, settling, last snapshot; returns what goes to outcome.json."""
     outcome: dict[str, Any] = {"finished": False, "unknown": None, "settle": None}
     try:
@@ -237,7 +249,7 @@ def _come_to_rest(now: Play, failure: Exception | None) -> dict[str, Any]:
         partitions = _partitions(now)
         now.say("waiting for the replicas to settle")
         began = time.monotonic()
-        outcome["settle"] = settle(now, partitions).to_json()
+        outcome["settle"] = settle(now, partitions, bound_s=settle_bound_s).to_json()
         now.waited_s += time.monotonic() - began
         read_tiered_logs(now, partitions)
         take_snapshot(now, FINAL, is_final=True)
@@ -336,7 +348,10 @@ def _release_of(scenario: Scenario, releases: Mapping[int, tuple[str, str]]) -> 
 
 def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:
     variables = [f"{name}={shlex.quote(value)} " for name, value in cluster.environment.items()]
-    command = f"kchaos replay --driver {options.driver} {shlex.quote(str(run))}"
+    bound = options.settle_bound_s
+    words = [] if bound is None else [f"--settle-bound {bound:g}"]
+    words = ["kchaos replay", f"--driver {options.driver}", *words, shlex.quote(str(run))]
+    command = " ".join(words)
     return "".join(variables) + command
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import FAULTS
-from kchaos.faults.api import NeedsPoints
+from kchaos.faults.api import Fault, NeedsPoints
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing.possible_steps import IfPossible
 from kchaos.harness.playing.steps import STEPS, Inject, Step
@@ -119,6 +119,10 @@ def with_points(cluster: ClusterSpec, steps: Iterable[Step]) -> ClusterSpec:
     return dataclasses.replace(cluster, brokers=brokers)
 
 
+_STEPS_THEMSELVES = {"do", "fault"}
+"""Fields that hold a step or a fault."""
+
+
 def read_scenario(file: Path) -> Scenario:
     """The scenario in a JSON file.
 
@@ -136,12 +140,16 @@ def read_scenario(file: Path) -> Scenario:
 
 
 def step_to_json(step: Step) -> dict[str, Any]:
-    """The step as plain JSON values."""
-    values = {"step": type(step).__name__} | _values(step)
+    """The step as plain JSON values.
+
+    Raises:
+        ScenarioError: A field of it, or of its fault, is none.
+    """
+    values = {"step": type(step).__name__} | _plain_values(step)
     if isinstance(step, IfPossible):
         values["do"] = step_to_json(step.do)
     if isinstance(step, Inject):
-        values["fault"] = {"fault": type(step.fault).__name__} | _values(step.fault)
+        values["fault"] = {"fault": type(step.fault).__name__} | _plain_values(step.fault)
     return values
 
 
@@ -176,6 +184,19 @@ def _made(table: Mapping[str, type[Any]], name: Any, arguments: Mapping[str, Any
 
 def _values(one: Any) -> dict[str, Any]:
     return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+
+
+def _plain_values(one: Step | Fault) -> dict[str, Any]:
+    found = _values(one)
+    for name in found.keys() - _STEPS_THEMSELVES:
+        try:
+            json.dumps(found[name])
+        except (TypeError, ValueError):
+            raise ScenarioError(
+                f"{type(one).__name__}.{name} is {found[name]!r}: a field is a plain JSON value, "
+                "and what is alike for all values is a ClassVar"
+            ) from None
+    return found
 
 
 def _frozen(value: Any) -> Any:

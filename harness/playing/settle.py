@@ -11,7 +11,7 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
            one, acknowledged the probe.
 """
 
-import re
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -30,31 +30,23 @@ from kchaos.harness.playing.clients import (
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     REQUEST_TIMED_OUT,
 )
-from kchaos.harness.playing.differing import differing_disks
 from kchaos.harness.playing.loops import fetch_loop
 from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.replication import fetcher_failure, first_difference
+from kchaos.harness.playing.settle_bound import LEAST_S, settle_bound
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
-BOUND_S = 20.0
 _PROBE_S = 10.0
+_BOUNDS = 10
+"""For how many bounds a partition may change on and on."""
 _RETRY_S = 0.25
 """How often a refused probe is written again, in seconds."""
-_CONTROLLER_SOCKET_TIMEOUT_MS = 30_000
-"""Kafka's default, in all releases."""
 _ASKED_AGAIN = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
 _HIGH_WATERMARK_S = 5.0
 _QUICK_S = 1.0
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
 _DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
-# What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
-# the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
-# The thread's name ends in the leader's id up to 0.11 and has it as leaderId from 1.0 on.
-_THREAD = (
-    r"ReplicaFetcher(Thread-\d+-{leader}\b| .*leaderId={leader}\b).*(\bStarting\b|Error due to)"
-)
-# A partition's name may be the end, or the beginning, of another one's.
-_PARTITION = r"Added fetcher .*(?<![\w.-]){name}(?![\w.-])|artition {name} .*marked as failed"
 
 
 @dataclass(slots=True)
@@ -65,13 +57,15 @@ class Settled:
         state: "converged", "failed" or "stalled"; the worst over all partitions.
         reasons: Findings in the making: kind, broker, topic, partition, detail.
         bound_s: How long nothing may change before it counts as stalled.
+        bound_from: What the bound follows from, or that it was set.
         probes: The probe writes and what came back.
         last_seen: State znode, log ends and fetcher evidence of each partition.
     """
 
     state: str = "converged"
     reasons: list[dict[str, Any]] = field(default_factory=list)
-    bound_s: float = BOUND_S
+    bound_s: float = LEAST_S
+    bound_from: str = ""
     probes: list[dict[str, Any]] = field(default_factory=list)
     last_seen: dict[str, Any] = field(default_factory=dict)
 
@@ -105,21 +99,13 @@ def settle(
     Args:
         bound_s: How long nothing may change; None for what the cluster's own time-outs need.
     """
-    settled = Settled(bound_s=_bound_s(play) if bound_s is None else bound_s)
+    bound = settle_bound((one.properties for one in play.cluster.brokers.values()), bound_s)
+    settled = Settled(bound_s=bound.seconds, bound_from=bound.source)
     untold = uninitialised(play, sorted(_hosts(play, partitions)))
     for about in partitions:
         _settle_partition(play, about, untold, settled)
     play.observed("settled", **settled.to_json())
     return settled
-
-
-def _bound_s(play: Play) -> float:
-    """Longer than a leader waits for a controller that is gone before it asks the next one."""
-    waits_ms = [
-        int(broker.properties.get("controller.socket.timeout.ms", _CONTROLLER_SOCKET_TIMEOUT_MS))
-        for broker in play.cluster.brokers.values()
-    ]
-    return max(BOUND_S, 1.5 * max(waits_ms) / 1000)
 
 
 def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:
@@ -132,6 +118,35 @@ def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:
 def _settle_partition(
     play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
 ) -> None:
+    """Settles one partition; begins again when its state changed meanwhile.
+
+    A session that ends, for one, may move the leader after the partition had seemed at rest; what a
+    former leader answers then says nothing.
+    """
+    timeout_s = _BOUNDS * settled.bound_s
+    deadline = time.monotonic() + timeout_s
+    while True:
+        tried = Settled(bound_s=settled.bound_s)
+        is_over = _is_settled(play, about, untold, tried)
+        settled.probes += tried.probes
+        if is_over:
+            break
+        if time.monotonic() > deadline:
+            raise AwaitTimeout(
+                waited_for=f"{about.topic}-{about.partition} to stay in one state",
+                last_seen=str(play.cluster.metadata.state(*about)),
+                remedy="see the controllers' logs",
+                timeout_s=timeout_s,
+            )
+    settled.worsen(tried.state)
+    settled.reasons += tried.reasons
+    settled.last_seen |= tried.last_seen
+
+
+def _is_settled(
+    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+) -> bool:
+    """Adds what came of it; False if the partition's state is another one by now."""
     name = f"{about.topic}-{about.partition}"
     seen = _await_rest(play, about, untold, settled)
     in_sync = [broker for broker in seen["isr"] if broker not in untold]
@@ -139,7 +154,10 @@ def _settle_partition(
     end = -1
     if seen["leader"] >= 0 and seen["leader"] not in untold:
         _await_followers(play, about, seen, in_sync, settled.bound_s)
-        end = _probe(play, about, seen["leader"], in_sync, settled)
+        found = _probe(play, about, seen, in_sync, settled)
+        if found is None:
+            return False
+        end = found
     if end >= 0:
         _await_probe_replicated(play, about, in_sync, end, settled)
     settled.last_seen[name] = seen | {"ends": _ends(play, about)}
@@ -147,13 +165,21 @@ def _settle_partition(
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
         settled.add(kind, about, int(broker), line)
-    different = differing_disks(play, about, in_sync) if end >= 0 else None
+    different = first_difference(play, about, in_sync) if end >= 0 else None
     if different is not None:
         # Both have followed the leader past the probe: nothing will make them equal any more.
         settled.worsen("failed")
         settled.last_seen[name]["different"] = different
     if not failed and different is None and settled.state == "converged":
         _await_high_watermarks(play, about, in_sync, end)
+    return not _has_moved(play, about, seen)
+
+
+def _has_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) -> bool:
+    """Whether ZooKeeper has another state of the partition than the one that was seen."""
+    state = play.cluster.metadata.state(*about) or _NO_STATE
+    now = (state.leader, state.leader_epoch, list(state.isr))
+    return now != (seen["leader"], seen["leader_epoch"], seen["isr"])
 
 
 def _await_followers(
@@ -194,6 +220,8 @@ def _await_rest(
         seen.update(_look(play, about, replicas))
         away = {*seen["isr"], *map(int, seen["failed"]), *untold}
         waiting = [broker for broker in seen["live"] if broker not in away]
+        # Whose session has ended is about to be taken out of the ISR, and to come back.
+        waiting += [broker for broker in seen["live"] if broker not in seen["registered"]]
         if seen["leader"] in seen["live"] and not waiting:
             return True
         now = (seen, _ends(play, about))
@@ -204,7 +232,7 @@ def _await_rest(
 
     await_until(
         look,
-        timeout_s=10 * settled.bound_s,
+        timeout_s=_BOUNDS * settled.bound_s,
         waiting_for=f"{about.topic}-{about.partition} to come to rest",
         last_seen=lambda: seen,
         abort=gates.no_exit(play),
@@ -256,35 +284,34 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
         "leader_epoch": state.leader_epoch,
         "isr": list(state.isr),
         "live": live,
+        "registered": sorted({*play.cluster.metadata.registered()} & {*live}),
         "failed": failed,
         "looping": looping,
     }
 
 
-def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition) -> str:
-    """The log line with which this broker's present process gave up following, or ""."""
-    name = re.escape(f"{about.topic}-{about.partition}")
-    for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
-        lines = play.observer.log_lines(broker, re.compile(pattern))
-        if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
-            return lines[-1]
-    return ""
-
-
 def _probe(
-    play: Play, about: TopicPartition, leader: int, in_sync: list[int], settled: Settled
-) -> int:
+    play: Play,
+    about: TopicPartition,
+    seen: Mapping[str, Any],
+    in_sync: list[int],
+    settled: Settled,
+) -> int | None:
     """Writes a record with acks=all until one is acknowledged; returns the log end offset, or -1.
+
+    None if one was refused and the partition's state is not what was seen any more.
 
     That is the positive sign that replication goes on: a leader acknowledges what its high
     watermark has passed. A refusal, or an answer that does not come, may be a follower that is
-    slow or a leader that waits for a controller; so it is asked again for as long as the bound.
+    slow or a leader that waits for a controller; so it is asked again for as long as the bound, or
+    until the partition's state is another one.
     """
+    leader: int = seen["leader"]
     deadline = time.monotonic() + settled.bound_s
     number = 0
     while True:
         number += 1
-        operation = f"settle-{about.topic}-{about.partition}" + (f"-{number}" if number > 1 else "")
+        operation = _new_operation(play, about)
         action = events.Produce(
             operation=operation,
             broker=leader,
@@ -299,6 +326,8 @@ def _probe(
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
         if not _may_still_come(answer) or time.monotonic() > deadline:
             break
+        if _has_moved(play, about, seen):
+            break
         check_interrupt()
         time.sleep(_RETRY_S)
     done = isinstance(answer, Produced) and answer.error_code == 0
@@ -306,6 +335,8 @@ def _probe(
     settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
     if isinstance(answer, Produced) and done:
         return answer.base_offset + 1
+    if _has_moved(play, about, seen):
+        return None
     if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
         try:
             gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s)
@@ -330,6 +361,13 @@ def _probe(
         )
         settled.add("replication-stopped", about, leader, detail)
     return -1
+
+
+def _new_operation(play: Play, about: TopicPartition) -> str:
+    """A name that no probe of the partition has had."""
+    first = f"settle-{about.topic}-{about.partition}"
+    names = itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in play.clients.answers)
 
 
 def _may_still_come(answer: Produced | Exception) -> bool:

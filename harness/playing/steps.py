@@ -16,12 +16,14 @@ from kchaos.harness.playing import gates
 from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
 from kchaos.harness.playing.collect import take_snapshot
 from kchaos.harness.playing.gates import GATE_S
+from kchaos.harness.playing.metadata_steps import WriteWhereTold
 from kchaos.harness.playing.observing_steps import (
     AwaitDecision,
     AwaitHighWatermarkForgotten,
     AwaitHighWatermarkKept,
     AwaitLog,
     AwaitMessage,
+    AwaitPoint,
     SetLogLevel,
 )
 from kchaos.harness.playing.play import Play
@@ -301,6 +303,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitTiered,
         AwaitLocalStart,
         AwaitOffsets,
+        WriteWhereTold,
         Inject,
         Heal,
         AwaitState,
@@ -311,6 +314,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitHeld,
         AwaitDecision,
         AwaitLog,
+        AwaitPoint,
         AwaitMessage,
         AwaitHighWatermarkKept,
         AwaitHighWatermarkForgotten,

@@ -20,7 +20,7 @@ Fixtures:
     kafka_release         the release, or path, that the test's cluster runs
 
 Markers: `kafka_cluster(release=, brokers=, zookeepers=, properties=, linked=, broker_memory_mib=,
-broker_cpus=)` and `chaos_seed(n)`.
+broker_cpus=)`, `chaos_seed(n)` and `chaos_settle_bound(seconds)`.
 A marker comes before every option. Options: command line before environment before ini file.
 
     --kafka-release    KCHAOS_KAFKA_RELEASE  kafka_release    repeated: each test on each release
@@ -29,6 +29,10 @@ A marker comes before every option. Options: command line before environment bef
     --kchaos-keep      KCHAOS_KEEP           kchaos_keep      never, failed (the default), always
     --kchaos-seed      KCHAOS_SEED           kchaos_seed      a new one for each test
     --kchaos-offline   KCHAOS_OFFLINE        kchaos_offline   false
+
+and --kchaos-settle-bound, KCHAOS_SETTLE_BOUND, kchaos_settle_bound: for how many seconds nothing
+may change, once all is healed, before replication counts as stopped; 1.5 times the brokers'
+longest time-out.
 
 A run ends with `chaos.verdict()`, or with its test. Its seed, release, verdict and directory are
 properties of the test's report (JUnit's as well); a failed test also shows the findings, the

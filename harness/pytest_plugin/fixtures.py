@@ -16,6 +16,7 @@ from kchaos.harness.pytest_plugin.shapes import (
     release_for,
     releases_of,
     seed_for,
+    settle_bound_for,
     shape_of,
     spec_for,
 )
@@ -160,6 +161,7 @@ def chaos(
         release=kafka_release,
         seed=seed_for(request.node, settings),
         settings=settings,
+        settle_bound_s=settle_bound_for(request.node, settings),
         started=request.node.stash[_STARTED],
         say=say,
     )

@@ -45,6 +45,7 @@ class Chaos:
         release: str,
         seed: int,
         settings: Settings,
+        settle_bound_s: float | None,
         started: float,
         say: Callable[[str], None],
     ) -> None:
@@ -64,8 +65,10 @@ class Chaos:
             runs_directory=settings.runs_directory,
             offline=settings.offline,
             driver=settings.driver,
+            settle_bound_s=settle_bound_s,
             command=("pytest", node_id),
         )
+        self._settle_bound_s = settle_bound_s
         self._play = begin(self._scenario, cluster, options=options, started=started, say=say)
         self._failure: Exception | None = None
         self._failed_step = 0
@@ -91,9 +94,10 @@ class Chaos:
                 f"the run has ended (verdict() ends it); {type(step).__name__} comes too late"
             )
         index = len(self._scenario.steps)
-        self._scenario = replace(self._scenario, steps=(*self._scenario.steps, step))
+        scenario = replace(self._scenario, steps=(*self._scenario.steps, step))
         # Before it is performed: the run that a step kills can be replayed as well.
-        self._play.run.write("scenario.json", self._scenario.to_json(), replace=True)
+        self._play.run.write("scenario.json", scenario.to_json(), replace=True)
+        self._scenario = scenario
         try:
             perform(self._play, index, step)
         except PLANNED as error:
@@ -256,7 +260,12 @@ class Chaos:
             self._is_over = True
             if self._failure is not None:
                 self._play.recorder.step = self._failed_step
-            run = finish(self._play, started=self._started, failure=self._failure)
+            run = finish(
+                self._play,
+                started=self._started,
+                failure=self._failure,
+                settle_bound_s=self._settle_bound_s,
+            )
             self._results = judged(run, self._play.say).results
         return self._results
 

@@ -17,12 +17,15 @@ from kchaos.clusters.drivers import DRIVERS
 KEEP = ("never", "failed", "always")
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
+_DAY_S = 86_400.0
 _MARKERS = (
     "kafka_cluster(release=..., brokers=3, zookeepers=1, properties={}, linked=True, "
     "broker_memory_mib=None, broker_cpus=None): the cluster that the test gets; release is one "
     "release or path, or a tuple of them to run the test on each, and comes before "
     "--kafka-release; the last two limit each broker's container",
     "chaos_seed(n): the seed of the test's run; comes before --kchaos-seed",
+    "chaos_settle_bound(seconds): for how long nothing may change, once all is healed, before "
+    "replication counts as stopped; comes before --kchaos-settle-bound",
 )
 
 
@@ -38,6 +41,8 @@ class Settings:
             that is unknown or not as predicted) or "always".
         seed: None for a new one in every test.
         offline: Never fetch anything.
+        settle_bound_s: For how long nothing may change before replication counts as stopped; None
+            for what the brokers' time-outs need.
     """
 
     releases: tuple[str, ...]
@@ -46,6 +51,7 @@ class Settings:
     keep: str
     seed: int | None
     offline: bool
+    settle_bound_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +104,13 @@ _OPTIONS = (
         environment="KCHAOS_SEED",
         help="seed of every test's run. Default: a new one each, which the run records",
         flag_arguments={"metavar": "N"},
+    ),
+    _Option(
+        flag="--kchaos-settle-bound",
+        environment="KCHAOS_SETTLE_BOUND",
+        help="for how long nothing may change, once all is healed, before replication counts as "
+        "stopped. Default: 1.5 times the brokers' longest time-out",
+        flag_arguments={"metavar": "SECONDS"},
     ),
     _Option(
         flag="--kchaos-offline",
@@ -161,6 +174,9 @@ def read_settings(config: pytest.Config, environment: Mapping[str, str]) -> Sett
         keep=checked("kchaos_keep", _one_of(KEEP), ", ".join(KEEP), "failed"),
         seed=checked("kchaos_seed", int, "a whole number", None),
         offline=checked("kchaos_offline", _flag, "true or false", False),
+        settle_bound_s=checked(
+            "kchaos_settle_bound", settle_seconds, "a number of seconds above 0", None
+        ),
     )
 
 
@@ -186,6 +202,18 @@ def _runs_directory(config: pytest.Config, value: str | None, place: str) -> Pat
     typed = place.startswith("--") or place.endswith("in the environment")
     above = config.invocation_params.dir if typed else beside_ini
     return (above / Path(value or "kchaos-runs").expanduser()).absolute()
+
+
+def settle_seconds(value: str | float) -> float:
+    """A number of seconds above 0, a day at most.
+
+    Raises:
+        TypeError, ValueError: It is none.
+    """
+    seconds = float(value)
+    if not 0 < seconds <= _DAY_S:
+        raise ValueError(value)
+    return seconds
 
 
 def _releases(value: str | list[str]) -> tuple[str, ...]:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kchaos.harness.pytest_plugin.options import Settings
+from kchaos.harness.pytest_plugin.options import Settings, settle_seconds
 
 if TYPE_CHECKING:
     from kchaos.clusters.spec import ClusterSpec
 
 MARKER = "kafka_cluster"
 SEED_MARKER = "chaos_seed"
+BOUND_MARKER = "chaos_settle_bound"
 _SEED_BITS = 32
 
 
@@ -131,3 +132,21 @@ def seed_for(node: pytest.Item, settings: Settings) -> int:
             raise pytest.UsageError(f"{node.nodeid}: {SEED_MARKER} takes one whole number")
         return int(marker.args[0])
     return settings.seed if settings.seed is not None else secrets.randbits(_SEED_BITS)
+
+
+def settle_bound_for(node: pytest.Item, settings: Settings) -> float | None:
+    """For how long nothing may change, in seconds: the test's marker, or the option.
+
+    Raises:
+        pytest.UsageError: The marker has no number of seconds above 0.
+    """
+    marker: Any = node.get_closest_marker(BOUND_MARKER)
+    if marker is None:
+        return settings.settle_bound_s
+    try:
+        (value,) = marker.args
+        return settle_seconds(value)
+    except (TypeError, ValueError):
+        raise pytest.UsageError(
+            f"{node.nodeid}: {BOUND_MARKER} takes one number of seconds above 0"
+        ) from None

@@ -10,6 +10,8 @@ from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.prediction import PredictedProduce
+from kchaos.harness.report.control import control_rows
+from kchaos.harness.report.followers import lagging_looks
 from kchaos.harness.report.leadership import Decisions, decision_text
 from kchaos.harness.report.loading import Loaded
 
@@ -27,7 +29,7 @@ class Moment:
     Attributes:
         time: Seconds since 1970.
         kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
-            "round", "hit", "snapshot" or "unknown".
+            "round", "hit", "look", "late", "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -185,6 +187,12 @@ def moments(
         *_of_writes(writes),
         *_of_reads(loaded),
         *_of_hits(loaded),
+        *(
+            Moment(time=time, kind="look", text=text, short="behind")
+            for time, text in lagging_looks(loaded)
+        ),
+        *_of_late_requests(loaded),
+        *_of_told(loaded),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
     found.sort(key=lambda moment: moment.time)
@@ -283,6 +291,29 @@ def _of_decisions(decisions: Decisions) -> Iterable[Moment]:
             yield Moment(time=timed.time, kind=kind, text=text)
 
 
+def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
+    """Control requests that were meant for an earlier generation of a broker."""
+    for row in control_rows(loaded):
+        if row.is_late:
+            about = f", about {row.about}" if row.about else ""
+            text = f"{row.request}{about}: in force is {row.in_force}; {row.answer}"
+            yield Moment(time=row.time, kind="late", text=text)
+
+
+def _of_told(loaded: Loaded) -> Iterable[Moment]:
+    """What a client was told by the broker that it asked, and answered where it was sent."""
+    for line in loaded.evidence.observed:
+        if line.kind != "told":
+            continue
+        seen = line.detail
+        text = f"client {seen.get('operation')} asks broker {seen.get('by')}: "
+        text += f"leader {seen.get('leader')} of brokers {seen.get('brokers')}"
+        if "fetch_error_code" in seen:
+            text += f"; there a read gets error {seen['fetch_error_code']}, "
+            text += f"a write {seen.get('produce_error_code')}"
+        yield Moment(time=line.time, kind="told", text=text)
+
+
 def _of_writes(writes: Iterable[Write]) -> Iterable[Moment]:
     for write in writes:
         yield Moment(
@@ -319,7 +350,7 @@ def _of_hits(loaded: Loaded) -> Iterable[Moment]:
     for hit in loaded.evidence.hits:
         key = (hit.hold, hit.fate)
         count = shown[key] = shown.get(key, 0) + 1
-        if hit.fate == "passed" or count > _MOST_HITS + 1:
+        if hit.fate in ("passed", "told") or count > _MOST_HITS + 1:
             continue
         text = f"{hit.fate} at {hit.point} by {hit.hold}: broker {hit.broker}"
         if count > _MOST_HITS:

@@ -12,6 +12,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import finding_views, in_order
+from kchaos.harness.report.followers import shadow_rows
 from kchaos.harness.report.lane_drawing import draw_partition
 from kchaos.harness.report.leadership import decisions_of, incarnations
 from kchaos.harness.report.loading import Loaded, load
@@ -103,6 +104,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "decision_problems": decisions.problems,
         "incarnations": incarnations(loaded, decisions),
         **_control(loaded),
+        "shadow": shadow_rows(loaded),
         "rounds": side_by_side(predicted_rounds(loaded), rounds),
         "has_prediction": loaded.prediction is not None,
         "truncations": loaded.prediction.truncations if loaded.prediction else (),

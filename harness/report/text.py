@@ -4,11 +4,13 @@ import json
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import in_order, offsets_text, partition_text
+from kchaos.harness.report.followers import shadow_rows
 from kchaos.harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from kchaos.harness.report.lanes import Lane, Span, join_equal
 from kchaos.harness.report.leadership import Incarnation, decisions_of, incarnations
@@ -31,6 +33,10 @@ _SIGNS = {
     "produce": "->",
     "read": "<-",
     "hit": "||",
+    "look": "??",
+    "registration": "id",
+    "late": ">>",
+    "told": "<-",
 }
 
 
@@ -99,6 +105,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
     _caches(paper, views)
     _rounds(paper, loaded)
     _time(paper, loaded)
+    _shadow(paper, loaded)
     _brokers(paper, loaded)
     _control(paper, loaded)
     paper.heading("Replay")
@@ -299,7 +306,8 @@ def _time(paper: _Paper, loaded: Loaded) -> None:
     decisions = decisions_of(loaded)
     faults = faults_of(loaded)
     found = moments(loaded, decisions=decisions, faults=faults, writes=writes_of(loaded), rounds=())
-    told = [moment for moment in found if moment.kind not in ("step", "registration")]
+    begun = min((moment.time for moment in found if moment.kind == "step"), default=0.0)
+    told = [moment for moment in found if moment.kind != "step" and not _is_first(moment, begun)]
     paper.heading("Time line (seconds; | while a fault acts)")
     for problem in decisions.problems:
         paper.add(f"! decisions are missing: {problem}", indent=2, hang=2, style="unknown")
@@ -312,6 +320,11 @@ def _time(paper: _Paper, loaded: Loaded) -> None:
         _moment(paper, moment, bars, loaded.started_at)
 
 
+def _is_first(moment: Moment, begun: float) -> bool:
+    """Whether it is about brokers that register before the first step."""
+    return moment.kind == "registration" and moment.time < begun
+
+
 def _moment(paper: _Paper, moment: Moment, bars: Sequence[str], zero: float) -> None:
     acting = "".join("|" if name in moment.faults else " " for name in bars)
     sign = _SIGNS.get(moment.kind, "  ")
@@ -319,6 +332,19 @@ def _moment(paper: _Paper, moment: Moment, bars: Sequence[str], zero: float) -> 
     style = "no" if moment.outcome == "fail" else styles.get(moment.kind, "")
     start = f"{moment.time - zero:8.3f} {acting} {sign} "
     paper.add(start + moment.text, hang=len(start), style=style)
+
+
+def _shadow(paper: _Paper, loaded: Loaded) -> None:
+    rows = shadow_rows(loaded)
+    if not rows:
+        return
+    paper.heading("What KIP-501's solutions would have done")
+    for term, of_term in groupby(rows, key=lambda row: row.term):
+        paper.add(term, indent=1, style="bold")
+        for row in of_term:
+            kept = f"; kept {row.kept}" if row.kept else ""
+            text = f"{row.solution}: offline {row.offline}{kept}; {row.in_sync}"
+            paper.add(text, indent=2, hang=4)
 
 
 def _brokers(paper: _Paper, loaded: Loaded) -> None:

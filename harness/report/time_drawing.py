@@ -67,6 +67,7 @@ def draw_time(
         _packed("reads", [_dot(m, axis) for m in moments if m.kind == "read"]),
         _packed("epoch questions", [_dot(m, axis) for m in moments if m.kind == "round"]),
         _packed("at points", [_dot(m, axis) for m in moments if m.kind == "hit"]),
+        _packed("ISR looks", [_dot(m, axis) for m in moments if m.kind == "look"]),
         _packed("snapshots", [_dot(m, axis) for m in moments if m.kind == "snapshot"]),
     ]
     return DrawnTime(

@@ -91,6 +91,20 @@ def test_another_epoch_cache_is_found_and_an_absent_one_is_an_empty_one() -> Non
     assert whats(replicas_as_predicted(absent)) == []
 
 
+def test_epochs_that_a_truncation_dropped_may_be_in_the_file_until_everything_has_settled() -> None:
+    real = {"epoch_entries": ((0, 0), (1, 2))}
+    later = {"epoch_entries": ((0, 0),), "may_keep_dropped_epochs": True}
+
+    assert not whats(replicas_as_predicted(compared({**real}, {**later}, is_final=False)))
+    assert whats(replicas_as_predicted(compared({**real}, {**later}))) == ["epoch-entries"]
+    other = {"epoch_entries": ((1, 2),)}
+    found = replicas_as_predicted(compared(other, {**later}, is_final=False))
+    assert whats(found) == ["epoch-entries"]
+    at_once = {"epoch_entries": ((0, 0),)}
+    found = replicas_as_predicted(compared({**real}, at_once, is_final=False))
+    assert whats(found) == ["epoch-entries"]
+
+
 def test_a_running_brokers_checkpoint_may_lag_but_not_lead() -> None:
     lagging = compared({"high_watermarks": (1,)}, {"high_watermarks": (3, 4)})
     leading = compared({"high_watermarks": (5,)}, {"high_watermarks": (3, 4)})

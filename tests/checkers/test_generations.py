@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from run_builder import CONTROLLER_SESSION, RunBuilder
 
 from kchaos.checkers import acts
@@ -39,6 +40,7 @@ def asked(
     error_code: int = 0,
     client_id: str = "2",
     held_since: Any = None,
+    is_answered: bool = True,
     **fields: Any,
 ) -> None:
     """A request to broker 1, or from it, and its answer; held if it is said what came between."""
@@ -65,6 +67,8 @@ def asked(
         build.link(**common, detail=detail, fate="released")
     else:
         build.link(**common, detail=detail)
+    if not is_answered:
+        return
     answer = {"error_code": error_code, "partitions": [{"topic": "t", "partition": 0}]}
     build.link(**common, direction="response", detail=answer)
 
@@ -130,6 +134,27 @@ def test_a_request_that_a_hold_kept_over_a_bounce_is_late(tmp_path: Path) -> Non
     asked(build, "STOP_REPLICA", number=2, held_since=bounce)
     found = last(build)
     assert (found.meant_for, found.in_force, found.is_late) == (8, 10, True)
+
+
+@pytest.mark.parametrize(
+    ("connection", "number", "words", "is_late"),
+    [
+        (5, 8, {}, True),
+        (1, 8, {}, False),
+        (5, 0, {}, False),
+        (5, 8, {"api_version": 1}, False),
+    ],
+    ids=["on-a-new-connection", "on-the-same", "numbered-anew", "in-other-words"],
+)
+def test_a_request_that_is_sent_again_to_the_next_generation_is_late(
+    tmp_path: Path, connection: int, number: int, words: dict[str, Any], is_late: bool
+) -> None:
+    build = two_generations(tmp_path / "run", "2.1.1")
+    asked(build, "STOP_REPLICA", number=7, connection=1, is_answered=False)
+    build.close_session(0x12)
+    build.register(1, 0x13)
+    asked(build, "STOP_REPLICA", number=number, connection=connection, **words)
+    assert last(build).is_late == is_late
 
 
 def test_an_ordinary_request_without_an_epoch_is_never_called_late(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from kchaos.checkers.acts import Act, Hold
+from kchaos.checkers.forgeries import ForgeAnswers
 from kchaos.clusters.agent import POINTS
 from kchaos.clusters.api import (
     Collectable,
@@ -179,17 +180,18 @@ class StandInBroker:
 
 @dataclass
 class Rule:
-    """A cut or a hold."""
+    """A cut, a hold or a forgery; what it answers is of no account."""
 
     cluster: StandInCluster
     act: Any
     held: tuple[Any, ...] = ()
+    error_code: int = 7
 
     def heal(self) -> None:
         with self.cluster.moments.around():
             self.cluster.rules.discard(id(self))
 
-    release = heal
+    release = end = heal
 
     @property
     def is_healed(self) -> bool:
@@ -210,12 +212,17 @@ class StandInLinks:
         self.cluster.rules.add(id(self.kept[-1]))
         return self.kept[-1]
 
-    cut = hold = _install
+    cut = hold = forge = _install
 
     @property
     def cuts(self) -> dict[str, Any]:
         lasting = [rule.act for rule in self.kept if not rule.is_healed]
-        return {act.name: act for act in lasting if not isinstance(act, Hold)}
+        return {act.name: act for act in lasting if not isinstance(act, Hold | ForgeAnswers)}
+
+    @property
+    def forgeries(self) -> dict[str, Any]:
+        lasting = [rule.act for rule in self.kept if not rule.is_healed]
+        return {act.name: act for act in lasting if isinstance(act, ForgeAnswers)}
 
     @property
     def holds(self) -> dict[str, Any]:

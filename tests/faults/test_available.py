@@ -26,6 +26,7 @@ from kchaos.faults import (
     DisconnectNetwork,
     ExpireSession,
     FastBounce,
+    ForgeAnswers,
     FormatDowngrade,
     HoldController,
     HoldPoint,
@@ -56,6 +57,7 @@ EPOCHS = LoseEpochs(broker=1, topic="t", partition=0)
 TORN = TearEpochs(broker=1, topic="t", partition=0)
 TAIL = LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
 HOLD = HoldRequests(name="h", api="Fetch", source=1)
+FORGE = ForgeAnswers(name="f", source=1, target=0, error="REQUEST_TIMED_OUT")
 OLD = (("log.message.format.version", "0.10.2"),)
 TOPIC_OLD = (("message.format.version", "0.10.2"),)
 AT_1_1 = replace(UP, properties={"inter.broker.protocol.version": "1.1"})
@@ -78,6 +80,7 @@ LEGAL = [
     (ExpireSession(broker=1), view(replace(UP, is_running=False))),
     (FastBounce(broker=1), view()),
     (HOLD, view()),
+    (FORGE, view()),
     (HoldController(broker=0), view()),
     (AT_POINT, view()),
     (SlowFetchReads(broker=0), view()),
@@ -187,6 +190,10 @@ def test_every_fault_can_be_taken_by_some_cluster():
         (CUT_AGAIN := CutZooKeeper(broker=1), view(cuts={CUT.name: CUT}), "name this one other"),
         (CutLink(source=0, target=1, name=CUT.name), view(cuts={CUT.name: CUT}), "name this one"),
         (HOLD, view(holds={"h": acts.Hold(name="h", api="Fetch")}), "hold named 'h' lasts alread"),
+        (FORGE, view(holds={"f": acts.Hold(name="f", api="Fetch")}), "named 'f' lasts already"),
+        (FORGE, view(why_unlinked="no loopback"), "runs without links: no loopback"),
+        (replace(FORGE, error="NONE"), view(), "known: UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR"),
+        (replace(FORGE, target=7), view(), "no broker 7: it has [0, 1]"),
         (HOLD, view(why_unlinked="no loopback"), "runs without links: no loopback"),
         (CUT_AGAIN, view(why_unlinked="no loopback"), "runs without links: no loopback"),
         (replace(HOLD, api="Fetchs"), view(), "no API is named 'Fetchs'; known: Produce, Fetch"),

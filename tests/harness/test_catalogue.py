@@ -1,4 +1,4 @@
-"""Every entry of the catalogue, on every release that it makes a statement about, once."""
+"""Every entry of the catalogue, on the releases that it makes a statement about, once."""
 
 from pathlib import Path
 
@@ -15,10 +15,22 @@ CELLS = [
     for entry in CATALOGUE.values()
     for case, release in entry.expectations
 ]
+# What another cell shows as well, and slower: `kchaos measure` plays these, as what is long.
+ALSO_SHOWN_BY_OTHERS = {
+    ("KIP-380-missed-bounce", "moved", "2.2.2"),
+    ("KIP-380-missed-bounce", "paused", "2.2.2"),
+    ("KIP-380-stale-controlled-shutdown", "asked-itself", "2.1.1"),
+}
+QUICK = [
+    cell
+    for cell in CELLS
+    if cell.values not in ALSO_SHOWN_BY_OTHERS
+    and cell.values[1] not in entry_named(cell.values[0]).measured_only
+]
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("name", "case", "release"), CELLS)
+@pytest.mark.parametrize(("name", "case", "release"), QUICK)
 def test_an_entry_gives_what_it_says_and_conforms(
     name: str, case: str, release: str, tmp_path: Path
 ) -> None:
@@ -58,6 +70,7 @@ def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
     [
         ("KIP-380-upgrade-window", "first-roll", "2.1.1", "nearest release that can show it is 2"),
         ("KIP-380-upgrade-window", "two-rolls", "2.8.2", "from 2.1.1 to 2.2.2: play it on 2.2.2"),
+        ("KIP-380-missed-bounce", "killed", "0.10.2.2", "case killed is 0.11.0.3"),
     ],
 )
 def test_a_release_that_cannot_show_a_case_is_refused_with_the_nearest_that_can(

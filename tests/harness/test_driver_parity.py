@@ -34,7 +34,7 @@ def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> d
 
 # One for each way in which a bug shows; `kchaos reproduce --driver docker` plays the others too.
 # The agent in containers is tested beside the driver.
-ENTRIES = ("KAFKA-6361", "KIP-101-2", "KIP-279-3")
+ENTRIES = ("KAFKA-6361", "KIP-101-1", "KIP-101-2", "KIP-279-3")
 
 
 def quick_cells() -> Iterator[tuple[str, str, str]]:

@@ -126,6 +126,7 @@ def test_a_bound_that_ends_it_leaves_it_unknown(
         (["--kafka", "1.1.1", "--kafka", "2.0.1", "--replicas", "3"], "leave out --replicas 3"),
         (["--kafka", "3.9.1"] * 5, "4 brokers at most"),
         (["--kafka", "3.9.1", "--fault", "reassign"], "--replicas 3 or more"),
+        (["--kafka", "3.9.1", "--steps", "queues", "--skip-epochs"], "leave out --skip-epochs"),
     ],
 )
 def test_bad_bounds_are_refused(

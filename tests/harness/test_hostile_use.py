@@ -117,6 +117,16 @@ def test_a_scenario_that_cannot_be_played_is_refused_by_name(what: str, tmp_path
     assert [one.name for one in tmp_path.iterdir()] == ["scenario.json"]
 
 
+def test_replaying_says_whose_kafka_it_starts_before_it_does(tmp_path: Path) -> None:
+    brokers = [{**one, "kafka": "/somebody/elses/kafka"} for one in _CLUSTER["brokers"]]
+    (tmp_path / "scenario.json").write_text(_changed(cluster={**_CLUSTER, "brokers": brokers}))
+    done = _run(["replay", "scenario.json"], tmp_path)
+    assert done.returncode != 0
+    first, *others = done.stderr.splitlines()
+    assert "it starts the Kafka in /somebody/elses/kafka" in first
+    assert "/somebody/elses/kafka" in "".join(others)
+
+
 def _gone(folder: Path) -> Sequence[str]:
     return ["bash", "-c", f"mkdir x && cd x && rmdir ../x && exec {' '.join(KCHAOS)} list"]
 

@@ -11,7 +11,14 @@ import pytest
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links import ApiKey, LinkRecord
-from kchaos.harness.playing.observing_steps import AwaitHighWatermarkKept, AwaitLog, AwaitMessage
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing.observing_steps import (
+    AwaitHighWatermarkKept,
+    AwaitLog,
+    AwaitMessage,
+    AwaitPoint,
+)
 from kchaos.harness.playing.play import Play
 
 KEPT = AwaitHighWatermarkKept(
@@ -181,3 +188,35 @@ def test_a_file_that_nobody_writes_again_says_nothing(broker: Broker) -> None:
     broker.writes = [3]
     with pytest.raises(AwaitTimeout, match="to be checkpointed 2 times"):
         KEPT.perform(play_of(broker))
+
+
+class Gate:
+    """Stands in for the gate: one more thread has come each time that somebody asks."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def hits(self, broker: int, point: str) -> int:
+        assert (broker, point) == (0, "isr-check")
+        self.asked += 1
+        return self.asked
+
+
+def at_a_point(gate: Gate | None, folder: Path) -> Play:
+    spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="2.8.2", points=("isr-check",)),))
+    brokers = {0: Broker(folder)}
+    cluster = SimpleNamespace(gate=gate, spec=spec, brokers=brokers)
+    return cast(Play, SimpleNamespace(cluster=cluster))
+
+
+def test_a_point_is_awaited_so_often_from_now_on(tmp_path: Path) -> None:
+    gate = Gate()
+    AwaitPoint(broker=0, point="isr-check", times=3).perform(at_a_point(gate, tmp_path))
+    assert gate.asked == 4
+
+
+def test_a_point_that_the_broker_does_not_have_is_refused(tmp_path: Path) -> None:
+    without = at_a_point(None, tmp_path), at_a_point(Gate(), tmp_path)
+    for play, point in zip(without, ("isr-check", "x"), strict=True):
+        with pytest.raises(ScenarioError, match=rf"broker 0 runs without the point {point}"):
+            AwaitPoint(broker=0, point=point).perform(play)

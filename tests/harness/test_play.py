@@ -1,17 +1,26 @@
 """What a play writes of the acts of faults: unit tests, no cluster."""
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.acts import Act, CutLink, ExpireSession, StartBroker, StopBroker
+from kchaos.checkers.acts import (
+    Act,
+    CutLink,
+    ExpireSession,
+    PauseBroker,
+    StartBroker,
+    StopBroker,
+)
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.events import Produce
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.faults import CutLink as CutLinkFault
+from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.scenario import step_from_json, step_to_json
 from kchaos.harness.playing.steps import Inject
@@ -108,3 +117,15 @@ def test_a_step_that_injects_a_cut_keeps_its_name_and_one_without_gets_it_from_t
     step = step_from_json({"step": "Inject", "name": "A-B", "fault": old})
     assert step == Inject(name="A-B", fault=CutLinkFault(source=0, target=1, one_way=True))
     assert step_to_json(step)["fault"]["name"] == "0->1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odd:
+    """A fault of somebody's own, whose kinds of acts are a field by mistake."""
+
+    performs: tuple[type, ...] = (PauseBroker,)
+
+
+def test_a_field_that_is_no_json_is_named_with_the_remedy() -> None:
+    with pytest.raises(ScenarioError, match=r"Odd\.performs is .*PauseBroker.* is a ClassVar"):
+        step_to_json(Inject(name="odd", fault=cast(Any, Odd())))

@@ -18,14 +18,17 @@ from kchaos.clusters.links import ApiKey, Match
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
+from kchaos.faults import ExpireSession
 from kchaos.harness.playing import gates
+from kchaos.harness.playing import settle as settle_module
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.clients import REQUEST_TIMED_OUT
 from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.replication import fetcher_failure, first_difference
 from kchaos.harness.playing.runner import RunOptions, begin
 from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.settle import Settled, _different, fetcher_failure, settle
-from kchaos.harness.playing.steps import CreateTopic
+from kchaos.harness.playing.settle import Settled, settle
+from kchaos.harness.playing.steps import CreateTopic, Inject
 
 ABOUT = TopicPartition("t", 0)
 RELEASE = "1.1.1"
@@ -158,13 +161,14 @@ def test_a_reason_names_kind_broker_partition_and_what_was_seen() -> None:
         "state": "converged",
         "reasons": [reason],
         "bound_s": 3.0,
+        "bound_from": "",
         "probes": [],
         "last_seen": {},
     }
 
 
 def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[str, Any] | None:
-    """What `_different` says of brokers whose disks hold these logs of t-0."""
+    """What `first_difference` says of brokers whose disks hold these logs of t-0."""
     brokers = {}
     for broker, log in enumerate(logs):
         folder = tmp_path / str(broker) / "t-0"
@@ -173,7 +177,7 @@ def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[s
         brokers[broker] = SimpleNamespace(log_directory=folder.parent)
     cluster = SimpleNamespace(brokers=brokers)
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
-    return _different(play, ABOUT, list(brokers))
+    return first_difference(play, ABOUT, list(brokers))
 
 
 def test_equal_logs_and_a_single_log_do_not_differ(tmp_path: Path) -> None:
@@ -344,3 +348,43 @@ def test_a_partition_whose_only_replica_was_killed_is_offline_while_the_controll
         "leader -1 for 2 s, while controller 0 gave a new topic its leader at once",
     )
     assert settled.probes == []
+
+
+@pytest.mark.cluster
+def test_what_a_former_leader_answers_is_no_finding(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = TopicPartition("moved", 0)
+    CreateTopic(topic="moved", assignment=((0, 1),)).perform(play)
+    seen: list[dict[str, Any]] = []
+
+    def look(*arguments: Any) -> dict[str, Any]:
+        seen.append(real_look(*arguments))
+        # First as it was a moment before the session of broker 1, which led, had ended.
+        return seen[0] | {"leader": 1, "leader_epoch": -1} if len(seen) == 1 else seen[-1]
+
+    real_look = settle_module._look
+    monkeypatch.setattr(settle_module, "_look", look)
+
+    settled = settle(play, [about], bound_s=20)
+
+    assert (settled.state, settled.reasons) == ("converged", [])
+    assert [probe["acknowledged"] for probe in settled.probes] == [False, True]
+    assert [probe["operation"] for probe in settled.probes] == [
+        "settle-moved-0",
+        "settle-moved-0-2",
+    ]
+
+
+@pytest.mark.cluster
+def test_a_broker_whose_session_has_ended_is_awaited(play: Play) -> None:
+    about = TopicPartition("expired", 0)
+    CreateTopic(topic="expired", assignment=((1, 0),)).perform(play)
+    Inject(name="e", fault=ExpireSession(broker=1, await_return=False)).perform(play)
+
+    settled = settle(play, [about], bound_s=20)
+
+    assert (settled.state, settled.reasons) == ("converged", [])
+    state = play.cluster.metadata.state(*about)
+    assert state is not None
+    assert sorted(state.isr) == [0, 1]

@@ -1,8 +1,9 @@
 """Change the evidence of stored runs in every known way, and see what the judge believes.
 
 `python -m tests.mutants`: every kind over the golden runs of all releases; `--release` and `--kind`
-choose, `--seed` draws other places. With `--table` the table in docs/mutants.md is written anew;
-with `--spark` all mutants are judged by Spark as well, and both must say the same. Exit code 1 if a
+choose, `--in-turn` changes each run in its share of ways, `--seed` draws other places. With
+`--table` the table in docs/mutants.md is written anew; with `--spark` all mutants are judged by
+Spark as well, and both must say the same. Exit code 1 if a
 change is believed that is not in `tests.mutants.survivors`, if a harmless one raises an alarm, or
 if Spark disagrees.
 """
@@ -31,17 +32,23 @@ def main() -> int:
     parser.add_argument("--release", action="append", choices=RELEASES, help="default: all")
     parser.add_argument("--kind", default="", help="a part of the names of kinds")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--in-turn", action="store_true", help="each kind over one of the releases only"
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--thorough", action="store_true", help="search every run to its end")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--spark", action="store_true")
     given = parser.parse_args()
     releases = given.release or list(RELEASES)
-    jobs = [(one, given.kind, given.seed, given.thorough) for one in releases]
+    kinds = kinds_named(given.kind)
+    share = len(releases) if given.in_turn else 1
+    wanted = [(one, kinds[place % share :: share]) for place, one in enumerate(releases)]
+    jobs = [(one, [kind.name for kind in kinds], given) for one, kinds in wanted]
     with ProcessPoolExecutor(given.processes) as pool:
         judged = [one for found in pool.map(_of_release, jobs) for one in found]
     problems = wrong(judged)
-    if not given.kind and not given.release:
+    if not given.kind and not given.release and not given.in_turn:
         believed = {one.kind for one in judged if one.is_believed}
         problems += [
             f"{name}: is in the list, and always noticed"
@@ -49,8 +56,11 @@ def main() -> int:
             if name not in believed
         ]
     if given.spark:
-        for release in releases:
-            problems += disagreements_with_spark(release, given.kind, given.seed)
+        compared = 0
+        for number, disagreements in disagreements_with_spark(wanted, given.seed):
+            compared += number
+            problems += disagreements
+        print(f"{compared} of these mutants were judged by Spark too")
     print(_summary(judged))
     print("\n".join(problems) or "nothing was believed that is not in the list, and no false alarm")
     if given.table:
@@ -59,14 +69,13 @@ def main() -> int:
     return 1 if problems else 0
 
 
-def _of_release(job: tuple[str, str, int, bool]) -> list[Judged]:
-    release, pattern, seed, is_thorough = job
+def _of_release(job: tuple[str, Sequence[str], argparse.Namespace]) -> list[Judged]:
+    release, names, given = job
+    kinds = [KINDS[name] for name in names]
     with tempfile.TemporaryDirectory() as folder:
         run = unpacked(release, Path(folder))
         return list(
-            judged_mutants(
-                run, kinds_named(pattern), Path(folder), seed=seed, is_thorough=is_thorough
-            )
+            judged_mutants(run, kinds, Path(folder), seed=given.seed, is_thorough=given.thorough)
         )
 
 

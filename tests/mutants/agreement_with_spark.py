@@ -1,49 +1,70 @@
 """Whether Spark says of mutants what plain Python says."""
 
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from kchaos.checkers.judge import judge
 from kchaos.checkers.results import results_to_json
 from kchaos.checkers.run_directory import RunDirectory
 from tests.golden.stored import unpacked
-from tests.mutants.suite import kinds_named, mutants
+from tests.mutants.kinds import Kind
+from tests.mutants.suite import FEW_STATES, judge_path, mutants
 
 _COMPARED = ("conforms", "safe", "expected", "findings", "predicted_findings")
+_NOT_JUDGED: dict[str, object] = {name: None for name in _COMPARED} | {"expected": False}
+_AT_ONCE = 600
 
 
-def disagreements_with_spark(release: str, pattern: str, seed: int) -> list[str]:
-    """One line for each mutant of a release's golden run of which Spark says something else."""
+def disagreements_with_spark(
+    wanted: Iterable[tuple[str, Sequence[Kind]]], seed: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields how many mutants one Spark job judged, and a line for each of which it disagrees.
+
+    Args:
+        wanted: Releases whose golden runs are changed, each with the kinds of changes.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        made: list[tuple[str, RunDirectory]] = []
+        for release, kinds in wanted:
+            run = unpacked(release, Path(folder) / "runs")
+            for kind, place, mutant in mutants(run, kinds, Path(folder) / "made", seed=seed):
+                made.append((f"{kind.name} ({release}, {place})", mutant))
+            if len(made) >= _AT_ONCE:
+                yield len(made), _disagreements(made)
+                made = []
+        if made:
+            yield len(made), _disagreements(made)
+
+
+def _disagreements(made: Sequence[tuple[str, RunDirectory]]) -> list[str]:
     from kchaos.checkers.spark import judge_runs
     from kchaos.clusters.java import spark_java_home
 
     with tempfile.TemporaryDirectory() as folder:
-        run = unpacked(release, Path(folder))
-        made = list(mutants(run, kinds_named(pattern), Path(folder) / "made", seed=seed))
-        paths = [mutant.path for _, _, mutant in made]
         judgement = judge_runs(
-            paths, output=Path(folder) / "spark", java_home=spark_java_home(offline=True)
+            [mutant.path for _, mutant in made],
+            output=Path(folder) / "spark",
+            java_home=spark_java_home(offline=True),
+            most_states=FEW_STATES,
         )
-        told = {one.run: one for one in judgement.results}
-        found = []
-        for kind, place, mutant in made:
-            plain, spark = _plain(mutant.path), _shown(told[mutant.name])
-            if plain != spark:
-                found.append(f"{kind.name} ({place}): Spark disagrees on {_first(plain, spark)}")
-        return found
+    told = {one.run: one for one in judgement.results}
+    found = []
+    for name, mutant in made:
+        plain, spark = _plain(mutant.path), _shown(told[mutant.name])
+        if plain != spark:
+            found.append(f"{name}: Spark disagrees on {_first(plain, spark)}")
+    return found
 
 
 def _plain(path: Path) -> dict[str, object]:
-    try:
-        return _shown(judge(RunDirectory.open(path)))
-    except Exception:  # noqa: BLE001 - Spark says of such a run that it is unknown
-        return {name: None for name in _COMPARED} | {"expected": False}
+    results, _ = judge_path(path)
+    return _NOT_JUDGED if results is None else _shown(results)
 
 
 def _shown(results: object) -> dict[str, object]:
     told = results_to_json(results)  # type: ignore[arg-type]
     if told["reason"] == "not judged":
-        return {name: None for name in _COMPARED} | {"expected": False}
+        return _NOT_JUDGED
     return {name: told[name] for name in _COMPARED}
 
 

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +54,7 @@ _KINDS = (
     "snapshots/*/*/replication-offset-checkpoint",
     "snapshots/*/*/*/leader-epoch-checkpoint",
     "snapshots/*/*/log-start-offset-checkpoint",
+    "snapshots/*/*/recovery-point-offset-checkpoint",
     "snapshots/*/*/meta.properties",
     "snapshots/*/*/*/partition.metadata",
     "zookeeper/*/log.*",
@@ -61,11 +63,17 @@ _KINDS = (
 
 @dataclass(slots=True)
 class Fuzzed:
-    """What came of it: how many of each kind, and a line for each thing that may not be."""
+    """What came of it: how many of each kind, and a line for each thing that may not be.
+
+    Attributes:
+        slowest_s: The longest that reading one took.
+        peak_bytes: The most memory that its process ever had.
+    """
 
     numbers: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     slowest_s: float = 0.0
+    peak_bytes: int = 0
 
     def attempt(self, kind: str, where: str, read: Callable[[], str]) -> None:
         """Reads once; `read` says what is wrong, or ""."""
@@ -112,8 +120,8 @@ def fuzz_segments(fuzzed: Fuzzed, segments: list[bytes], number: int, draw: rand
     for count in range(number):
         index = draw.randrange(len(segments))
         content = _damaged(segments[index], draw)
-        if content == segments[index]:
-            continue
+        while content == segments[index]:
+            content = _damaged(segments[index], draw)
 
         def read(content: bytes = content, index: int = index) -> str:
             found = _read(content)
@@ -137,16 +145,21 @@ def _read(segment: bytes) -> SegmentContents:
     return read_segment(segment, base_offset=0, file="00000000000000000000.log")
 
 
-def fuzz_files(fuzzed: Fuzzed, run: RunDirectory, number: int, draw: random.Random) -> None:
+def fuzz_files(
+    fuzzed: Fuzzed, run: RunDirectory, pattern: str, number: int, draw: random.Random
+) -> None:
     """Damages one file of a kind after the other and reads all evidence but segments."""
-    for pattern in _KINDS:
-        names = [file for file in sorted(run.path.glob(pattern)) if file.stat().st_size]
-        for count in range(number if names else 0):
-            file = draw.choice(names)
-            content = file.read_bytes()
-            file.write_bytes(mutated(content, draw))
-            fuzzed.attempt(pattern, f"{file.relative_to(run.path)}, {count}", lambda: _all(run))
-            file.write_bytes(content)
+    names = _files(run, pattern)
+    for count in range(number):
+        file = draw.choice(names)
+        content = file.read_bytes()
+        file.write_bytes(mutated(content, draw))
+        fuzzed.attempt(pattern, f"{file.relative_to(run.path)}, {count}", lambda: _all(run))
+        file.write_bytes(content)
+
+
+def _files(run: RunDirectory, pattern: str) -> list[Path]:
+    return [file for file in sorted(run.path.glob(pattern)) if file.stat().st_size]
 
 
 def _all(run: RunDirectory) -> str:
@@ -171,24 +184,42 @@ def main() -> int:
     parser.add_argument("--segments", type=int, default=100_000)
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", default="", help="a part of the names of kinds")
+    parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
-    draw = random.Random(given.seed)
-    fuzzed = Fuzzed()
+    jobs = [("segment", given.segments, given.seed)]
+    jobs += [(pattern, given.files, given.seed) for pattern in _KINDS]
+    jobs = [job for job in jobs if given.kind in job[0]]
+    problems: list[str] = []
+    slowest_s, peak = 0.0, 0
+    with ProcessPoolExecutor(given.processes) as pool:
+        for (kind, _, _), fuzzed in zip(jobs, pool.map(_of_kind, jobs), strict=True):
+            print(f"{fuzzed.numbers[kind]:8} {kind}", flush=True)
+            problems += fuzzed.problems
+            slowest_s, peak = max(slowest_s, fuzzed.slowest_s), max(peak, fuzzed.peak_bytes)
+    if peak > MOST_BYTES:
+        problems.append(f"{peak} bytes of memory were taken")
+    print(f"slowest: {slowest_s:.2f} s; memory: {peak >> 20} MiB")
+    print("\n".join(problems[:50]) or "nothing escaped, hung or passed unseen")
+    return 1 if problems else 0
+
+
+def _of_kind(job: tuple[str, int, int]) -> Fuzzed:
+    """Damages so many files of one kind, of every golden run among these that has any."""
+    kind, number, seed = job
+    fuzzed, draw = Fuzzed(), random.Random(f"{seed} {kind}")
     with tempfile.TemporaryDirectory() as folder:
         runs = [unpacked(release, Path(folder)) for release in (RELEASES[0], RELEASES[-3])]
-        fuzz_segments(fuzzed, list(_segments(runs)), given.segments, draw)
-        for run in runs:
-            writable = Path(folder) / f"{run.name}-copy"
-            shutil.copytree(run.path, writable)
-            fuzz_files(fuzzed, RunDirectory(writable), given.files // len(runs), draw)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    if peak > MOST_BYTES:
-        fuzzed.problems.append(f"{peak} bytes of memory were taken")
-    for kind, number in sorted(fuzzed.numbers.items()):
-        print(f"{number:8} {kind}")
-    print(f"slowest: {fuzzed.slowest_s:.2f} s; memory: {peak >> 20} MiB")
-    print("\n".join(fuzzed.problems[:50]) or "nothing escaped, hung or passed unseen")
-    return 1 if fuzzed.problems else 0
+        if kind == "segment":
+            fuzz_segments(fuzzed, list(_segments(runs)), number, draw)
+        having = [run for run in runs if kind != "segment" and _files(run, kind)]
+        for position, run in enumerate(having):
+            writable = RunDirectory(Path(folder) / f"{run.name}-copy")
+            shutil.copytree(run.path, writable.path)
+            share = number // len(having) + (position < number % len(having))
+            fuzz_files(fuzzed, writable, kind, share, draw)
+    fuzzed.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return fuzzed
 
 
 def _segments(runs: list[RunDirectory]) -> Iterator[bytes]:

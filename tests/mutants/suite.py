@@ -32,7 +32,8 @@ from tests.mutants.kinds import KINDS, Kind
 from tests.mutants.run_copy import NotApplicableError, RunCopy
 from tests.mutants.survivors import SURVIVORS
 
-_FEW_STATES = 1_000
+FEW_STATES = 1_000
+"""How many states are tried first; see `judge_path`."""
 ESCAPED = "escaped:"
 """What is said of a mutant begins so if the judge raised what it does not document."""
 
@@ -123,7 +124,7 @@ def judge_path(path: Path, original: Results | None = None) -> tuple[Results | N
 
 
 def _quickly(evidence: RunEvidence) -> Prediction:
-    return predict_run(evidence, most_states=_FEW_STATES)
+    return predict_run(evidence, most_states=FEW_STATES)
 
 
 def _is_undecided(results: Results, original: Results) -> bool:

@@ -15,6 +15,8 @@ from kchaos.checkers.model.epoch_cache import (
     Entries,
     EntriesOnDisk,
     EpochEnd,
+    EpochQuestion,
+    latest_epoch,
     truncate_from_end,
 )
 from kchaos.checkers.model.generation import (
@@ -79,6 +81,11 @@ def refuse_no_epoch(asked_leader_epoch: int, leader_epoch: int) -> str:
 
 def know_no_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) -> EpochEnd:
     """Return an undefined end."""
+    return UNDEFINED
+
+
+def know_no_ends(entries: Entries, ends: tuple[EpochEnd, ...], log_end_offset: int) -> EpochEnd:
+    """Return an undefined end: nobody asks for several epochs."""
     return UNDEFINED
 
 
@@ -152,6 +159,11 @@ def fetch_from_log_end(replica: Replica) -> FetchState:
     )
 
 
+def ask_for_last_epoch(replica: Replica, fetch: FetchState) -> EpochQuestion:
+    """Ask for the end of the last epoch in the cache."""
+    return EpochQuestion(latest_epoch(replica.entries))
+
+
 def ask_for_no_epoch(last_epoch: int) -> bool:
     """Ask no leader for an epoch's end."""
     return False
@@ -213,6 +225,11 @@ def exit_unless_unclean(allows_unclean_election: bool) -> bool:
 # -- control ------------------------------------------------------------------------------------
 
 
+def keep_isr(isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
+    """Leave the ISR as it is: who led stays in it (kafka.controller.PartitionLeaderSelector)."""
+    return isr
+
+
 def see_no_bounce(seen_czxid: int, czxid: int) -> bool:
     """Take a broker that came back between two looks for one that never left."""
     return False
@@ -225,6 +242,11 @@ def take_every_broker_epoch(told: int, own: int) -> str:
 
 def take_every_shutdown(told: int, cached: int) -> bool:
     """Obey a ControlledShutdown that an earlier generation of the broker sent."""
+    return False
+
+
+def keep_nobody(_offset: int, _leader_end_offset: int) -> bool:
+    """Let no fetch that waits keep a follower in the ISR."""
     return False
 
 
@@ -244,6 +266,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         sees_leader_epoch=see_no_leader_epoch,
         refuse_epoch=refuse_no_epoch,
         answer_epoch=know_no_epoch,
+        answer_ends=know_no_ends,
         tells_epoch=tell_no_epoch,
         answer_diverging=answer_without_divergence,
         counts_fetch=count_unless_refused,
@@ -255,13 +278,16 @@ def first_generation(name: str, versions: Versions) -> Generation:
         needed_for_isr=high_watermark_is_enough,
         may_join_isr=whether_alive_or_not,
         falls_out_of_isr=fall_out_by_time,
+        keeps_who_waits=keep_nobody,
         counts_election_as_fetch=True,
         asks_controller_for_isr=False,
         moves_high_watermark_with_isr=True,
+        persists_high_watermark=False,
         skips_known_leader=skip_known_leader,
         truncation_at_once=cut_at_high_watermark,
         first_fetch=fetch_from_log_end,
         epoch_request_version=None,
+        epoch_question=ask_for_last_epoch,
         asks_for_epoch=ask_for_no_epoch,
         truncate=truncate,
         high_watermark_after_truncation=keep_high_watermark,
@@ -277,6 +303,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         exits_on_shorter_leader=exit_unless_unclean,
         highest_remote_offset=highest_of_latest_epoch,
         sets_local_start=False,
+        isr_of_preferred=keep_isr,
         sees_bounce=see_no_bounce,
         tells_broker_epoch=False,
         error_of_broker_epoch=take_every_broker_epoch,

@@ -24,16 +24,18 @@ from kchaos.checkers.model.rules import (
     kafka_18723,
     kip_101,
     kip_279,
+    kip_279_alternatives,
     kip_320,
     kip_380,
     kip_405,
     kip_461,
     kip_497,
+    kip_501,
     min_isr,
     truncation_on_fetch,
 )
 
-RULES: tuple[Rule, ...] = (
+OF_RELEASES: tuple[Rule, ...] = (
     first_release.HIGH_WATERMARK,
     kafka_3978.KAFKA_3978,
     kip_101.KIP_101,
@@ -82,6 +84,19 @@ RULES: tuple[Rule, ...] = (
     epoch_checkpoint.ASYNCHRONOUS,
     kip_405.KAFKA_15241,
     kip_405.KAFKA_15695,
+)
+"""What some release follows, in `checkers.model.ranges` each."""
+
+PROPOSED: tuple[Rule, ...] = (
     documents.BATCH_EDGE,
     documents.HIGH_WATERMARK_AT_LAST,
+    kip_279_alternatives.AS_WRITTEN,
+    kip_279_alternatives.ALTERNATIVE_1,
+    kip_279_alternatives.ALTERNATIVE_2,
+    kip_279_alternatives.HIGH_WATERMARK_EPOCH,
+    kip_279_alternatives.OLD_LEADER_LEAVES,
+    kip_501.PENDING_READS,
 )
+"""What only documents propose: followed where it is named, and by no release."""
+
+RULES: tuple[Rule, ...] = (*OF_RELEASES, *PROPOSED)

@@ -52,9 +52,8 @@ def test_the_strong_isr_breaks_after_so_many_steps(release: str, steps: int) -> 
 @pytest.mark.parametrize("release", ["2.5.1", "2.8.2", "3.9.1"])
 @pytest.mark.parametrize("grain", list(Grain))
 def test_the_strong_isr_holds_when_every_fetch_is_fenced(release: str, grain: Grain) -> None:
-    records = 1 if grain is Grain.READS else 2
-    epochs = 1 if grain is Grain.READS else 2
-    one = machine(release, grain=grain, records=records, leader_epoch=epochs)
+    bound = 1 if grain.splits_reads else 2
+    one = machine(release, grain=grain, records=bound, leader_epoch=bound)
     found = explored(one, "strong-isr", "agreement")
     assert found.is_complete
     assert found.distinct > 2_000

@@ -6,11 +6,13 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.actions import (
     Action,
+    Answer,
     Ask,
     Deliver,
     Elect,
     Expand,
     Handle,
+    Look,
     Remove,
     Shrink,
     Write,
@@ -31,8 +33,8 @@ def machine(release: str = "1.1.1", grain: Grain = Grain.ROUNDS, leader_epoch: i
     )
 
 
-def after(one: Machine, *steps: Action) -> State:
-    state = initial_state(one)
+def after(one: Machine, *steps: Action, state: State | None = None) -> State:
+    state = state or initial_state(one)
     for step in steps:
         state = next_state(one, state, step)
     return state
@@ -42,6 +44,7 @@ def end_offset(state: State, broker: int) -> int:
     return World(state).known_replica(broker, PARTITION).log.log_end_offset
 
 
+PENDING = "KIP-501's text: a pending fetch keeps a follower"
 ASK = Ask(follower=1, leader=0)
 
 
@@ -142,3 +145,25 @@ def test_the_bounds_end_it() -> None:
     full = after(one, Write(leader=0), Write(leader=0), Elect(leader=1))
     left = {type(action) for action in actions(one, full)}
     assert left.isdisjoint({Write, Elect, Remove})
+
+
+@pytest.mark.parametrize(("proposed", "may_fall_out"), [((), True), ((PENDING,), False)])
+def test_by_kip_501_s_text_a_follower_stays_while_the_leader_has_its_fetch_and_no_longer(
+    proposed: tuple[str, ...], may_fall_out: bool
+) -> None:
+    generation = generation_for("2.8.2", also=proposed)
+    one = Machine(
+        generations=dict.fromkeys((0, 1), generation),
+        records=2,
+        leader_epoch=1,
+        log_size=2,
+        grain=Grain.READS,
+    )
+    shrink = Shrink(leader=0, follower=1)
+    look, answer = Look(follower=1, leader=0), Answer(follower=1, leader=0)
+    fetched = after(one, Write(leader=0), ASK, ASK, look, answer, Handle(follower=1, leader=0))
+    pending = after(one, Write(leader=0), ASK, look, state=fetched)
+    assert (shrink in actions(one, pending)) is may_fall_out
+
+    answered = after(one, answer, state=pending)
+    assert shrink in actions(one, answered)

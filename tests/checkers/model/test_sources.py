@@ -9,11 +9,10 @@ import pytest
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import sources
 from kchaos.checkers.model.generation import Rule
-from kchaos.checkers.model.generations import parse_protocol
+from kchaos.checkers.model.generations import RELEASES, generation_for, parse_protocol
 from kchaos.checkers.model.probes import Place, RuleEntry, find, read_entries
 from kchaos.checkers.model.ranges import RANGES
-from kchaos.checkers.model.rules import documents
-from kchaos.checkers.model.rules.order import RULES
+from kchaos.checkers.model.rules.order import OF_RELEASES, PROPOSED
 from kchaos.checkers.model.sources import Found, differences, look_up, table
 
 ENTRIES = """
@@ -163,11 +162,6 @@ def test_every_declared_rule_has_probes_and_every_probe_can_be_read() -> None:
     assert {entry.name for entry in read_entries(sources.ENTRIES_FILE)} == set(RANGES)
 
 
-OF_RELEASES = [
-    rule for rule in RULES if rule not in (documents.BATCH_EDGE, documents.HIGH_WATERMARK_AT_LAST)
-]
-
-
 @pytest.mark.parametrize("rule", OF_RELEASES, ids=lambda rule: rule.name)
 def test_a_rule_of_a_release_says_releases_class_and_protocol_as_its_probes_do(rule: Rule) -> None:
     entries = {entry.name: entry for entry in read_entries(sources.ENTRIES_FILE)}
@@ -180,6 +174,7 @@ def test_a_rule_of_a_release_says_releases_class_and_protocol_as_its_probes_do(r
 
 
 def test_what_only_a_document_says_is_in_no_release() -> None:
-    for rule in (documents.BATCH_EDGE, documents.HIGH_WATERMARK_AT_LAST):
+    for rule in PROPOSED:
         assert rule.name not in RANGES
-        assert rule.source.startswith("KIP-279")
+        assert rule.source.startswith(("KIP-", "KAFKA-"))
+        assert [one for one in RELEASES if rule.name in generation_for(one).rules] == []

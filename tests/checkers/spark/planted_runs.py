@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from hostile_runs import hostile_runs
 from kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
 from run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
@@ -44,7 +45,9 @@ def all_runs(folder: Path) -> list[Path]:
     made = [make(folder / make.__name__.replace("_", "-")).path for make in planted]
     nothing = folder / "nothing"
     nothing.mkdir()
-    return [*runs, with_one.path, *made, nothing]
+    # Spark waits for that pattern as plain Python does, 20 s.
+    hostile = hostile_runs(folder, but="pattern-without-end")
+    return [*runs, with_one.path, *made, nothing, *hostile]
 
 
 def clean(path: Path) -> RunBuilder:

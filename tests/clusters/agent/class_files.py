@@ -21,6 +21,12 @@ class Method:
     is_bridge: bool
 
 
+def has_class(jar: Path, java_class: str) -> bool:
+    """Whether a jar has a class."""
+    with zipfile.ZipFile(jar) as file:
+        return f"{java_class.replace('.', '/')}.class" in file.namelist()
+
+
 def methods_of(jar: Path, java_class: str) -> list[Method]:
     """The methods that a class declares; KeyError where the jar has no such class."""
     with zipfile.ZipFile(jar) as file:

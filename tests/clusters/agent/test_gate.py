@@ -24,12 +24,24 @@ def gate() -> Iterator[Gate]:
     gate.close()
 
 
+def connect(gate: Gate) -> socket.socket:
+    address = gate.address
+    return socket.create_connection((address.host, address.port), timeout=30)
+
+
 def come(
-    gate: Gate, point: str = "fetch-read", *, broker: int = 1, reader: str = "2", seen: str = ""
+    gate: Gate,
+    point: str = "fetch-read",
+    *,
+    broker: int = 1,
+    reader: str = "2",
+    seen: str = "",
+    token: str | None = None,
 ) -> socket.socket:
     """A thread that has come to a point and waits for its answer."""
-    connection = socket.create_connection(gate.address, timeout=30)
-    connection.sendall(f"{broker}\t1\t{point}\thandler-0\t{reader}\t{seen}\n".encode())
+    connection = connect(gate)
+    token = gate.token if token is None else token
+    connection.sendall(f"{token}\t{broker}\t1\t{point}\thandler-0\t{reader}\t{seen}\n".encode())
     return connection
 
 
@@ -70,6 +82,11 @@ def test_a_thread_that_nothing_holds_goes_on_and_only_the_first_is_recorded(gate
     assert fates(gate) == [(1, "passed", "")]
 
 
+def test_what_a_leader_tells_is_recorded_each_time(gate: Gate) -> None:
+    assert [answer(come(gate, "isr-check", seen=seen)) for seen in "ab"] == [b"g", b"g"]
+    assert [(hit.fate, hit.seen) for hit in gate.records()] == [("told", "a"), ("told", "b")]
+
+
 def test_a_thread_that_is_held_waits_until_it_is_released(gate: Gate) -> None:
     hold = gate.hold(HOLD)
     held = come(gate, seen="(t-0,offset=29)")
@@ -92,6 +109,24 @@ def test_a_delayed_thread_goes_on_by_itself_and_is_recorded_twice(gate: Gate) ->
     gate.hold(HoldPoint(name="slow", broker=1, point="log-read", manner="delay", delay_ms=1))
     assert answer(come(gate, "log-read")) == b"g"
     assert fates(gate) == [(1, "delayed", "slow"), (1, "released", "slow")]
+
+
+def test_what_still_waits_is_known_without_those_whose_process_has_died(gate: Gate) -> None:
+    hold = gate.hold(HOLD)
+    lives, dies = come(gate, reader="2"), come(gate, reader="3")
+    await_hits(gate, 2)
+    dies.close()
+    await_until(
+        lambda: [hit.reader for hit in hold.waiting] == ["2"],
+        timeout_s=30,
+        waiting_for="one that waits",
+        last_seen=lambda: hold.waiting,
+    )
+    hold.release()
+    assert answer(lives) == b"g"
+    await_until(
+        lambda: hold.waiting == [], timeout_s=30, waiting_for="nobody", last_seen=lambda: hold
+    )
 
 
 def test_a_thread_whose_work_is_left_undone_is_told_so(gate: Gate) -> None:
@@ -183,10 +218,18 @@ def test_a_thread_whose_broker_has_died_is_gone_and_disturbs_nobody(gate: Gate) 
 
 def test_what_is_not_said_to_the_end_is_no_hit(gate: Gate) -> None:
     for said in (b"", b"1\t1\tfetch", b"GET / HTTP/1.1\r\n\r\n"):
-        with socket.create_connection(gate.address, timeout=30) as connection:
+        with connect(gate) as connection:
             connection.sendall(said)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(1) == b""
+    assert gate.counts() == []
+
+
+@pytest.mark.parametrize("token", ["", "0" * 32])
+def test_who_does_not_know_the_token_is_hung_up_on_and_counts_as_nobody(
+    gate: Gate, token: str
+) -> None:
+    assert answer(come(gate, token=token)) == b""
     assert gate.counts() == []
 
 

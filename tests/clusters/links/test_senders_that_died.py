@@ -1,5 +1,6 @@
 """What waits at a silent cut is delivered if its sender still has the connection open then."""
 
+import contextlib
 import socket
 import struct
 import time
@@ -245,3 +246,68 @@ def test_what_waits_when_its_connection_is_reset_is_abandoned(lab, make_request)
         client.sock.recv(1)
     lab.links.await_record(lambda r: r.fate == "abandoned", 10, "the request", since=1)
     assert fates(lab, "request")[1:] == [(1, "cut"), (1, "abandoned")]
+
+
+class Deaf:
+    """An address that lets nobody in for now, as that of a container that is being made anew."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+        self.listener.settimeout(10)
+        self.address = self.listener.getsockname()
+        # Whoever comes while one waits to be accepted is not answered, and knocks again.
+        self.first = socket.create_connection(self.address)
+
+    def listen(self):
+        """Let in who waits."""
+        self.listener.accept()[0].close()
+
+    def next_peer(self):
+        sock, _ = self.listener.accept()
+        sock.settimeout(10)
+        return sock
+
+    def close(self):
+        self.first.close()
+        self.listener.close()
+
+
+@pytest.fixture
+def deaf():
+    deaf = Deaf()
+    yield deaf
+    deaf.close()
+
+
+@pytest.mark.parametrize("end", [die, die_unread])
+def test_who_dies_before_the_target_can_be_reached_has_sent_it_nothing(
+    lab, deaf, make_request, end
+):
+    client = lab.connect(lab.links.add_broker(9, deaf.address))
+    client.send(make_request(1))
+    end(client)
+    deaf.listen()
+    with deaf.next_peer() as target, contextlib.suppress(ConnectionResetError):
+        assert target.recv(1) == b""
+    assert fates(lab, "request") == []
+
+
+def test_who_waits_until_the_target_can_be_reached_is_heard(lab, deaf, make_request):
+    client = lab.connect(lab.links.add_broker(9, deaf.address))
+    client.send(make_request(1))
+    deaf.listen()
+    with deaf.next_peer() as target:
+        assert target.recv(len(make_request(1)), socket.MSG_WAITALL) == make_request(1)
+    assert fates(lab, "request") == [(1, "passed")]
+
+
+def test_what_a_cut_kept_and_no_target_takes_then_is_abandoned(lab, make_request):
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        address = unused.getsockname()
+    at_9 = lab.links.add_broker(9, address)
+    with lab.links.cut(CutLink(source=1, target=9)) as cut:
+        client = lab.connect(at_9)
+        client.send(make_request(1))
+        await_waiting(cut)
+    lab.links.await_record(lambda r: r.fate == "abandoned", 10, "the request", since=0)
+    assert fates(lab, "request") == [(1, "cut"), (1, "abandoned")]

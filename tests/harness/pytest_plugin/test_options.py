@@ -3,6 +3,7 @@
 import pytest
 
 from kchaos.harness.pytest_plugin.options import Settings, settings_of
+from kchaos.harness.pytest_plugin.shapes import settle_bound_for
 
 pytest_plugins = ("pytester",)
 
@@ -13,6 +14,7 @@ _ENVIRONMENT = (
     "KCHAOS_KEEP",
     "KCHAOS_SEED",
     "KCHAOS_OFFLINE",
+    "KCHAOS_SETTLE_BOUND",
 )
 
 
@@ -47,6 +49,7 @@ def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
         kchaos_keep = always
         kchaos_seed = 7
         kchaos_offline = true
+        kchaos_settle_bound = 90
         """
     )
     assert _settings(pytester) == Settings(
@@ -56,6 +59,7 @@ def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
         keep="always",
         seed=7,
         offline=True,
+        settle_bound_s=90.0,
     )
 
 
@@ -119,6 +123,11 @@ def test_a_typed_folder_is_beside_the_caller_and_one_from_the_ini_file_beside_it
             "kafka_driver = cloud",
             "*kafka_driver in *tox.ini is 'cloud'; it must be local or docker*",
         ),
+        (
+            "kchaos_settle_bound = nan",
+            "*kchaos_settle_bound in *tox.ini is 'nan'; it must be a number of seconds above 0*",
+        ),
+        ("kchaos_settle_bound = -1", "*it must be a number of seconds above 0*"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_place(
@@ -154,6 +163,26 @@ def test_the_markers_are_known_under_strict_markers(pytester: pytest.Pytester) -
     pytester.runpytest("--markers").stdout.fnmatch_lines(
         ["@pytest.mark.kafka_cluster(release=*", "@pytest.mark.chaos_seed(n)*"]
     )
+
+
+def test_the_marker_for_the_settle_bound_comes_before_the_option(
+    pytester: pytest.Pytester,
+) -> None:
+    marked, plain, wrong = pytester.getitems(
+        """
+        import pytest
+
+        @pytest.mark.chaos_settle_bound(90)
+        def test_marked(): pass
+        def test_plain(): pass
+        @pytest.mark.chaos_settle_bound(0)
+        def test_wrong(): pass
+        """
+    )
+    settings = _settings(pytester, "--kchaos-settle-bound=45")
+    assert (settle_bound_for(marked, settings), settle_bound_for(plain, settings)) == (90, 45)
+    with pytest.raises(pytest.UsageError, match="takes one number of seconds above 0"):
+        settle_bound_for(wrong, settings)
 
 
 def test_an_unknown_argument_of_the_marker_is_refused(pytester: pytest.Pytester) -> None:

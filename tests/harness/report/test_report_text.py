@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from report_runs import DIVERGENCE, diverged, judge_as, judged, observe, prediction_of
+from slow_reads import slow_reads_run
 
 from kchaos.harness.report import text_report
 
@@ -137,3 +138,58 @@ def test_threads_that_were_held_at_points_are_on_the_time_line_and_many_are_cut_
         "delayed at log-read by slow: broker 0, thread handler-3, reader follower, saw "
         f"(t-0,offset=2){106 * '.'}…",
     ] * 3 + ["delayed at log-read by slow: broker 0, and more of them (hits.jsonl)"]
+
+
+def test_a_leader_s_look_that_finds_a_follower_behind_is_told_with_the_fetch_that_waits(
+    tmp_path: Path,
+) -> None:
+    told = text_report(slow_reads_run(tmp_path / "run").seal(), width=400).splitlines()
+
+    (first, second) = [line.partition("?? ")[2] for line in told if "looks who is in sync" in line]
+    assert first == (
+        "leader 0 looks who is in sync of t-0, where its log ends at 2: broker 1 is at 1, fetched "
+        "6.0 s ago, caught up 6.0 s ago, and a fetch of it has waited here for 4.0 s"
+    )
+    assert "fetched 7.0 s ago" in second
+    shadow = [line.strip() for line in told if line.strip().startswith(("recorded:", "solution"))]
+    assert [line.partition(";")[0].partition(", ISR")[0] for line in shadow] == [
+        "recorded: offline 3.0 s",
+        "solution 1: offline 0.0 s",
+        "solution 2, by assignment: offline 0.0 s",
+        "solution 2, by ISR order: offline 0.0 s",
+    ]
+
+
+def test_a_run_whose_leaders_told_nothing_has_no_table_of_solutions(tmp_path: Path) -> None:
+    assert "KIP-501" not in text_report(diverged(tmp_path / "run").seal())
+
+
+def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_told(
+    tmp_path: Path,
+) -> None:
+    build = diverged(tmp_path / "run", steps=[{"step": "Tell", "text": "it bounces"}])
+    observe(build, "step", step=0, name="Tell")
+    build.close_session(0x12)
+    build.register(1, 0x13)
+    state = {"leader": 0, "leader_epoch": 1, "isr": [0, 1], "controller_epoch": 1}
+    request = {"api": "LEADER_AND_ISR", "api_key": 4, "api_version": 2, "source": 0, "target": 1}
+    request |= {"correlation_id": 9, "client_id": "0"}
+    about = [{"topic": "t", "partition": 0} | state]
+    detail = {"controller_id": 0, "controller_epoch": 1, "broker_epoch": 4, "partitions": about}
+    refused = {"error_code": 77, "partitions": []}
+    build.link(**request, wall_time_s=build.tick(), detail=detail)
+    build.link(**request, wall_time_s=build.tick(), direction="response", detail=refused)
+    told = {"operation": "c", "by": 1, "leader": 0, "brokers": [0, 1]}
+    observe(build, "told", **told, fetch_error_code=6, produce_error_code=6)
+    text = " ".join(text_report(judge_as(build.seal())).split())
+
+    assert re.search(r"id broker 1's registration is gone .* id broker 1 registered, czxid", text)
+    assert re.search(
+        r">> LeaderAndIsr v2 to broker 1, about t-0: in force is \d+ of broker 1; late \(for 4\), "
+        r"STALE_BROKER_EPOCH \(77\)",
+        text,
+    )
+    assert (
+        "<- client c asks broker 1: leader 0 of brokers [0, 1]; there a read gets error 6, "
+        "a write 6" in text
+    )

@@ -1,6 +1,6 @@
-"""Where the disks of replicas differ."""
+"""What disks and logs tell of replication: a fetcher that gave up, replicas that differ."""
 
-from collections.abc import Sequence
+import re
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
@@ -8,9 +8,28 @@ from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.playing import gates
 from kchaos.harness.playing.play import Play
 
+# What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
+# the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
+# The thread's name ends in the leader's id up to 0.11 and has it as leaderId from 1.0 on.
+_THREAD = (
+    r"ReplicaFetcher(Thread-\d+-{leader}\b| .*leaderId={leader}\b).*(\bStarting\b|Error due to)"
+)
+# A partition's name may be the end, or the beginning, of another one's.
+_PARTITION = r"Added fetcher .*(?<![\w.-]){name}(?![\w.-])|artition {name} .*marked as failed"
 
-def differing_disks(
-    play: Play, about: TopicPartition, brokers: Sequence[int]
+
+def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition) -> str:
+    """The log line with which this broker's present process gave up following, or ""."""
+    name = re.escape(f"{about.topic}-{about.partition}")
+    for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
+        lines = play.observer.log_lines(broker, re.compile(pattern))
+        if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
+            return lines[-1]
+    return ""
+
+
+def first_difference(
+    play: Play, about: TopicPartition, brokers: list[int]
 ) -> dict[str, Any] | None:
     """The first batch in which two of these brokers' disks differ, or None.
 

@@ -1,0 +1,53 @@
+"""A leader's answers to the question for an epoch's end do not arrive: an error does."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kchaos.checkers import acts, forgeries
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.links import Forgery
+from kchaos.faults.api import Injection, Journal, links_of, require_available
+from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgeAnswers(forgeries.ForgeAnswers):
+    """The link answers one broker's OffsetForLeaderEpoch with an error in the leader's place.
+
+    Brokers give such answers, but not when a test wants them. Links write down both, what the
+    leader answered (`replaced`) and what arrived (`forged`). Its fields are those of the act.
+    """
+
+    lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (forgeries.ForgeAnswers, forgeries.EndForgery)
+
+    def available(self, view: ClusterView) -> str:
+        """An error that can be forged, two brokers that there are, links, a name nothing has."""
+        if self.error not in forgeries.FORGED_ERRORS:
+            known = ", ".join(forgeries.FORGED_ERRORS)
+            return f"no answer can be forged to be {self.error!r}; known: {known}"
+        return (
+            unable(view, self.source)
+            or unable(view, self.target)
+            or unlinked(view)
+            or name_in_use(view, self.name)
+        )
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Installs the rule; on leaving answers pass unchanged again."""
+        require_available(self, cluster)
+        act = acts.act_of(forgeries.ForgeAnswers, self)
+        with contextlib.ExitStack() as healing:
+            with journal.acting(act):
+                forgery = links_of(cluster).forge(act)
+                # Also when the journal fails; ending it twice does no harm.
+                healing.callback(forgery.end)
+            healing.callback(self._end, journal, forgery)
+            yield Injection(fault="ForgeAnswers", effect={"error_code": forgery.error_code})
+
+    def _end(self, journal: Journal, forgery: Forgery) -> None:
+        with journal.acting(forgeries.EndForgery(name=self.name)):
+            forgery.end()

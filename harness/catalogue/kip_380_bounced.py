@@ -1,0 +1,52 @@
+"""What KIP-380's entries have in common: a broker that bounces, its controller, another replica."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kchaos.checkers.acts import LATE_CLIENT_ID
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import CreateTopic, Step
+
+CONTROLLER, BOUNCING, OTHER = 0, 1, 2
+
+BOUNCED: Mapping[str, str] = {
+    **QUICK,
+    # A stopped follower leaves the ISR by this alone.
+    "replica.lag.time.max.ms": "3000",
+    # A session that nobody ends is over soon; a bounced broker registers only after that.
+    "zookeeper.session.timeout.ms": "3000",
+}
+"""Where brokers bounce, and a replica may be stopped by a late request."""
+
+
+def bounced_cluster(kafka: str, more: Mapping[str, str] | None = None) -> ClusterSpec:
+    """The three brokers, broker 0 the controller, with more properties than `BOUNCED`."""
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
+        first_broker=CONTROLLER,
+        properties={**BOUNCED, **(more or {})},
+    )
+
+
+def topic_with_a_record(
+    topic: str, replicas: tuple[int, ...], *, operation: str = "m1"
+) -> tuple[Step, ...]:
+    """A topic of one partition, and one record in it that every replica has."""
+    return (
+        CreateTopic(topic=topic, assignment=(replicas,)),
+        Produce(operation=operation, topic=topic, partition=0, records=1, acks=-1),
+    )
+
+
+def late_answer(api: str, error_code: int) -> Mapping[str, Any]:
+    """The witness that a late request got this answer; it says nothing about who decided."""
+    return {
+        "link": {
+            "api": api,
+            "client_id": LATE_CLIENT_ID,
+            "direction": "response",
+            "detail": {"error_code": error_code},
+        }
+    }

@@ -1,0 +1,51 @@
+"""What the entries of KIP-501 have in common: their cluster, and how they begin."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kchaos.checkers.formats.told import FETCH_COUNTED, ISR_CHECK
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.harness.catalogue.settings import SLOW_READS
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import CreateTopic, Step
+
+CONTROLLER, LEADER, OTHER = 0, 1, 2
+ALL = (LEADER, CONTROLLER, OTHER)
+MEASURED = "KIP-501, motivation (under discussion, never merged); measured on real brokers"
+NOT_ENOUGH_REPLICAS = 19
+TOLD = (FETCH_COUNTED, ISR_CHECK)
+"""Points at which a leader tells what it knows of its followers."""
+
+
+def cluster_of(kafka: str, ids: tuple[int, ...] = ALL, **properties: str) -> ClusterSpec:
+    """A leader that tells what it knows of its followers, and two followers, one the controller.
+
+    Args:
+        ids: The leader, the controller, the other.
+        properties: Further ones, with underscores for dots.
+    """
+    return ClusterSpec(
+        brokers=tuple(
+            BrokerSpec(id=one, kafka=kafka, points=TOLD * (one == ids[0])) for one in sorted(ids)
+        ),
+        first_broker=ids[1],
+        properties={
+            **SLOW_READS,
+            **{name.replace("_", "."): value for name, value in properties.items()},
+        },
+    )
+
+
+def begun(ids: tuple[int, ...] = ALL) -> tuple[Step, ...]:
+    """The topic with its preferred leader first, and one record that every replica has."""
+    return (CreateTopic(topic="t", assignment=(ids,)), write("all", acks=-1))
+
+
+def write(operation: str, *, acks: int, records: int = 1, **rest: Any) -> Produce:
+    """A write to the partition."""
+    return Produce(operation=operation, topic="t", partition=0, records=records, acks=acks, **rest)
+
+
+def held_fetch(leader: int, follower: int, fate: str = "held") -> Mapping[str, Any]:
+    """The witness that the leader kept a fetch of that follower unread."""
+    return {"hit": {"point": "fetch-read", "broker": leader, "reader": str(follower), "fate": fate}}

@@ -1,0 +1,53 @@
+"""`kchaos compare` on the command line."""
+
+import json
+from pathlib import Path
+
+import click
+
+from kchaos.harness.commands.cli_options import sayer
+
+
+@click.command()
+@click.argument("document")
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="What each alternative would have done in a recorded run, in place of the scenarios.",
+)
+@click.option("--schedules", type=click.IntRange(0), help="Random schedules.  [default: 100]")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the first.")
+@click.option(
+    "--most-states",
+    type=click.IntRange(0),
+    help="Of one exhaustive search; 0 for none.  [default: 200000]",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object in place of the table.")
+def compare(
+    document: str,
+    run: Path | None,
+    schedules: int | None,
+    seed: int,
+    most_states: int | None,
+    as_json: bool,
+) -> int:
+    """Put the alternatives that DOCUMENT weighs side by side, by the model.
+
+    DOCUMENT is such as KIP-279. Its own scenarios are played with their own numbers, and each
+    alternative is put through random and exhaustive schedules. Exit codes: 0 everything was
+    answered, whatever the answers are; 2 a bound ended a search.
+    """
+    from kchaos.checkers.alternatives import Bounds
+    from kchaos.harness.commands.compare import compare_document, exit_code_for, text_of, to_json
+    from kchaos.harness.printable import printable
+
+    known = Bounds()
+    bounds = Bounds(
+        schedules=known.schedules if schedules is None else schedules,
+        seed=seed,
+        most_states=known.most_states if most_states is None else most_states,
+    )
+    found = compare_document(document, run=run, bounds=bounds, say=sayer())
+    click.echo(json.dumps(to_json(found)) if as_json else printable(text_of(found)))
+    return exit_code_for(found)

@@ -1,0 +1,157 @@
+"""What leaders knew of their followers, and what KIP-501's solutions would have made of it."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.alternatives.kip_501_courses import Course, State, play
+from kchaos.checkers.alternatives.kip_501_runs import Term, time_lines
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.dropped import fetch_wait_s
+from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.rules.kip_501 import SHIPPED, SOLUTION_1, SOLUTION_2
+from kchaos.harness.report.loading import Loaded
+
+_SAME_LOOK_S = 0.2
+"""From 2.5 on a leader that finds somebody behind looks once more before it shrinks the ISR."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowRow:
+    """What one solution would have done in one leader's term.
+
+    Attributes:
+        term: The partition and the leader.
+        solution: Its name, and by what the next leader is chosen where that matters.
+        in_sync: What became of the ISR.
+        kept: Whom only a pending fetch kept, and how often.
+        offline: For how long the partition had no leader.
+    """
+
+    term: str
+    solution: str
+    in_sync: str
+    kept: str
+    offline: str
+
+
+def lagging_looks(loaded: Loaded) -> Iterator[tuple[float, str]]:
+    """Yields time and text of each look of a leader that found a follower behind."""
+    evidence = loaded.evidence
+    wait_s = fetch_wait_s(loaded.scenario.cluster)
+    told_at: dict[tuple[int, TopicPartition], float] = {}
+    for view in _views(evidence):
+        behind = [
+            one
+            for one in view.followers
+            if one.log_end_offset != view.log_end_offset
+            and view.time - one.last_caught_up_at > wait_s
+        ]
+        if view.is_check and behind:
+            before = told_at.get((view.leader, view.about), -math.inf)
+            told_at[(view.leader, view.about)] = view.time
+            if view.time - before < _SAME_LOOK_S:
+                continue
+            told = "; ".join(_follower_text(evidence, view, one) for one in behind)
+            yield (
+                view.time,
+                f"leader {view.leader} looks who is in sync of {view.about.topic}-"
+                f"{view.about.partition}, where its log ends at {view.log_end_offset}: {told}",
+            )
+
+
+def shadow_rows(loaded: Loaded) -> tuple[ShadowRow, ...]:
+    """Each solution in each term whose leader dropped somebody, or would have been given up."""
+    evidence, rows = loaded.evidence, []
+    try:
+        found = [
+            (about, *term)
+            for about in (evidence.partitions if evidence.leader_views else ())
+            for term in time_lines(evidence, about)
+        ]
+    except CheckError:
+        return ()  # The judgement says what cannot be read.
+    for about, term, line in found:
+        courses = [
+            ("recorded", None),
+            ("as shipped, by its rule", play(line, SHIPPED)),
+            ("solution 1", play(line, SOLUTION_1)),
+            ("solution 2, by assignment", play(line, SOLUTION_2)),
+            ("solution 2, by ISR order", play(line, SOLUTION_2, by_assignment=False)),
+        ]
+        if len({course and (course.states, course.moves) for _, course in courses[1:]}) == 1:
+            continue
+        name = f"{about.topic}-{about.partition} led by {term.leader}, epoch {term.leader_epoch}"
+        zero = loaded.started_at
+        rows += [
+            _recorded(name, term, zero) if course is None else _row(name, solution, course, zero)
+            for solution, course in courses
+        ]
+    return tuple(rows)
+
+
+def _views(evidence: RunEvidence) -> tuple[LeaderView, ...]:
+    try:
+        return evidence.leader_views
+    except CheckError:
+        return ()  # The judgement says what cannot be read.
+
+
+def _follower_text(evidence: RunEvidence, view: LeaderView, one: FollowerView) -> str:
+    text = f"broker {one.follower} is at {one.log_end_offset}, "
+    text += (
+        f"fetched {_ago(view, one.last_fetch_at)}, caught up {_ago(view, one.last_caught_up_at)}"
+    )
+    waits = [
+        each.kept_from
+        for each in evidence.overdue_fetches
+        if (each.follower, each.leader) == (one.follower, view.leader)
+        and each.kept_from < view.time < (math.inf if each.kept_until is None else each.kept_until)
+    ]
+    if waits:
+        text += f", and a fetch of it has waited here for {view.time - min(waits):.1f} s"
+    return text
+
+
+def _ago(view: LeaderView, time: float | None) -> str:
+    return f"{view.time - time:.1f} s ago" if time else "never"
+
+
+def _recorded(name: str, term: Term, zero: float) -> ShadowRow:
+    states = [
+        State(time=time, leader=leader, isr=isr, why="") for time, leader, isr in term.recorded
+    ]
+    offline = [one.time for one in states if one.leader < 0]
+    back = [one.time for one in states if one.leader >= 0 and offline and one.time > offline[0]]
+    offline_s = (back[0] if back else term.ended) - offline[0] if offline else 0.0
+    return ShadowRow(
+        term=name,
+        solution="recorded",
+        in_sync=_states_text(states, zero),
+        kept="",
+        offline=f"{offline_s:.1f} s",
+    )
+
+
+def _row(name: str, solution: str, course: Course, zero: float) -> ShadowRow:
+    kept = sorted({follower for _, follower in course.kept})
+    return ShadowRow(
+        term=name,
+        solution=solution,
+        in_sync=_states_text(course.states[1:], zero),
+        kept=f"{len(course.kept)} times ({', '.join(map(str, kept))})" if kept else "",
+        offline=f"{course.offline_s:.1f} s",
+    )
+
+
+def _states_text(states: tuple[State, ...] | list[State], zero: float) -> str:
+    return (
+        "; ".join(
+            f"{one.time - zero:.1f}: leader {one.leader if one.leader >= 0 else 'none'}, ISR "
+            f"{','.join(map(str, one.isr))}{f' ({one.why})' if one.why else ''}"
+            for one in states
+        )
+        or "unchanged"
+    )

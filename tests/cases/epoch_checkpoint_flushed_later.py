@@ -1,0 +1,58 @@
+"""From 3.8 on a truncation drops epochs from memory at once, and from the file some time later.
+
+0 leads and has a record in an epoch of its own that 1 never had. It dies, 1 leads on, and 0 comes
+back and truncates. The thread that writes leader-epoch-checkpoint afterwards is kept from it
+(LeaderEpochFileCache.truncateFromEndAsyncFlush): the file still has the epoch, at the log's end.
+Loading the log comes to that place once as well.
+"""
+
+from looking import values
+
+from kchaos import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    CutLink,
+    Heal,
+    HoldPoint,
+    Inject,
+    KillBroker,
+    PreferredElection,
+    Produce,
+    ReorderReplicas,
+    TakeSnapshot,
+)
+from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
+
+RELEASES = {"3.9.1": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((1, 0),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    Inject(name="link", fault=CutLink(source=0, target=1)),
+    Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
+    Inject(name="down", fault=KillBroker(broker=0)),
+    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    Inject(name="flush", fault=HoldPoint(name="flush", broker=0, point="epoch-flush")),
+    Heal(name="down"),
+    Heal(name="link"),
+    AwaitHeld(name="flush", count=2),
+    TakeSnapshot(label="truncated"),
+)
+
+
+def epochs(run, snapshot):
+    file = run.path / f"snapshots/{snapshot}/broker-0/t-0/{LEADER_EPOCHS}"
+    entries = parse_leader_epoch_checkpoint(file.read_text(), file=file.name)
+    return [(entry.leader_epoch, entry.start_offset) for entry in entries]
+
+
+def seen(run, release):
+    assert values(run, "truncated", 0) == ["both-0"]
+    (_, first), (own, end) = epochs(run, "truncated")
+    assert (first, end) == (0, 1)
+    assert own not in dict(epochs(run, "final"))

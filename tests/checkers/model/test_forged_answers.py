@@ -1,0 +1,109 @@
+"""What a link answers in a leader's place: only what a fault said, and the follower asks again."""
+
+from dataclasses import replace
+
+import pytest
+from model_timelines import cluster, write
+from model_timelines import state as partition_state
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
+from kchaos.checkers.model.events import Action, Event
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.observations import EpochAnswered, Fate, Record, Reply, Seen
+from kchaos.checkers.model.predicting import left_alone_after
+from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState
+from kchaos.checkers.model.requests import Asked, EpochAnswer, Exchange, Stage
+from kchaos.checkers.model.state import EMPTY, State
+from kchaos.checkers.model.taking import Excluded, take
+from kchaos.checkers.model.world import World
+
+T = TopicPartition("t", 0)
+FORGE = ForgeAnswers(name="f", source=1, target=0, error="NOT_LEADER_FOR_PARTITION")
+ASKED = Asked(leader_epoch=1, carries_leader_epoch=False, fetch_offset=2, requested_epoch=0)
+ANSWERED = Exchange(
+    api="OffsetForLeaderEpoch",
+    asked=((T, ASKED),),
+    answers=((T, EpochAnswer()),),
+    stage=Stage.ANSWERED,
+    number=(7, 1),
+)
+
+
+def reply(fate: Fate, error_code: int) -> Reply:
+    said = EpochAnswered(error_code=error_code, leader_epoch=-1, end_offset=-1)
+    return Reply(
+        number=(7, 1),
+        fate=fate,
+        api="OffsetForLeaderEpoch",
+        follower=1,
+        leader=0,
+        partitions={T: said},
+    )
+
+
+def taken(seen: Reply, *acts: Action) -> World:
+    """The transition of an observation, where a question of broker 1 is answered by broker 0."""
+    world = World(EMPTY)
+    thread = FetcherThread(partitions=())
+    fetch = FetchState(fetch_offset=2, leader_epoch=1, state=FetcherState.TRUNCATING)
+    world.put_thread(1, 0, thread.with_fetch(T, fetch))
+    world.put_exchanges(1, 0, (ANSWERED,))
+    items = (*acts, seen)
+    record = Record(seen=tuple(Seen(what=one, time=1.0) for one in items), decided=())
+    take(world, seen, Lookahead(record), generations={}, decided=0)
+    return world
+
+
+def test_the_leaders_own_answer_stays_at_the_link() -> None:
+    assert taken(reply(Fate.REPLACED, 0), FORGE).exchanges(1, 0) == (ANSWERED,)
+
+
+def test_a_forged_answer_arrives_with_the_error_that_the_fault_said() -> None:
+    (one,) = taken(reply(Fate.FORGED, 6), FORGE).exchanges(1, 0)
+    error = EpochAnswer(error="NOT_LEADER_FOR_PARTITION")
+    assert one == replace(ANSWERED, stage=Stage.DELIVERED, answers=((T, error),))
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [(), (replace(FORGE, target=2),), (replace(FORGE, error="REQUEST_TIMED_OUT"),)],
+    ids=["no fault", "another pair", "another error"],
+)
+def test_an_answer_that_no_fault_forged_is_not_possible(acts: tuple[Action, ...]) -> None:
+    with pytest.raises(Excluded, match="error 6 for t-0 in broker 0's place, which no fault said"):
+        taken(reply(Fate.FORGED, 6), *acts)
+
+
+def test_what_a_leader_answered_is_the_answer_that_was_replaced() -> None:
+    replaced, forged = reply(Fate.REPLACED, 0), reply(Fate.FORGED, 6)
+    seen = tuple(Seen(what=one, time=1.0) for one in (FORGE, replaced, forged))
+    assert Lookahead(Record(seen=seen, decided=())).replies == {(7, 1): replaced}
+
+
+def after(*events: Event) -> State:
+    found = EMPTY
+    for event in events:
+        found, _ = left_alone_after(found, event, {})
+    return found
+
+
+def test_left_alone_a_follower_that_is_answered_by_errors_truncates_nothing() -> None:
+    begin = (
+        *cluster("2.0.1", controller=2, replicas=(0, 1)),
+        partition_state(1, 0, (0, 1)),
+        write("both", 1),
+        FORGE,
+        partition_state(0, 1, (0, 1)),
+    )
+    asking = World(after(*begin))
+    thread = asking.thread(1, 0)
+    assert thread is not None
+    fetch = thread.fetch(T)
+    assert fetch is not None
+    assert fetch.state is FetcherState.TRUNCATING
+    thread = World(after(*begin, EndForgery(name="f"))).thread(1, 0)
+    assert thread is not None
+    fetch = thread.fetch(T)
+    assert fetch is not None
+    assert fetch.state is FetcherState.FETCHING

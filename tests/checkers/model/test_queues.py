@@ -1,0 +1,264 @@
+"""What stands in a broker's request queue or in the controller's event queue, not handled yet."""
+
+from dataclasses import replace
+
+import pytest
+
+from kchaos.checkers.explorer import explore
+from kchaos.checkers.exploring import system_of
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.actions import (
+    Action,
+    Answer,
+    AnswerGivenUp,
+    Ask,
+    Elect,
+    Handle,
+    Look,
+    MoveHighWatermark,
+    Shrink,
+    Write,
+    WriteIsr,
+)
+from kchaos.checkers.model.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.checkers.model.fault_actions import (
+    AskToStop,
+    EndSession,
+    Kill,
+    LetStop,
+    MoveController,
+    Register,
+    Resign,
+    SeeBrokers,
+    Start,
+    Stop,
+)
+from kchaos.checkers.model.machine import actions, initial_state, next_state
+from kchaos.checkers.model.queue_actions import (
+    Arrive,
+    HearOwnEpoch,
+    ReachBroker,
+    ReachController,
+    Serve,
+)
+from kchaos.checkers.model.queues import EVENTS, BrokerChange
+from kchaos.checkers.model.replica import Role
+from kchaos.checkers.model.state import Read, State
+from kchaos.checkers.model.world import World
+
+ASK = Ask(follower=1, leader=0)
+ARRIVE = Arrive(follower=1, leader=0)
+LOOK = Look(follower=1, leader=0)
+FETCH = (ASK, ARRIVE, LOOK, Answer(follower=1, leader=0), Handle(follower=1, leader=0))
+APPENDED = (Write(leader=0), MoveHighWatermark(leader=0))
+ISR_ASKED = ReachController(broker=0, api="AlterPartition")
+
+
+def machine(
+    release: str = "3.9.1",
+    faults: Faults | None = None,
+    *,
+    grain: Grain = Grain.QUEUES,
+    leader_epoch: int = 3,
+) -> Machine:
+    return Machine(
+        generations=dict.fromkeys((0, 1), generation_for(release)),
+        records=1,
+        leader_epoch=leader_epoch,
+        log_size=1,
+        grain=grain,
+        faults=faults or Faults(),
+    )
+
+
+def after(one: Machine, *steps: Action, state: State | None = None) -> State:
+    state = state or initial_state(one)
+    for step in steps:
+        state = next_state(one, state, step)
+    return state
+
+
+def high_watermark(state: State, broker: int) -> int:
+    return World(state).known_replica(broker, PARTITION).high_watermark
+
+
+def isr(state: State) -> tuple[int, ...]:
+    found = World(state).partition_state(PARTITION)
+    assert found is not None
+    return found.isr
+
+
+def logs_leaders_and_isrs(release: str, grain: Grain) -> set[tuple[object, ...]]:
+    """Return every combination of them that is reached."""
+    found = set()
+    names = (("state", PARTITION), ("replica", 0, PARTITION), ("replica", 1, PARTITION))
+
+    def note(read: Read) -> str:
+        found.add(tuple(map(read, names)))
+        return ""
+
+    system = system_of(machine(release, grain=grain, leader_epoch=1), (), is_symmetric=False)
+    assert explore(replace(system, invariants={"note": note}), most_states=200_000).is_complete
+    return found
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "2.5.1", "3.9.1"])
+def test_while_nothing_ends_queues_lead_to_the_same_logs_leaders_and_isrs(release: str) -> None:
+    """Every order in which queues can be worked off is an order without them, and no other is."""
+    without, queued = (logs_leaders_and_isrs(release, one) for one in (Grain.READS, Grain.QUEUES))
+    assert without == queued
+    assert len(without) > 100
+
+
+def test_a_fetch_in_the_leaders_queue_outlives_its_sender_and_one_on_its_way_does_not() -> None:
+    one = machine(faults=Faults(kills=1))
+    asked = after(one, *APPENDED, ASK, *FETCH, ASK)
+    late = AnswerGivenUp(follower=1, leader=0)
+    lost = after(one, Kill(broker=1), state=asked)
+    assert late not in actions(one, lost)
+    waiting = after(one, ARRIVE, Kill(broker=1), state=asked)
+    assert high_watermark(waiting, 0) == 0
+    assert high_watermark(after(one, late, late, state=waiting), 0) == 1
+    assert late not in actions(machine(faults=Faults(kills=1), grain=Grain.READS), lost)
+
+
+@pytest.mark.parametrize(("release", "role"), [("2.1.1", Role.LEADER), ("2.2.2", Role.NONE)])
+def test_a_queue_ends_with_its_process_and_what_is_sent_again_kip_380_refuses(
+    release: str, role: Role
+) -> None:
+    one = machine(release, Faults(kills=1))
+    reach, serve = (kind(broker=1, controller_epoch=1) for kind in (ReachBroker, Serve))
+    reached = after(one, Elect(leader=1), reach)
+    assert reach not in actions(one, reached)
+    killed = after(one, Kill(broker=1), Start(broker=1), state=reached)
+    assert serve not in actions(one, killed)
+    heard = after(one, reach, serve, state=killed)
+    assert World(heard).known_replica(1, PARTITION).role is role
+
+
+def test_a_request_in_a_brokers_queue_outlives_its_controller() -> None:
+    one = machine(faults=Faults(controllers=1))
+    reached = after(
+        one, Elect(leader=1), ReachBroker(broker=1, controller_epoch=1), MoveController()
+    )
+    resigned = after(one, Resign(controller_epoch=1), state=reached)
+    assert ReachBroker(broker=0, controller_epoch=1) not in actions(one, resigned)
+    late = Serve(broker=1, controller_epoch=1)
+    handled = after(one, late, state=resigned)
+    assert World(handled).known_replica(1, PARTITION).role is Role.LEADER
+    # Without queues a request is handled while its controller is one, or never.
+    without = machine(faults=Faults(controllers=1), grain=Grain.READS)
+    gone = after(without, Elect(leader=1), MoveController(), Resign(controller_epoch=1))
+    assert World(gone).outbox(1, 1) is None
+    # One who has heard of the newer controller refuses it (KafkaController epochs).
+    newer = (kind(broker=1, controller_epoch=2) for kind in (ReachBroker, Serve))
+    fenced = after(one, *newer, state=resigned)
+    assert World(after(one, late, state=fenced)).known_replica(1, PARTITION).role is Role.FOLLOWER
+
+
+@pytest.mark.parametrize(("release", "live"), [("2.1.1", {1}), ("2.2.2", {0, 1})])
+def test_requests_of_two_connections_are_handled_in_either_order_and_kip_380_refuses_the_older(
+    release: str, live: set[int]
+) -> None:
+    """The controller saw broker 1 leave and come back; what it sent first is handled last."""
+    one = machine(release, Faults(expiries=2), leader_epoch=5)
+    reach = ReachBroker(broker=1, controller_epoch=1)
+    # First that broker 1 leads, then that broker 0 does not live.
+    state = after(one, EndSession(broker=0), SeeBrokers(), reach)
+    state = after(one, Serve(broker=1, controller_epoch=1), reach, state=state)
+    state = after(one, EndSession(broker=1), SeeBrokers(), state=state)
+    state = after(one, Register(broker=0), Register(broker=1), SeeBrokers(), state=state)
+    state = after(one, HearOwnEpoch(broker=1), reach, state=state)
+    first, second = (Serve(broker=1, controller_epoch=1, place=place) for place in (0, 1))
+    assert {first, second} <= set(actions(one, state))
+    told = after(one, second, state=state)
+    broker = World(told).broker(1)
+    assert broker is not None
+    assert broker.live == {0, 1}
+    broker = World(after(one, first, state=told)).broker(1)
+    assert broker is not None
+    assert set(broker.live) == live
+
+
+def test_what_a_leader_asked_for_is_written_though_its_process_has_ended() -> None:
+    one = machine(faults=Faults(kills=1))
+    asked = after(one, Write(leader=0), Shrink(leader=0, follower=1))
+    write = WriteIsr(leader=0)
+    assert write not in actions(one, asked)
+    queued = after(one, ISR_ASKED, Kill(broker=0), state=asked)
+    assert isr(after(one, write, state=queued)) == (0,)
+    lost = after(one, Kill(broker=0), state=asked)
+    assert ISR_ASKED not in actions(one, lost)
+
+
+def test_the_controller_writes_what_was_queued_before_it_looks_who_is_gone() -> None:
+    one = machine(faults=Faults(kills=1))
+    queued = after(one, Write(leader=0), Shrink(leader=0, follower=1), ISR_ASKED)
+    dead = after(one, Kill(broker=0), EndSession(broker=0), state=queued)
+    assert World(dead).get(EVENTS)[-1] == BrokerChange()
+    assert SeeBrokers() not in actions(one, dead)
+    assert isr(after(one, WriteIsr(leader=0), SeeBrokers(), state=dead)) == (0,)
+
+
+def test_what_a_leader_asked_for_under_an_earlier_registration_is_refused_and_asked_again() -> None:
+    one = machine(faults=Faults(expiries=1))
+    asked = after(one, Write(leader=0), Shrink(leader=0, follower=1), EndSession(broker=0))
+    back = after(one, ISR_ASKED, Register(broker=0), SeeBrokers(), state=asked)
+    assert isr(back) == (1,)
+    assert ISR_ASKED not in actions(one, back)
+    refused = after(one, WriteIsr(leader=0), state=back)
+    assert isr(refused) == (1,)
+    assert ISR_ASKED in actions(one, refused)
+
+
+def test_the_watch_fires_once_for_all_that_nobody_has_looked_at() -> None:
+    one = machine("2.1.1", faults=Faults(expiries=2))
+    ended = after(one, EndSession(broker=0), EndSession(broker=1), Register(broker=0))
+    assert World(ended).get(EVENTS) == (BrokerChange(),)
+    looked = after(one, SeeBrokers(), state=ended)
+    assert World(looked).get(EVENTS) is None
+    assert SeeBrokers() not in actions(one, looked)
+    again = after(one, Register(broker=1), state=looked)
+    assert World(again).get(EVENTS) == (BrokerChange(),)
+
+
+def test_a_shutdown_that_was_queued_before_a_change_is_granted_before_it() -> None:
+    one = machine(faults=Faults(stops=1, expiries=1))
+    stop = ReachController(broker=0, api="ControlledShutdown")
+    first = after(one, AskToStop(broker=0), stop, EndSession(broker=1))
+    assert LetStop(broker=0) in actions(one, first)
+    assert SeeBrokers() not in actions(one, first)
+    second = after(one, AskToStop(broker=0), EndSession(broker=1), stop)
+    assert LetStop(broker=0) not in actions(one, second)
+    granted = after(one, LetStop(broker=0), state=first)
+    assert Stop(broker=0) in actions(one, granted)
+    seen = after(one, SeeBrokers(), LetStop(broker=0), state=second)
+    assert (isr(granted), isr(seen)) == ((1,), (0,))
+
+
+def test_a_process_that_is_no_more_may_be_let_go_and_its_next_life_does_not_stop() -> None:
+    one = machine(faults=Faults(stops=1, kills=1))
+    stop = ReachController(broker=0, api="ControlledShutdown")
+    queued = after(one, AskToStop(broker=0), stop, Kill(broker=0), Start(broker=0))
+    granted = after(one, LetStop(broker=0), state=queued)
+    assert isr(granted) == (1,)
+    assert Stop(broker=0) not in actions(one, granted)
+
+
+@pytest.mark.parametrize(("release", "is_granted"), [("2.1.1", True), ("2.2.2", False)])
+def test_a_shutdown_for_an_earlier_registration_is_refused_from_kip_380_on(
+    release: str, is_granted: bool
+) -> None:
+    one = machine(release, Faults(stops=1, expiries=1))
+    stop = ReachController(broker=0, api="ControlledShutdown")
+    ended = after(one, AskToStop(broker=0), EndSession(broker=0), stop, Register(broker=0))
+    handled = after(one, SeeBrokers(), LetStop(broker=0), state=ended)
+    assert (Stop(broker=0) in actions(one, handled)) is is_granted
+
+
+def test_a_new_controller_begins_with_an_empty_queue_and_is_asked_again() -> None:
+    one = machine(faults=Faults(controllers=1))
+    asked = after(one, Write(leader=0), Shrink(leader=0, follower=1), ISR_ASKED)
+    moved = after(one, MoveController(), state=asked)
+    assert World(moved).get(EVENTS) is None
+    assert isr(after(one, ISR_ASKED, WriteIsr(leader=0), state=moved)) == (0,)

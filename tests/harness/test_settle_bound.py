@@ -1,0 +1,82 @@
+"""For how long nothing may change follows from the time-outs, or is set by a command."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.harness.commands.children import Children
+from kchaos.harness.commands.cli import run
+from kchaos.harness.playing.runner import RunOptions
+from kchaos.harness.playing.settle_bound import settle_bound
+
+QUICK = {
+    "controller.socket.timeout.ms": "1000",
+    "replica.socket.timeout.ms": "1000",
+    "request.timeout.ms": "1000",
+    "zookeeper.session.timeout.ms": "6000",
+}
+
+
+def test_the_bound_outlasts_the_longest_time_out_of_any_broker() -> None:
+    slow = QUICK | {"controller.socket.timeout.ms": "40000"}
+    bound = settle_bound([QUICK, slow])
+    assert (bound.seconds, bound.needed_s) == (60, 60)
+    assert bound.source == "1.5 times the longest time-out, controller.socket.timeout.ms=40000"
+
+
+@pytest.mark.parametrize("name", list(QUICK))
+def test_every_time_out_counts_and_so_does_kafka_s_default_of_it(name: str) -> None:
+    others = {key: value for key, value in QUICK.items() if key != name}
+    assert settle_bound([others]).seconds > settle_bound([QUICK]).seconds
+    assert settle_bound([others | {name: "80000"}]).seconds == 120
+
+
+def test_with_short_time_outs_there_is_a_least_bound() -> None:
+    bound = settle_bound([QUICK])
+    assert (bound.seconds, bound.source[:18]) == (20, "the least there is")
+
+
+def test_a_bound_that_was_set_says_what_the_time_outs_need() -> None:
+    bound = settle_bound([{}], 5)
+    assert (bound.seconds, bound.needed_s) == (5, 45)
+    assert bound.source == "set for this run; its brokers' time-outs need 45 s"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("reproduce", "KAFKA-6361"),
+        ("replay", "run"),
+        ("measure",),
+        ("chaos", "--kafka", "1.1.1"),
+        ("shrink", "run"),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("seconds", ["0", "-3", "nan", "inf", "soon"])
+def test_every_command_that_plays_takes_a_bound_and_refuses_nonsense(
+    command: tuple[str, ...], seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, f"--settle-bound={seconds}"]) == 64
+    assert "--settle-bound" in capsys.readouterr().err
+
+
+def test_a_bound_that_was_set_reaches_the_scenario_and_the_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[RunOptions] = []
+
+    def play(_scenario: Any, *, options: RunOptions, say: Any) -> None:
+        taken.append(options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kchaos.harness.commands.reproduce.play", play)
+    runs = f"--runs-dir={tmp_path}"
+    assert run(["reproduce", "KAFKA-6361", "--settle-bound=90", "--offline", runs]) == 130
+    monkeypatch.setenv("KCHAOS_SETTLE_BOUND", "70")
+    assert run(["reproduce", "KAFKA-6361", "--offline", runs]) == 130
+    assert [one.settle_bound_s for one in taken] == [90, 70]
+
+    words = Children(options=taken[0], work=tmp_path)._command(tmp_path / "1.json")
+    assert words[words.index("--settle-bound") + 1] == "90.0"
