@@ -258,6 +258,11 @@ Observation = (
 )
 
 
+def is_action(what: object) -> bool:
+    """Tell whether an item is an action, not an observation."""
+    return not isinstance(what, Observation)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """One item of a run's record, in the order of the process that played it.

@@ -396,8 +396,3 @@ def _told(outcome: PredictedProduce) -> str:
     if outcome.acknowledged:
         return f"an acknowledgement at {outcome.base_offset}"
     return outcome.error
-
-
-def is_action(what: object) -> bool:
-    """Tell whether an item is an action, not an observation."""
-    return not isinstance(what, Observation)

@@ -12,6 +12,7 @@ from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
     MESSAGE_BYTES,
+    NEVER_UPLOADED,
     PARTITION,
     TOPIC,
     UNCLEAN,
@@ -124,7 +125,8 @@ KIP_405_5 = Entry(
         "not: the metadata cache has one segment for each epoch and first offset, B's in place of "
         "A's (RemoteLogLeaderEpochState), so that A's records at offsets 2 and 3, acknowledged, "
         "and in the log of the leader, are found by nobody, and who reads on from offset 0 gets "
-        "B's. On 3.6 B ships nothing (KAFKA-15241): then A's are found while A leads."
+        "B's. On 3.6 B ships nothing (KAFKA-15241), so that A's are found while A leads; when B "
+        "leads it refuses readers of all that is remote (KAFKA-15695)."
     ),
     source=_SOURCE,
     cases=FIXED_UPLOADS,
@@ -132,6 +134,12 @@ KIP_405_5 = Entry(
     steps=_steps,
     cannot_show=why_not_uploads,
     expectations={
+        (NEVER_UPLOADED, "3.6.2"): Expectation(
+            safe=False,
+            findings=(("tier-unreadable", (B,), 0, 5),),
+            witness=(_MOVED, _RESTART),
+            source=_SOURCE,
+        ),
         (UPLOADED, "3.9.1"): Expectation(
             safe=False,
             findings=(
