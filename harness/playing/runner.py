@@ -251,7 +251,8 @@ def _come_to_rest(
         began = time.monotonic()
         outcome["settle"] = settle(now, partitions, bound_s=settle_bound_s).to_json()
         now.waited_s += time.monotonic() - began
-        read_tiered_logs(now, partitions)
+        if now.cluster.spec.tiered:
+            read_tiered_logs(now, partitions)
         take_snapshot(now, FINAL, is_final=True)
         if now.cluster.links is not None:
             now.cluster.links.check()
