@@ -32,7 +32,6 @@ from kchaos.checkers.model.events import (
     HighWatermarkObserved,
     PartitionState,
     Produce,
-    TierRead,
     TopicConfigured,
     TopicCreated,
 )
@@ -91,8 +90,6 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             _produce(world, event)
         case HighWatermarkObserved():
             _observe(world, event)
-        case TierRead():
-            pass  # Who follows a run looks at it; what was seen of the remote tier tells the rest.
         case TopicCreated():
             control.topic_created(world, event)
         case TopicConfigured():

@@ -74,6 +74,13 @@ def _steps(case: str) -> tuple[Step, ...]:
         *_settled(A, (A, P), 10),
         AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2), (6, 8, 3))),
         TakeSnapshot(label="step-1"),
+        *_expired(),
+    )
+
+
+def _expired() -> tuple[Step, ...]:
+    """From the end of local segments on."""
+    return (
         Tell(text="local segments expire: A has nothing below offset 9, and B nothing below 3"),
         Inject(
             name="local retention",

@@ -49,8 +49,6 @@ def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
 
 def steps_of(case: str) -> tuple[Step, ...]:
     """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
-    uploads = ((0, 1, 0), (0, 1, None)) if case == UPLOADED else ((0, 1, 0),)
-    leaders = (B,) if case == UPLOADED else ()
     return (
         CreateTopic(
             topic=TOPIC,
@@ -84,6 +82,15 @@ def steps_of(case: str) -> tuple[Step, ...]:
         message(3),
         AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(B,), high_watermark=2),
         TakeSnapshot(label="step-2"),
+        *_after_a_is_back(case),
+    )
+
+
+def _after_a_is_back(case: str) -> tuple[Step, ...]:
+    """From the return of A on."""
+    uploads = ((0, 1, 0), (0, 1, None)) if case == UPLOADED else ((0, 1, 0),)
+    leaders = (B,) if case == UPLOADED else ()
+    return (
         Tell(text="A comes back, truncates, and follows"),
         Heal(name="A is down"),
         AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B)),

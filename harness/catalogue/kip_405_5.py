@@ -74,6 +74,13 @@ def _steps(case: str) -> tuple[Step, ...]:
         AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 3, 0), *second)),
         *read_all("B-leads", B),
         TakeSnapshot(label="step-2"),
+        *_second_election(second),
+    )
+
+
+def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[Step, ...]:
+    """From the second unclean election on."""
+    return (
         Tell(text="B dies; A, which never heard of B's epoch, is elected and ships on"),
         Inject(name="B is down", fault=KillBroker(broker=B)),
         AwaitState(topic=TOPIC, partition=PARTITION, leader=-1, isr=(B,)),
