@@ -98,6 +98,24 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         (),
     ),
     (
+        _S,
+        "tier-unreadable",
+        "readers of a leader do not get records of its log that are there, locally or remotely",
+        (),
+    ),
+    (
+        _S,
+        "tier-other-lineage",
+        "readers of a leader get other records than those of its log, from the remote tier",
+        (),
+    ),
+    (
+        _S,
+        "tier-orphan",
+        "the remote tier has records of the leader's log that nobody can reach there",
+        (),
+    ),
+    (
         _N,
         "permitted-loss",
         "a record that Kafka does not promise to keep is gone; the reason is given",

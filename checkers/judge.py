@@ -156,6 +156,8 @@ class _Judging:
             self._conformance += _undecided(read)
             self._conformance += _unlinked(read)
             self._conformance += _not_compared(read, judged.findings)
+        if read is not None and read.is_tiered:
+            self._safety += _unread(read, prediction)
         if read is not None and prediction is not None:
             self._conformance += _unpredicted(read, prediction)
             self._conformance += _times_unknown(read, prediction, judged.findings)
@@ -289,6 +291,20 @@ def _unpredicted(evidence: RunEvidence, prediction: Prediction) -> Iterator[str]
                 f"the model was not told of snapshot {snapshot.label!r}: actions.jsonl lacks "
                 "its Snapshot"
             )
+
+
+def _unread(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
+    """Yields of which tiered logs it is not known what readers get, or should get."""
+    known = set() if prediction is None else {one.operation for one in prediction.reads}
+    for one in evidence.tier_readings:
+        if one.operation not in known:
+            yield f"the model does not say what reading {one.operation} should have got"
+    read = {(one.topic, one.partition) for one in evidence.tier_readings}
+    for about in evidence.partitions:
+        if evidence.is_tiered_topic(about.topic) and about not in read:
+            yield f"nobody has read the tiered log of {about.topic}-{about.partition}"
+    if any(not one.is_copy for one in evidence.remote_events):
+        yield "segments were deleted from the remote tier, which the model does not follow"
 
 
 def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:

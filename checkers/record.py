@@ -21,11 +21,14 @@ from kchaos.checkers.model.observations import (
     Files,
     Question,
     Record,
+    RemoteCopy,
     Reply,
     Seen,
 )
 from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.errors import SegmentError
+from kchaos.checkers.segments.tier import FINISHED
 
 _COPYING_S = 0.25
 
@@ -53,7 +56,7 @@ def record_of(evidence: RunEvidence) -> Record:
         if isinstance(timed.event, Decision)
     ]
     links = list(_messages(evidence))
-    seen = [*_actions(evidence, links), *links, *_answers(evidence)]
+    seen = [*_actions(evidence, links), *links, *_answers(evidence), *_copied(evidence)]
     # Sorting is stable: what has one time stays in the order of its file.
     seen.sort(key=lambda item: item.time)
     return Record(seen=tuple(seen), decided=tuple(decided))
@@ -121,6 +124,27 @@ def _answers(evidence: RunEvidence) -> Iterator[Seen]:
             yield Seen(what=answered, time=one.ended_at, source=one.read_at)
 
 
+def _copied(evidence: RunEvidence) -> Iterator[Seen]:
+    """What was copied to the remote tier, when a broker says that it began or ended.
+
+    A broker's time is cut to milliseconds; what let it begin came before.
+    """
+    for number, one in enumerate(evidence.remote_events):
+        if not one.is_copy or is_internal(one.record.topic):
+            continue
+        copied = RemoteCopy(
+            partition=one.about,
+            segment_id=one.record.segment_id,
+            broker=one.record.broker,
+            is_finished=one.record.state == FINISHED,
+            start_offset=one.segment.start_offset,
+            end_offset=one.segment.end_offset,
+            leader_epochs=one.segment.leader_epochs,
+        )
+        time = (one.record.time_ms + 1) / 1000
+        yield Seen(what=copied, time=time, source=f"remote metadata, record {number}")
+
+
 def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:
     """What was copied of each broker, between the times at which its last reading began and ended.
 
@@ -151,4 +175,15 @@ def _files(evidence: RunEvidence, label: str, broker: int, about: TopicPartition
             for one in contents.batches
         ),
         epoch_entries=evidence.copied.epoch_entries(label, broker, about),
+        local_start=_local_start(evidence, label, broker, about),
     )
+
+
+def _local_start(
+    evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+) -> int | None:
+    """Where the first segment of a tiered log begins on a disk; None for any other log."""
+    if not evidence.is_tiered:
+        return None
+    files = segment_files(evidence.copied.directory(label, broker, about))
+    return int(files[0].stem) if files else None

@@ -16,9 +16,13 @@
                           broker's life and point (in observations.jsonl "point-hits" counts them
                           all). Fields: number, time, broker, life (its
                           starts, from 1), point, thread, reader, seen, fate, hold
+      tier.jsonl          where logs are tiered: what each reader got, Fetch by Fetch ("read"), and
+                          what leaders said of the ends of their logs ("offsets")
       zookeeper/member-N/ ZooKeeper's own transaction logs (log.*): every decision, in zxid order
       brokers/N/          server.properties and server.log
-      snapshots/LABEL/    snapshot.json, and broker-N/ with the files of its log directory
+      snapshots/LABEL/    snapshot.json, and broker-N/ with the files of its log directory; where
+                          logs are tiered also remote/, with the segments and leader epoch
+                          checkpoints of the remote store
       outcome.json        how the run ended: finished, or why it is unknown; seconds, and how many
                           of them were spent waiting
       manifest.json       the seal: format, and size and SHA-256 of each file above; written last

@@ -11,7 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
@@ -176,6 +181,8 @@ def fetch(
     partition: int,
     offset: int,
     magic: int = 2,
+    max_wait_ms: int = 0,
+    most_bytes: int = _FETCH_BYTES,
     timeout_s: float = 10.0,
 ) -> Fetched:
     """Asks for the records of one partition as a consumer: what lies below the high watermark.
@@ -183,6 +190,8 @@ def fetch(
     Args:
         magic: 1 for brokers before 0.11 (FetchRequest v3), else 2 (v4).
         offset: The first record to get, inclusive.
+        max_wait_ms: How long the broker may take to read what is in the remote store.
+        most_bytes: Of records. A broker that reads them from a remote store allocates so many.
 
     Raises:
         NotSent: The broker does not accept the connection.
@@ -195,6 +204,8 @@ def fetch(
         partition=partition,
         offset=offset,
         version=version,
+        max_wait_ms=max_wait_ms,
+        most_bytes=most_bytes,
         timeout_s=timeout_s,
     )
     if error_code:
@@ -227,6 +238,8 @@ def fetch_raw(
     partition: int,
     offset: int,
     version: int,
+    max_wait_ms: int = 0,
+    most_bytes: int = _FETCH_BYTES,
     timeout_s: float = 10.0,
 ) -> tuple[int, int, bytes]:
     """Asks as `fetch` does, in one version of FetchRequest from 0 to 4.
@@ -240,18 +253,64 @@ def fetch_raw(
     """
     kinds = FetchRequest.FetchTopic
     wanted = kinds.FetchPartition(
-        partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
+        partition=partition, fetch_offset=offset, partition_max_bytes=most_bytes
     )
     request = FetchRequest(
         replica_id=-1,
-        max_wait_ms=0,
+        max_wait_ms=max_wait_ms,
         min_bytes=0,
-        max_bytes=_FETCH_BYTES,
+        max_bytes=most_bytes,
         topics=[kinds(topic=topic, partitions=[wanted])],
     )
     answer = send(address, request, FetchResponse, version=version, timeout_s=timeout_s)
     found = answer.responses[0].partitions[0]
     return found.error_code, found.high_watermark, bytes(found.records or b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedOffset:
+    """A broker's answer to one ListOffsetsRequest; -1 for what it does not say."""
+
+    error_code: int
+    offset: int
+    leader_epoch: int
+
+
+def list_offset(
+    address: str,
+    *,
+    topic: str,
+    partition: int,
+    timestamp: int,
+    version: int,
+    timeout_s: float = 10.0,
+) -> ListedOffset:
+    """Asks a leader for an offset, as a consumer.
+
+    Args:
+        timestamp: -1 for the end, -2 for the start of the whole log; of a tiered one -4 for the
+            start of what is local (version 8, KIP-405) and -5 for the last offset in the remote
+            store (version 9).
+        version: Of ListOffsetsRequest, 4 or later.
+
+    Raises:
+        NotSent: The broker does not accept the connection.
+        NoAnswer: It gave no answer.
+    """
+    kinds = ListOffsetsRequest.ListOffsetsTopic
+    wanted = kinds.ListOffsetsPartition(
+        partition_index=partition, current_leader_epoch=-1, timestamp=timestamp
+    )
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=0,
+        topics=[kinds(name=topic, partitions=[wanted])],
+    )
+    answer = send(address, request, ListOffsetsResponse, version=version, timeout_s=timeout_s)
+    found = answer.topics[0].partitions[0]
+    return ListedOffset(
+        error_code=found.error_code, offset=found.offset, leader_epoch=found.leader_epoch
+    )
 
 
 def _records(batches: bytes, offset: int) -> Iterator[FetchedRecord]:

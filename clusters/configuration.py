@@ -64,6 +64,8 @@ log4j.logger.kafka.controller=TRACE
 log4j.logger.state.change.logger=TRACE
 log4j.logger.kafka.server.ReplicaFetcherThread=DEBUG
 log4j.logger.kafka.server.epoch=DEBUG
+log4j.logger.kafka.server.TierStateMachine=DEBUG
+log4j.logger.kafka.server.ReplicaFetcherTierStateMachine=DEBUG
 log4j.logger.org.apache.zookeeper=INFO
 """
 

@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 
 from kchaos.checkers.acts import CutZooKeeper
 from kchaos.checkers.folders import plain
+from kchaos.clusters import tiered
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.agent.points import unknown_points
@@ -70,7 +71,7 @@ class JvmCluster:
         self._jvm_flags = tuple(jvm_flags)
         self._side_by_side = side_by_side
         self._class_sharing = ClassSharing() if share_classes else None
-        self._distribution_of = cache(lambda kafka: ground.resolve(kafka, offline=offline))
+        self._distribution_of = cache(partial(tiered.resolved, spec, ground, offline))
         self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
@@ -160,6 +161,8 @@ class JvmCluster:
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
         self.work_directory.mkdir(parents=True, exist_ok=True)
+        if self.spec.tiered:
+            (self.work_directory / tiered.FOLDER).mkdir(exist_ok=True)
         self._ground.open(self.spec)
         self._start_zookeeper(distributions)
         self._open_links()
@@ -191,6 +194,8 @@ class JvmCluster:
                 held[broker.id] = self.links.cut(CutZooKeeper(broker=broker.id))
                 broker.start()
         self._await_zookeeper()
+        if self.spec.tiered:
+            tiered.create_metadata_topic(self.metadata, in_turn[0].id)
         for broker in in_turn:
             if broker.id in held:
                 held[broker.id].heal()
@@ -286,6 +291,7 @@ class JvmCluster:
             ),
             **_listeners(site, advertised),
             **mixed_protocol([release_of(d.release) for d in distributions.values()]),
+            **tiered.properties_of_tiering(self.spec, self.work_directory),
             **self.spec.properties,
         }
         place = BrokerPlace(

@@ -56,14 +56,18 @@ def repair_cache(*, offline: bool, say: Callable[[str], None]) -> list[str]:
     done = [what for _, what in removed] + [f"removed {place}" for place in javas]
     if not offline:
         for release in dict.fromkeys(release for release, _ in removed):
-            # Byteman, which is no Kafka, is fetched when it is needed.
+            # Byteman and the jar for tiered storage are fetched when they are needed.
             if (cache_directory() / "kafka" / release).is_dir():
                 say(f"fetching what is missing of Kafka {release}")
                 resolve(release)
         for place in javas:
             say(f"fetching Java {place.name}")
             java_home(int(place.name))
-        still = [what for what in problems_of_cache() if "byteman" not in what]
+        still = [
+            what
+            for what in problems_of_cache()
+            if not any(one in what for one in ("byteman", "-test.jar"))
+        ]
         if still:
             raise MachineError(f"the cache is still broken: {still[0]}")
     return done
@@ -95,7 +99,9 @@ def _broken_jars(lock_file: Path, cache: Path) -> list[tuple[Path, str]]:
 
 def _lock_files(cache: Path) -> list[Path]:
     return sorted(
-        file for name in ("kafka", "byteman") for file in cache.glob(f"{name}/*/{LOCK_FILE}")
+        file
+        for name in ("kafka", "byteman", "tiered")
+        for file in cache.glob(f"{name}/*/{LOCK_FILE}")
     )
 
 

@@ -70,8 +70,9 @@ class ClusterSpec:
     the controller; ``linked`` puts the relays between the brokers and before ZooKeeper;
     ``tick_time_ms`` is ZooKeeper's (sessions last at least two ticks); ``zookeeper_kafka`` is
     the Kafka whose jars ZooKeeper runs from, None for the newest of the brokers'.
-    ``broker_memory_mib`` and ``broker_cpus`` limit each broker, None for no limit; only a driver
-    whose brokers are containers can hold them.
+    ``tiered`` gives the brokers a remote store for their logs (``clusters.tiered``), which topics
+    with remote.storage.enable use. ``broker_memory_mib`` and ``broker_cpus`` limit each broker,
+    None for no limit; only a driver whose brokers are containers can hold them.
     """
 
     brokers: tuple[BrokerSpec, ...]
@@ -84,6 +85,7 @@ class ClusterSpec:
     zookeeper_kafka: str | None = None
     broker_memory_mib: int | None = None
     broker_cpus: float | None = None
+    tiered: bool = False
 
     def __post_init__(self) -> None:
         ids = [broker.id for broker in self.brokers]

@@ -233,7 +233,7 @@ def _assignments(evidence: RunEvidence) -> Iterator[str]:
                 given.setdefault((step["topic"], number), []).append(tuple(replicas))
     topics = {topic for topic, _ in given}
     for step in steps:
-        if step.get("step") == "ReorderReplicas":
+        if step.get("step") in ("ReorderReplicas", "Reassign"):
             about = (step["topic"], step["partition"])
             given.setdefault(about, []).append(tuple(step["replicas"]))
     for timed in evidence.events:

@@ -7,7 +7,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.snapshots import StateSeen, TakenSnapshot
+from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot
 from kchaos.checkers.formats.checkpoints import parse_meta_properties, parse_partition_metadata
 from kchaos.checkers.model.events import PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.segments.directory import topic_partition
@@ -68,10 +68,18 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
 def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
     root = evidence.files.run.path / "snapshots" / taken.label
     wanted = {f"broker-{broker}" for broker in taken.brokers} | {"snapshot.json"}
+    wanted |= {REMOTE} if evidence.is_tiered else set()
     found = {entry.name for entry in root.iterdir()}
     for name in sorted(wanted ^ found):
         there = "is there and named nowhere" if name in found else "is missing"
         yield f"snapshot {taken.label!r}: {name} {there}"
+    if REMOTE in wanted & found:
+        number = sum(file.is_file() for file in (root / REMOTE).rglob("*"))
+        if number != taken.remote_files:
+            yield (
+                f"snapshot {taken.label!r}: of the remote store {taken.remote_files} files were "
+                f"copied, and {number} are there"
+            )
     for broker, copied in taken.brokers.items():
         folder = root / f"broker-{broker}"
         number = sum(file.is_file() for file in folder.rglob("*"))

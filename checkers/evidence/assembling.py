@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
@@ -15,16 +15,28 @@ from kchaos.checkers.evidence.partition import (
     BatchEvidence,
     EarlierReplica,
     PartitionEvidence,
+    RemoteEvidence,
     ReplicaEvidence,
 )
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import StateSeen, TakenSnapshot
+from kchaos.checkers.evidence.tier import TierReading, remote_at, stored_at
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.model.prediction import EpochRound, PredictedBatch, Prediction
+from kchaos.checkers.model.prediction import (
+    EpochRound,
+    PredictedBatch,
+    PredictedRead,
+    PredictedRemoteSegment,
+    Prediction,
+)
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.directory import PartitionContents, segment_files
+from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
 
 _OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints")
+_OfPartition = TypeVar(
+    "_OfPartition", EpochRound, PredictedRead, PredictedRemoteSegment, RemoteSegment, TierReading
+)
 _NO_STATE = StateSeen(leader=-1, leader_epoch=-1, isr=())
 _REPLICA_FIELDS = [field.name for field in fields(ReplicaEvidence)]
 
@@ -69,9 +81,57 @@ def run_evidence(
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),
                 late_requests=tuple(_late(evidence, about)) if snapshot.is_final else (),
                 never_told=_never_told(evidence, about, snapshot, state),
+                **(_of_tier(evidence, prediction, about, snapshot) if evidence.is_tiered else {}),
                 **_predicted_of_partition(prediction, about, {one.operation for one in own}),
             )
             yield before
+
+
+def _of_tier(
+    evidence: RunEvidence,
+    prediction: Prediction | None,
+    about: TopicPartition,
+    snapshot: TakenSnapshot,
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "remote": tuple(_remote(evidence, about, snapshot)),
+        "readings": _about(evidence.tier_readings, about),
+    }
+    if prediction is None:
+        return found
+    return found | {
+        "predicted_remote": tuple(
+            RemoteEvidence(
+                segment_id=one.segment_id,
+                start_offset=one.start_offset,
+                end_offset=one.end_offset,
+                leader_epochs=one.leader_epochs,
+                is_finished=one.is_finished,
+                epochs=one.epochs,
+                batches=tuple(_predicted_batch(batch) for batch in one.batches),
+            )
+            for one in _about(prediction.remote.get(snapshot.label, ()), about)
+        ),
+        "predicted_reads": _about(prediction.reads, about),
+    }
+
+
+def _remote(
+    evidence: RunEvidence, about: TopicPartition, snapshot: TakenSnapshot
+) -> Iterator[RemoteEvidence]:
+    stored = {one.segment_id: one for one in stored_at(evidence.files, snapshot)}
+    for one in _about(remote_at(evidence.files, snapshot), about):
+        files = stored.get(one.segment_id)
+        yield RemoteEvidence(
+            segment_id=one.segment_id,
+            start_offset=one.start_offset,
+            end_offset=one.end_offset,
+            leader_epochs=one.leader_epochs,
+            is_finished=one.state == FINISHED,
+            is_stored=files is not None,
+            epochs=None if files is None else files.epochs,
+            batches=() if files is None else tuple(map(batch_evidence, files.batches)),
+        )
 
 
 def batch_evidence(batch: Batch) -> BatchEvidence:
@@ -216,8 +276,8 @@ def _never_told(
     return never_told(evidence.control, evidence.events, about, evidence.assignment(about))
 
 
-def _about(rounds: Sequence[EpochRound], about: TopicPartition) -> tuple[EpochRound, ...]:
-    return tuple(one for one in rounds if (one.topic, one.partition) == about)
+def _about(found: Sequence[_OfPartition], about: TopicPartition) -> tuple[_OfPartition, ...]:
+    return tuple(one for one in found if (one.topic, one.partition) == about)
 
 
 def _settle(settled: Settled | None, about: TopicPartition) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ Messages about internal topics (`__…`) are left out of what is said, and so is
 not read. The fields of a message's detail are named here and nowhere else.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -39,6 +39,7 @@ _CONTROL = {
     "UPDATE_METADATA": "UpdateMetadata",
     "STOP_REPLICA": "StopReplica",
 }
+_MOVED_TO_TIER = 109
 _OPERATION_NOT_ATTEMPTED = 55
 _INELIGIBLE_REPLICA = 107
 _FULL_FETCH_EPOCHS = (None, 0, -1)
@@ -85,7 +86,34 @@ def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
     """
     if not files.has(LINKS):
         return None
-    return tuple(_with_meaning(files, one) for one in files.lines(LinkMessage, LINKS))
+    read = (_with_meaning(files, one) for one in files.lines(LinkMessage, LINKS))
+    return tuple(_without_rebuilds(read))
+
+
+def _without_rebuilds(messages: Iterable[LinkMessage]) -> Iterator[LinkMessage]:
+    """Yields the messages; those with which a follower rebuilds from the remote tier mean nothing.
+
+    Sent to the remote tier (error 109), a fetcher thread asks its leader for offsets and for the
+    end of an epoch before it fetches again: it truncates by none of that (TierStateMachine.start).
+    """
+    building: set[tuple[int, int]] = set()
+    passed: set[tuple[int, int]] = set()
+    for message in messages:
+        said = message.said
+        if isinstance(said, Question | Reply):
+            pair = (said.follower, said.leader)
+            if said.api == "Fetch":
+                building.discard(pair)
+                if isinstance(said, Reply) and _sends_away(said):
+                    building.add(pair)
+            elif said.number in passed or (isinstance(said, Question) and pair in building):
+                passed.add(said.number)
+                message = replace(message, said=None)
+        yield message
+
+
+def _sends_away(said: Reply) -> bool:
+    return any(one.error_code == _MOVED_TO_TIER for one in said.partitions.values())
 
 
 def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:

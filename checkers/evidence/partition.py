@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from kchaos.checkers.evidence.generations import ControlRequest
 from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import from_json
 from kchaos.checkers.model.prediction import (
@@ -25,6 +26,7 @@ from kchaos.checkers.model.prediction import (
     EpochRound,
     ImpossibleHighWatermark,
     PredictedProduce,
+    PredictedRead,
 )
 
 Side = Literal["observed", "predicted"]
@@ -120,6 +122,29 @@ class ReplicaEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteEvidence:
+    """One segment in the remote tier, as it was found or as it is predicted.
+
+    Attributes:
+        end_offset: Inclusive, as the metadata topic says.
+        leader_epochs: (leader epoch, its first offset in the segment), likewise.
+        is_finished: Whether the metadata topic says that its copy has ended, and no more than that.
+        is_stored: Whether the store has its files.
+        epochs: (leader epoch, start offset) of its leader epoch checkpoint; None without one.
+        batches: What its `.log` holds.
+    """
+
+    segment_id: str
+    start_offset: int
+    end_offset: int
+    leader_epochs: tuple[tuple[int, int], ...]
+    is_finished: bool
+    is_stored: bool = True
+    epochs: tuple[tuple[int, int], ...] | None = None
+    batches: tuple[BatchEvidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierReplica:
     """What one replica held in the snapshot before.
 
@@ -205,6 +230,9 @@ class PartitionEvidence:
             partition, as far as the links saw.
         may_delete: Whether a setting lets brokers delete records of the topic during the run.
         has_other_codec: Whether a setting makes brokers compress anew what producers send.
+        remote: Segments in the remote tier, as they were found; predicted_remote, as predicted.
+        readings: What readers got of a tiered log, at every snapshot the same; predicted_reads,
+            what the model says of them.
     """
 
     run: str
@@ -233,6 +261,10 @@ class PartitionEvidence:
     never_told: tuple[int, ...] = ()
     may_delete: bool = False
     has_other_codec: bool = False
+    remote: tuple[RemoteEvidence, ...] = ()
+    predicted_remote: tuple[RemoteEvidence, ...] | None = None
+    readings: tuple[TierReading, ...] = ()
+    predicted_reads: tuple[PredictedRead, ...] = ()
 
     def log_start(self, replica: ReplicaEvidence) -> int:
         """The offset below which this replica may lack records."""

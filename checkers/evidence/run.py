@@ -36,6 +36,7 @@ from kchaos.checkers.evidence.links import LinkMessage, read_links
 from kchaos.checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
 from kchaos.checkers.evidence.partition import DroppedFollower, Excuse
 from kchaos.checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
+from kchaos.checkers.evidence.tier import RemoteEvent, TierReading, read_tier, remote_events
 from kchaos.checkers.evidence.zookeeper import (
     cluster_id,
     decisions,
@@ -75,6 +76,7 @@ class RunEvidence:
         """
         _ = self.events, self.configurations, self.operations, self.rounds, self.snapshots
         _ = self.outcome, self.pinned, self.is_linked, self.control, self.leader_views
+        _ = self.tier_readings, self.remote_events
         return self
 
     @cached_property
@@ -285,6 +287,25 @@ class RunEvidence:
         for properties in (cluster.get("properties"), *own):
             found.update(properties if isinstance(properties, dict) else {})
         return found
+
+    @cached_property
+    def is_tiered(self) -> bool:
+        """Whether the cluster had a remote store for its logs (KIP-405)."""
+        return bool((self.scenario.cluster or {}).get("tiered"))
+
+    def is_tiered_topic(self, topic: str) -> bool:
+        """Whether the topic's log is tiered."""
+        return self.configurations.get(topic, {}).get("remote.storage.enable") == "true"
+
+    @cached_property
+    def tier_readings(self) -> tuple[TierReading, ...]:
+        """What readers got of tiered logs."""
+        return read_tier(self.files)
+
+    @cached_property
+    def remote_events(self) -> tuple[RemoteEvent, ...]:
+        """What brokers wrote to the remote store's metadata topic, in its order."""
+        return remote_events(self.files, self.snapshots) if self.is_tiered else ()
 
     def dropped(self, about: TopicPartition) -> Iterator[DroppedFollower]:
         """Yields each follower that left its ISR while it waited for its leader."""

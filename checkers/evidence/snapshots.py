@@ -22,6 +22,8 @@ from kchaos.checkers.segments.directory import (
     topic_partition,
 )
 
+REMOTE = "remote"
+"""The folder of a snapshot that has the remote store of tiered logs."""
 EpochEntries = tuple[tuple[int, int], ...]
 """(leader epoch, start offset) of each entry, in the order of the file."""
 
@@ -65,6 +67,7 @@ class TakenSnapshot:
         brokers: Those whose files were copied, by id.
         states: By the partition's name, such as "t-0"; None where there was no state znode.
         zxid: The last one before the states were looked at; None in older runs.
+        remote_files: How many files of the remote store were copied; None without one.
     """
 
     label: str
@@ -73,6 +76,7 @@ class TakenSnapshot:
     brokers: Mapping[int, BrokerCopied]
     states: Mapping[str, StateSeen | None]
     zxid: int | None = None
+    remote_files: int | None = None
 
     def partitions(self) -> frozenset[TopicPartition]:
         """The partitions whose states were looked at."""

@@ -10,7 +10,14 @@ from dataclasses import replace
 from kchaos.checkers.model import exchange
 from kchaos.checkers.model.lookahead import Lookahead
 from kchaos.checkers.model.matching import errors_differ
-from kchaos.checkers.model.requests import Exchange, Received, Stage, UpdateMetadata
+from kchaos.checkers.model.requests import (
+    MOVED_TO_TIER,
+    Exchange,
+    FetchAnswer,
+    Received,
+    Stage,
+    UpdateMetadata,
+)
 from kchaos.checkers.model.silent import handle_control
 from kchaos.checkers.model.state import Broker, Component, State
 from kchaos.checkers.model.world import World
@@ -120,6 +127,10 @@ def _answered_nothing_new(
     if state(("control", broker_id)) is not None:
         return None
     if lookahead.is_told_before_asking(broker_id, leader_id, index):
+        return None
+    if any(
+        isinstance(one, FetchAnswer) and one.error == MOVED_TO_TIER for _, one in waiting.answers
+    ):
         return None
     before = world.thread(broker_id, leader_id)
     if before is None or before.is_dead:

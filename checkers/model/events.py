@@ -74,6 +74,28 @@ class HighWatermarkObserved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TierRead:
+    """A consumer begins to read a tiered log from one leader: the model says what that log is.
+
+    Attributes:
+        operation: Names the read in the evidence and in the prediction.
+        manner: "in sequence", or "descending": one Fetch for each offset.
+        first_offset: Where the leader said that its log begins, inclusive.
+        end_offset: What the leader said that may be read, exclusive.
+        local_start_offset: Where it said that what is local begins.
+    """
+
+    operation: str
+    broker: int
+    topic: str
+    partition: int
+    manner: str
+    first_offset: int
+    end_offset: int
+    local_start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Every replica's files were copied now; the model predicts what they hold."""
 
@@ -177,6 +199,7 @@ Action = (
     | Produce
     | HighWatermarkObserved
     | Snapshot
+    | TierRead
 )
 Decision = (
     TopicCreated

@@ -17,7 +17,7 @@ from kchaos.checkers.model.events import ControllerElected, Snapshot
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.happen import happen
 from kchaos.checkers.model.lookahead import Lookahead
-from kchaos.checkers.model.observations import Decided, Record, Seen
+from kchaos.checkers.model.observations import Decided, Record, Seen, is_action
 from kchaos.checkers.model.out_of_reach import is_out_of_reach
 from kchaos.checkers.model.predicting import prediction_of
 from kchaos.checkers.model.prediction import (
@@ -31,7 +31,7 @@ from kchaos.checkers.model.prediction import (
 from kchaos.checkers.model.settle import settle
 from kchaos.checkers.model.silent import early_questions, silent_steps
 from kchaos.checkers.model.state import EMPTY, State
-from kchaos.checkers.model.taking import Excluded, is_action, take, take_decision
+from kchaos.checkers.model.taking import Excluded, take, take_decision
 from kchaos.checkers.model.views import replicas_of
 from kchaos.checkers.model.world import World
 

@@ -15,7 +15,7 @@ from kchaos.checkers.model.prediction import PredictedBatch
 from kchaos.checkers.model.ranges import RANGES
 from kchaos.checkers.model.releases import Version
 from kchaos.checkers.model.replica import FetcherThread, FetchState, Replica
-from kchaos.checkers.model.requests import Asked, FetchAnswer
+from kchaos.checkers.model.requests import Asked, FetchAnswer, RemoteSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +195,14 @@ class Generation:
         exits_on_shorter_leader: (whether unclean elections are on) to whether a broker ends itself
             when a leader's log is shorter than its own.
 
+    A replica of a tiered log (KIP-405):
+
+    Attributes:
+        highest_remote_offset: (entries, log end offset, segments whose copies have ended) to the
+            last offset that a leader takes to be in the remote tier already, -1 for none.
+        sets_local_start: Whether a replica that builds on the remote tier knows then where its
+            local log begins.
+
     A controller, and a broker towards it:
 
     Attributes:
@@ -267,6 +275,9 @@ class Generation:
     stop_after_failed_append: Callable[[FetcherThread, Failed, TopicPartition], Stopped]
     stop_when_fenced: Callable[[FetcherThread, Failed, TopicPartition, int], Stopped]
     exits_on_shorter_leader: Callable[[bool], bool]
+
+    highest_remote_offset: Callable[[Entries, int, tuple[RemoteSegment, ...]], int]
+    sets_local_start: bool
 
     isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]]
     sees_bounce: Callable[[int, int], bool]

@@ -13,7 +13,7 @@ from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.log import OffsetOutOfRange, batches_of
 from kchaos.checkers.model.prediction import PredictedBatch, PredictedProduce, Promise
 from kchaos.checkers.model.replica import FollowerView, PendingProduce, Replica, Role
-from kchaos.checkers.model.requests import Asked, EpochAnswer, FetchAnswer
+from kchaos.checkers.model.requests import MOVED_TO_TIER, Asked, EpochAnswer, FetchAnswer
 from kchaos.checkers.model.state import Broker
 from kchaos.checkers.model.world import World
 
@@ -188,6 +188,8 @@ def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) 
         in_place_of_records = broker.generation.answer_diverging(end, asked, replica)
         if in_place_of_records is not None:
             return in_place_of_records
+    if asked.fetch_offset < replica.log.local_start_offset:
+        return _not_local(replica, asked.fetch_offset)
     try:
         batches = replica.log.read(asked.fetch_offset)
     except OffsetOutOfRange:
@@ -197,6 +199,19 @@ def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) 
         high_watermark=replica.high_watermark,
         log_start_offset=replica.log.log_start_offset,
     )
+
+
+def _not_local(replica: Replica, offset: int) -> FetchAnswer:
+    """Answer a follower that asks for what is no more on the local disk of a tiered log.
+
+    Read from kafka.server.ReplicaManager.handleOffsetOutOfRangeError, 3.6.2 and 3.9: it is sent to
+    the remote tier if it asks below where the process believes its local log to begin.
+    """
+    believed = replica.believed_local_start
+    start = replica.log.local_start_offset if believed is None else believed
+    if replica.log.log_start_offset <= offset < start:
+        return FetchAnswer(error=MOVED_TO_TIER)
+    return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
 
 
 def update_view(

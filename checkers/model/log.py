@@ -30,12 +30,15 @@ class Log:
             to its target, so that a hole opens when the next append begins there.
         segment_starts: Where segments begin that were rolled because a rule says so, ascending;
             what size and time roll is not modelled.
+        local_start_offset: Of a tiered log, where what is on the local disk begins, at least; what
+            lies before is in the remote tier, and is part of the log. 0 for any other.
     """
 
     batches: tuple[PredictedBatch, ...] = ()
     log_start_offset: int = 0
     log_end_offset: int = 0
     segment_starts: tuple[int, ...] = ()
+    local_start_offset: int = 0
 
     def append(self, batches: Sequence[PredictedBatch], rolls: Sequence[int] = ()) -> "Log":
         """Return the log with batches appended as they are; it ends after the last of them.
@@ -62,6 +65,7 @@ class Log:
             log_start_offset=self.log_start_offset,
             log_end_offset=batches[-1].last_offset + 1,
             segment_starts=(*self.segment_starts, *rolls),
+            local_start_offset=self.local_start_offset,
         )
 
     def segments(self) -> tuple[tuple[PredictedBatch, ...], ...]:
@@ -101,6 +105,7 @@ class Log:
             log_start_offset=min(self.log_start_offset, target_offset),
             log_end_offset=target_offset,
             segment_starts=tuple(one for one in self.segment_starts if one < target_offset),
+            local_start_offset=min(self.local_start_offset, target_offset),
         )
 
     def truncate_fully_and_start_at(self, offset: int) -> "Log":

@@ -16,10 +16,18 @@ from kchaos.checkers.model.observations import (
 )
 from kchaos.checkers.model.prediction import PredictedBatch
 from kchaos.checkers.model.replica import FetcherThread, Replica
-from kchaos.checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer
+from kchaos.checkers.model.requests import (
+    MOVED_TO_TIER,
+    Answer,
+    Asked,
+    EpochAnswer,
+    Exchange,
+    FetchAnswer,
+)
 from kchaos.checkers.model.state import Broker
 
 UNKNOWN_SERVER_ERROR = -1
+OFFSET_MOVED_TO_TIERED_STORAGE = 109
 _CODES: Mapping[str, frozenset[int]] = {
     "": frozenset({0}),
     "OFFSET_OUT_OF_RANGE": frozenset({1}),
@@ -33,6 +41,7 @@ _CODES: Mapping[str, frozenset[int]] = {
     "STALE_BROKER_EPOCH": frozenset({77}),
     "FENCED_LEADER_EPOCH": frozenset({74}),
     "UNKNOWN_LEADER_EPOCH": frozenset({75}),
+    MOVED_TO_TIER: frozenset({OFFSET_MOVED_TO_TIERED_STORAGE}),
     "UNKNOWN_SERVER_ERROR": frozenset({UNKNOWN_SERVER_ERROR}),
     # What is answered for an epoch that is known already changed between releases.
     "KNOWN_LEADER_EPOCH": frozenset({0, 11}),
@@ -126,7 +135,7 @@ def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) ->
     """Return how files differ from a replica, or ""; without a replica there should be none."""
     if broker is None or replica is None:
         return f"{len(seen.batches)} batches, possible was no replica" if seen.batches else ""
-    batches = tuple(map(_header, replica.log.batches))
+    batches = tuple(map(_header, local_batches(replica, seen)))
     if batches != seen.batches:
         return f"batches {_ranges(seen.batches)}, possible was {_ranges(batches)}"
     found = seen.epoch_entries or ()
@@ -134,6 +143,12 @@ def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) ->
         entries = [tuple(entry) for entry in replica.entries]
         return f"leader epochs {list(found)}, possible was {entries}"
     return ""
+
+
+def local_batches(replica: Replica, seen: Files) -> tuple[PredictedBatch, ...]:
+    """Return the batches that lie on the local disk: of a tiered log, from the first segment on."""
+    start = max(seen.local_start or 0, replica.log.local_start_offset)
+    return tuple(one for one in replica.log.batches if one.base_offset >= start)
 
 
 def _as_far_as(answer: FetchAnswer, said: FetchAnswered) -> FetchAnswer:

@@ -205,6 +205,7 @@ class Files:
 
     batches: tuple[tuple[int, int, int, int], ...]
     epoch_entries: tuple[tuple[int, int], ...] | None
+    local_start: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +225,25 @@ class CopyEnded:
     broker: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteCopy:
+    """A broker wrote to the metadata topic that it copies a segment, or that it has copied it.
+
+    Attributes:
+        is_finished: Whether the copy has ended.
+        end_offset: Inclusive.
+        leader_epochs: (leader epoch, its first offset in the segment), ascending.
+    """
+
+    partition: TopicPartition
+    segment_id: str
+    broker: int
+    is_finished: bool
+    start_offset: int
+    end_offset: int
+    leader_epochs: tuple[tuple[int, int], ...]
+
+
 Observation = (
     Question
     | Reply
@@ -234,7 +254,13 @@ Observation = (
     | ClientAnswered
     | CopyBegun
     | CopyEnded
+    | RemoteCopy
 )
+
+
+def is_action(what: object) -> bool:
+    """Tell whether an item is an action, not an observation."""
+    return not isinstance(what, Observation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,10 @@ from kchaos.checkers.model.prediction import (
     EpochRound,
     ImpossibleHighWatermark,
     PredictedProduce,
+    PredictedRead,
     PredictedReplica,
     Prediction,
+    RemoteCopied,
     Truncation,
 )
 from kchaos.checkers.model.settle import settle
@@ -87,6 +89,8 @@ def prediction_of(
         truncations=tuple(note for note in notes if isinstance(note, Truncation)),
         disallowed=tuple(note for note in notes if isinstance(note, DisallowedDecision)),
         impossible=tuple(note for note in notes if isinstance(note, ImpossibleHighWatermark)),
+        reads=tuple(note for note in notes if isinstance(note, PredictedRead)),
+        remote={note.label: note.segments for note in notes if isinstance(note, RemoteCopied)},
         generations={
             broker: found.generation.name
             for broker in world.broker_ids()

@@ -38,7 +38,8 @@ class PredictedReplica:
             The first is what memory holds once everything has settled, or what the checkpoint of
             a stopped broker holds; the others, ascending, are older values since the checkpoint
             was last known, which the checkpoint file of a live broker may still hold.
-        fetcher: "none", "truncating", "fetching", "failed" (KIP-461) or "dead-thread".
+        fetcher: "none", "truncating", "fetching", "failed" (KIP-461), "dead-thread", or
+            "cannot-rebuild": it asks for what its leader has no more, and the remote tier has not.
         is_running: Whether the process ran.
         is_hosted: Whether the process had got a LeaderAndIsr that names it.
         is_high_watermark_pinned: Whether the checkpoint file of the running broker was seen to hold
@@ -61,6 +62,46 @@ class PredictedReplica:
     is_hosted: bool = True
     is_high_watermark_pinned: bool = False
     may_keep_dropped_epochs: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedRead:
+    """What a reader of a tiered log gets from one leader.
+
+    Attributes:
+        operation: Of the read.
+        lineage: What the leader's log is: what it should get.
+        got: What it gets, in offset order; offsets that are in none were answered with an error or
+            with nothing.
+    """
+
+    operation: str
+    broker: int
+    topic: str
+    partition: int
+    lineage: tuple[PredictedBatch, ...]
+    got: tuple[PredictedBatch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedRemoteSegment:
+    """One segment in the remote tier at a snapshot.
+
+    Attributes:
+        end_offset: Inclusive.
+        leader_epochs: (leader epoch, its first offset in the segment), as the metadata topic says.
+        epochs: (leader epoch, start offset) of its leader epoch checkpoint.
+    """
+
+    topic: str
+    partition: int
+    segment_id: str
+    start_offset: int
+    end_offset: int
+    is_finished: bool
+    leader_epochs: tuple[tuple[int, int], ...]
+    epochs: tuple[tuple[int, int], ...]
+    batches: tuple[PredictedBatch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +196,14 @@ class Copied:
     replicas: tuple[PredictedReplica, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteCopied:
+    """What was in the remote tier when a snapshot was taken."""
+
+    label: str
+    segments: tuple[PredictedRemoteSegment, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmptiedBy:
     """The observation after which no state was possible any more.
@@ -180,6 +229,8 @@ class Prediction:
         emptied_by: Of a run that was followed, the observation that no state explains.
         limit: Why a run was not followed to its end, or "".
         states: How many states were looked at.
+        reads: What each reader of a tiered log gets.
+        remote: What is in the remote tier, by snapshot.
     """
 
     snapshots: Mapping[str, tuple[PredictedReplica, ...]]
@@ -192,3 +243,5 @@ class Prediction:
     emptied_by: EmptiedBy | None = None
     limit: str = ""
     states: int = 0
+    reads: tuple[PredictedRead, ...] = ()
+    remote: Mapping[str, tuple[PredictedRemoteSegment, ...]] = field(default_factory=dict)

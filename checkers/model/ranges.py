@@ -86,6 +86,11 @@ _ISR = {
     "KAFKA-13790": _since("3.3.0"),
 }
 
+_TIER = {
+    "KAFKA-15241": _since("3.7.0"),
+    "KAFKA-15695": _since("3.7.0"),
+}
+
 _CONTROL = {
     "leader alive in the metadata cache": _since("0.10.2.0"),
     "controller epochs": _since("0.10.2.0"),
@@ -103,5 +108,5 @@ _CONTROL = {
 }
 
 RANGES: Mapping[str, ReleaseRange] = MappingProxyType(
-    {**_TRUNCATION, **_LOG, **_HIGH_WATERMARK, **_ISR, **_CONTROL}
+    {**_TRUNCATION, **_LOG, **_HIGH_WATERMARK, **_ISR, **_TIER, **_CONTROL}
 )

@@ -77,6 +77,9 @@ class Replica:
         maximal_isr: From KIP-497 on, that and who is asked into it; else the same as `isr`.
         epoch_start_offset: Log end offset at which a leader's epoch began.
         views: (follower, what the leader knows of it), ascending.
+        believed_local_start: Where the process believes its local log to begin, at least, where
+            that is not where it begins: up to 3.6 after a rebuild from the remote tier
+            (KAFKA-15695); and believed_local_until, where at most.
     """
 
     log: Log = EMPTY_LOG
@@ -91,6 +94,8 @@ class Replica:
     epoch_start_offset: int = 0
     views: tuple[tuple[int, FollowerView], ...] = ()
     pending: tuple[PendingProduce, ...] = ()
+    believed_local_start: int | None = None
+    believed_local_until: int = 0
 
     def view(self, follower: int) -> FollowerView | None:
         """Return what the leader knows of a follower, None if it knows none of that id."""

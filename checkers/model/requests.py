@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.epoch_cache import UNDEFINED, EpochEnd
+from kchaos.checkers.model.epoch_cache import UNDEFINED, Entries, EpochEnd
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.prediction import PredictedBatch
 
@@ -28,6 +28,30 @@ class Asked:
     requested_epoch: int
     is_incremental: bool = False
     ends: tuple[EpochEnd, ...] = ()
+
+
+MOVED_TO_TIER = "OFFSET_MOVED_TO_TIERED_STORAGE"
+"""What a leader answers a follower that asks for what is in the remote tier only (KIP-405)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteSegment:
+    """A segment in the remote tier.
+
+    Attributes:
+        end_offset: Inclusive.
+        leader_epochs: Those inside it, each with its first offset there.
+        chain: Every epoch up to its end, as its leader epoch checkpoint has them.
+        is_finished: Whether its copy has ended: nobody looks at it before.
+    """
+
+    segment_id: str
+    start_offset: int
+    end_offset: int
+    leader_epochs: Entries
+    chain: Entries
+    batches: tuple[PredictedBatch, ...]
+    is_finished: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model import control, exchange, leader, process
+from kchaos.checkers.model import control, exchange, leader, process, tier
 from kchaos.checkers.model.events import Produce
 from kchaos.checkers.model.exchange import FETCH
 from kchaos.checkers.model.lookahead import Lookahead
@@ -236,10 +236,21 @@ def _copies(state: State) -> Iterator[World]:
         for component in (("copying", label, broker_id) for label in state(("copying",)) or ()):
             seen = state(component)
             world = World(state)
-            if seen is not None and not copy_differs(world, seen):
+            if seen is not None and _lost_local(world, seen) and not copy_differs(world, seen):
                 world.put(component, None)
-                world.notes.append(Copied(seen.label, broker_id, replicas_of(state, broker_id)))
+                now = world.state(state) if len(world.changes) > 1 else state
+                world.notes.append(Copied(seen.label, broker_id, replicas_of(now, broker_id)))
                 yield world
+
+
+def _lost_local(world: World, seen: CopyBegun) -> bool:
+    """Let tiered logs have lost what is not among a broker's files; tells whether they may have."""
+    return all(
+        files.local_start is None
+        or world.replica(seen.broker, partition) is None
+        or tier.lose_local(world, seen.broker, partition, files.local_start)
+        for partition, files in seen.files
+    )
 
 
 def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:

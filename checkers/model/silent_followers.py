@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kchaos.checkers.model import exchange, leader
+from kchaos.checkers.model import exchange, leader, tier
 from kchaos.checkers.model import follower as following
 from kchaos.checkers.model.exchange import FETCH
 from kchaos.checkers.model.lookahead import Lookahead
 from kchaos.checkers.model.observations import Reply
-from kchaos.checkers.model.requests import Exchange, FetchAnswer, Stage
+from kchaos.checkers.model.requests import MOVED_TO_TIER, Exchange, FetchAnswer, Stage
 from kchaos.checkers.model.state import State
 from kchaos.checkers.model.world import World
 
@@ -26,6 +26,7 @@ def at_follower(
         if waiting.stage is Stage.DELIVERED:
             exchange.handle(world, broker_id, leader_id, waiting)
             yield world
+            yield from _rebuilt(state, broker_id, leader_id, waiting)
             is_killed = lookahead.is_killed_before_asking(broker_id, leader_id, index)
             if is_killed or _is_copied(state, broker_id):
                 yield from _half_handled(state, broker_id, leader_id, waiting)
@@ -48,6 +49,22 @@ def at_follower(
         # Its fetchers have most likely ended with its session.
         after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
         yield after
+
+
+def _rebuilt(state: State, broker_id: int, leader_id: int, waiting: Exchange) -> Iterator[World]:
+    """A follower that was sent to the remote tier has built what it lacks from there.
+
+    It asks its leader where to begin and reads from the tier within this one step; where it then
+    fetches from tells which segment it built on. That it fails, and tries again, is the other way.
+    """
+    for partition, answer in waiting.answers:
+        if not isinstance(answer, FetchAnswer) or answer.error != MOVED_TO_TIER:
+            continue
+        for segment in tier.rebuilds(World(state), broker_id, leader_id, partition):
+            world = World(state)
+            exchange.handle(world, broker_id, leader_id, waiting)
+            if tier.rebuild(world, broker_id, leader_id, partition, segment):
+                yield world
 
 
 def _half_handled(

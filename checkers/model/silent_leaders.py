@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kchaos.checkers.model import exchange
+from kchaos.checkers.model import exchange, tier
 from kchaos.checkers.model.exchange import FETCH
 from kchaos.checkers.model.lookahead import Lookahead
 from kchaos.checkers.model.matching import (
+    OFFSET_MOVED_TO_TIERED_STORAGE,
     UNKNOWN_SERVER_ERROR,
     answers_as_seen,
 )
@@ -36,6 +37,8 @@ def at_leader(
     if seen is not None and _failed(seen):
         yield from _failing(state, follower, leader_id, one)
         return
+    if seen is not None and one.stage is not Stage.READ:
+        tier_sends_away(world, leader_id, one, seen)
     if one.stage is Stage.ARRIVED and not one.refused:
         yield from _refused_first(state, follower, leader_id, one, seen)
     if one.stage is Stage.ARRIVED:
@@ -56,6 +59,19 @@ def at_leader(
         looked = World(state)
         exchange.look(looked, follower, leader_id, one)
         yield looked
+
+
+def tier_sends_away(world: World, leader_id: int, one: Exchange, seen: Reply) -> None:
+    """Let a leader's local log begin behind what it was asked for, if it is seen to say so.
+
+    Only its answer tells that it has deleted local segments of a tiered log.
+    """
+    for partition, asked in one.asked:
+        said = seen.partitions.get(partition)
+        if said is not None and said.error_code == OFFSET_MOVED_TO_TIERED_STORAGE:
+            replica = world.replica(leader_id, partition)
+            if replica is not None and asked.fetch_offset >= tier.local_start(replica):
+                tier.lose_local(world, leader_id, partition, asked.fetch_offset + 1)
 
 
 def _refused_first(

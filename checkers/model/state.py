@@ -16,6 +16,7 @@ A component's name is a tuple whose first item says what it is:
 | ("topic configuration", T) | (name, value) of what `/config/topics` holds |
 | ("adopted", N, T) | the same as broker N still has it, where ZooKeeper's is newer |
 | ("state", tp) | `PartitionState` as ZooKeeper has it |
+| ("remote", tp) | its segments in the remote tier (`RemoteSegment`), in the order of their copies |
 | ("topics",) | every partition that has an assignment |
 | ("control", N) | `Received`: control requests in broker N's queue, or handled and not answered |
 | ("isr change", N, tp) | an ISR that is written, and that leader N has not learned of yet |

@@ -14,7 +14,7 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
-from kchaos.checkers.model import decisions, exchange
+from kchaos.checkers.model import decisions, exchange, tier
 from kchaos.checkers.model.events import (
     Action,
     ControllerElected,
@@ -22,6 +22,7 @@ from kchaos.checkers.model.events import (
     PartitionState,
     Produce,
     Snapshot,
+    TierRead,
 )
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.happen import happen
@@ -38,6 +39,7 @@ from kchaos.checkers.model.observations import (
     IsrAsked,
     Observation,
     Question,
+    RemoteCopy,
     Reply,
 )
 from kchaos.checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
@@ -143,8 +145,10 @@ def take(
             copying = world.get(("copying", what.label, what.broker))
             if copying is not None:
                 raise Excluded(copy_differs(world, copying))
-        case Snapshot():
-            pass
+        case RemoteCopy() | TierRead() | Snapshot():
+            refused = tier.take(world, what)
+            if refused is not None:
+                raise Excluded(refused.why, is_pending=refused.is_pending)
         case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
             # What a hold keeps is seen at the links, and so is what comes late.
             pass
@@ -392,8 +396,3 @@ def _told(outcome: PredictedProduce) -> str:
     if outcome.acknowledged:
         return f"an acknowledgement at {outcome.base_offset}"
     return outcome.error
-
-
-def is_action(what: object) -> bool:
-    """Tell whether an item is an action, not an observation."""
-    return not isinstance(what, Observation)

@@ -1,7 +1,9 @@
 """What can be seen of a state from outside: the files of every replica."""
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.prediction import PredictedReplica
+from kchaos.checkers.model import tier
+from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.prediction import PredictedBatch, PredictedReplica
 from kchaos.checkers.model.replica import Replica, Role
 from kchaos.checkers.model.state import Broker, State
 from kchaos.checkers.model.world import World
@@ -34,11 +36,11 @@ def _predicted(
         broker=broker_id,
         topic=partition.topic,
         partition=partition.partition,
-        batches=log.batches,
+        batches=_local(log),
         epoch_entries=entries,
         log_end_offset=log.log_end_offset if broker.is_running else log.end_offset_on_disk(),
         high_watermarks=(current, *sorted(older)),
-        log_start_offset=log.log_start_offset,
+        log_start_offset=max(log.log_start_offset, log.local_start_offset),
         leader_epoch=replica.leader_epoch,
         fetcher=_fetcher(world, broker_id, broker, partition, replica),
         is_running=broker.is_running,
@@ -48,6 +50,13 @@ def _predicted(
             (*entries, _DROPPED), replica.entries
         ),
     )
+
+
+def _local(log: Log) -> tuple[PredictedBatch, ...]:
+    """What is on the local disk; of a tiered log the rest is in the remote tier."""
+    if not log.local_start_offset:
+        return log.batches
+    return tuple(one for one in log.batches if one.base_offset >= log.local_start_offset)
 
 
 def _fetcher(
@@ -61,4 +70,8 @@ def _fetcher(
     fetch = thread.fetch(partition) if thread is not None else None
     if thread is None or fetch is None:
         return "none"
-    return "dead-thread" if thread.is_dead else str(fetch.state)
+    if thread.is_dead:
+        return "dead-thread"
+    if tier.cannot_rebuild(world, broker_id, replica.leader, partition, fetch.fetch_offset):
+        return "cannot-rebuild"
+    return str(fetch.state)

@@ -41,6 +41,7 @@ from kchaos.checkers.rules.loss import loss
 from kchaos.checkers.rules.missing_tail import missing_tail
 from kchaos.checkers.rules.on_disk import as_read, checkpoints_readable, epoch_cache_mismatch
 from kchaos.checkers.rules.settled import not_settled
+from kchaos.checkers.rules.tiers import tier_as_predicted, tier_orphan, tier_reads
 
 SafetyRule = Callable[[PartitionEvidence, Side], Iterable[Finding]]
 ConformanceRule = Callable[[PartitionEvidence], Iterable[Finding]]
@@ -61,6 +62,8 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     as_sent,
     stale_request_accepted,
     generation_not_initialised,
+    tier_reads,
+    tier_orphan,
 )
 CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     replicas_as_predicted,
@@ -69,6 +72,7 @@ CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     rounds_as_predicted,
     decisions_allowed,
     late_requests_as_predicted,
+    tier_as_predicted,
 )
 
 

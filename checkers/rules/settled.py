@@ -8,7 +8,7 @@ from kchaos.checkers.findings import KINDS, Finding
 from kchaos.checkers.rules.compare import differing_ranges
 from kchaos.checkers.rules.offsets import covered, headers, without
 
-_STOPPED = ("failed", "dead-thread", "truncating")
+_STOPPED = ("failed", "dead-thread", "truncating", "cannot-rebuild")
 
 
 def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:

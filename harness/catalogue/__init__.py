@@ -30,6 +30,12 @@ from kchaos.harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
 from kchaos.harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REPLICA
 from kchaos.harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
 from kchaos.harness.catalogue.kip_380_upgrade_window import KIP_380_UPGRADE_WINDOW
+from kchaos.harness.catalogue.kip_405_1 import KIP_405_1
+from kchaos.harness.catalogue.kip_405_2 import KIP_405_2
+from kchaos.harness.catalogue.kip_405_3 import KIP_405_3
+from kchaos.harness.catalogue.kip_405_4 import KIP_405_4
+from kchaos.harness.catalogue.kip_405_5 import KIP_405_5
+from kchaos.harness.catalogue.kip_405_control import KIP_405_CONTROL
 from kchaos.harness.catalogue.kip_501_below_min_isr_leader import KIP_501_BELOW_MIN_ISR_LEADER
 from kchaos.harness.catalogue.kip_501_equal_end import KIP_501_EQUAL_END
 from kchaos.harness.catalogue.kip_501_long_hang import KIP_501_LONG_HANG
@@ -67,6 +73,12 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_380_STALE_STOP_REPLICA,
         KIP_380_STALE_UPDATE_METADATA,
         KIP_380_UPGRADE_WINDOW,
+        KIP_405_1,
+        KIP_405_2,
+        KIP_405_3,
+        KIP_405_4,
+        KIP_405_5,
+        KIP_405_CONTROL,
         KIP_501_SLOW_READS,
         KIP_501_LONG_HANG,
         KIP_501_MIN_ISR,

@@ -9,7 +9,9 @@ from typing import Any
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import partition_directories
+from kchaos.checkers.segments.tier import STORE
 from kchaos.clusters.api import Broker, Cluster
+from kchaos.clusters.tiered import FOLDER
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.observation import observe_broker
 from kchaos.harness.errors import ScenarioError
@@ -17,6 +19,7 @@ from kchaos.harness.playing.play import Play
 
 # Indexes are preallocated and sparse, and say nothing that the segments do not say.
 _SKIPPED_SUFFIXES = (".index", ".timeindex", ".txnindex", ".lock", ".deleted", ".swap", ".cleaned")
+_NOT_OF_STORE = (*_SKIPPED_SUFFIXES, ".snapshot")
 _STABLE_S = 20.0
 
 
@@ -48,6 +51,7 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
             "read_until": read_until,
             "files": len(files),
         }
+    remote = _copy_store(play, root)
     observe_brokers(play, f"snapshot {label}")
     play.run.write(
         f"snapshots/{label}/snapshot.json",
@@ -58,9 +62,32 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
             "is_final": is_final,
             "brokers": brokers,
             "states": _states(play),
+            **({} if remote is None else {"remote_files": remote}),
         },
     )
     play.action(events.Snapshot(label=label))
+
+
+def _copy_store(play: Play, root: Path) -> int | None:
+    """Copies the remote store to `snapshots/LABEL/remote/`; returns how many files that are.
+
+    None where the cluster has no such store. It is copied after the brokers' files, so that it has
+    every segment that their copy of the metadata topic names as copied; a file that is there is
+    whole then, or its copy was not finished, as that topic tells.
+    """
+    if not play.cluster.spec.tiered:
+        return None
+    folder = play.cluster.work_directory / FOLDER
+    count = 0
+    for file in sorted((folder / STORE).rglob("*")):
+        if file.suffix in _NOT_OF_STORE or not file.is_file():
+            continue
+        target = root / FOLDER / file.relative_to(folder / STORE)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+        count += 1
+    (root / FOLDER).mkdir(exist_ok=True)
+    return count
 
 
 def observe_brokers(play: Play, why: str) -> None:

@@ -47,6 +47,10 @@ class Recorder:
         """Appends one line of a client's operation: "invoke", "ok", "fail" or "info"."""
         self._append("history.jsonl", {"operation": operation, "type": kind, **detail})
 
+    def tier(self, kind: str, **detail: Any) -> None:
+        """Appends what a reader got of a tiered log, or what a leader says of its ends."""
+        self._append("tier.jsonl", {"step": self.step, "kind": kind, **detail})
+
     def _append(self, name: str, value: dict[str, Any]) -> None:
         with self._lock:
             self.run.append(name, {"time": time.time(), **value})

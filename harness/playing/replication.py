@@ -36,8 +36,15 @@ def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition)
 def first_difference(
     play: Play, about: TopicPartition, brokers: list[int]
 ) -> dict[str, Any] | None:
-    """The first batch in which two of these brokers' disks differ, or None."""
+    """The first batch in which two of these brokers' disks differ, or None.
+
+    Replicas of a tiered log need not begin at the same offset: only what all of them have locally
+    is compared.
+    """
     logs = {broker: _identities(play, broker, about) for broker in brokers}
+    if play.cluster.spec.tiered:
+        start = max((log[0][0] for log in logs.values() if log), default=0)
+        logs = {broker: [one for one in log if one[0] >= start] for broker, log in logs.items()}
     first = brokers[0]
     for broker in brokers[1:]:
         if logs[broker] == logs[first]:

@@ -40,6 +40,7 @@ from kchaos.harness.playing.scenario import Scenario, with_points
 from kchaos.harness.playing.settings import check_settings, kafkas_of
 from kchaos.harness.playing.settle import settle
 from kchaos.harness.playing.steps import Step
+from kchaos.harness.playing.tier_steps import read_tiered_logs
 
 BEFORE_HEALING = "before-healing"
 FINAL = "final"
@@ -250,6 +251,8 @@ def _come_to_rest(
         began = time.monotonic()
         outcome["settle"] = settle(now, partitions, bound_s=settle_bound_s).to_json()
         now.waited_s += time.monotonic() - began
+        if now.cluster.spec.tiered:
+            read_tiered_logs(now, partitions)
         take_snapshot(now, FINAL, is_final=True)
         if now.cluster.links is not None:
             now.cluster.links.check()

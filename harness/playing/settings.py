@@ -11,6 +11,7 @@ from kchaos.clusters.settings import (
     broker_settings_refused,
     topic_settings_refused,
 )
+from kchaos.clusters.tiered import tiered_topic_refused, tiering_refused
 from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
 from kchaos.faults.api import Fault
 from kchaos.harness.errors import ScenarioError
@@ -54,15 +55,24 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> None:
     }
     for broker, one in brokers.items():
         _refuse(f"broker {broker}", broker_settings_refused(one.release, one.properties))
+        if spec.tiered:
+            _refuse(f"broker {broker}", tiering_refused(one.release, one.properties))
+    topics: dict[str, dict[str, str]] = {}
     for index, step in enumerate(scenario.steps):
         if isinstance(step, CreateTopic):
-            _check_topic(f"step {index} (CreateTopic)", brokers, dict(step.configuration))
+            topics[step.topic] = dict(step.configuration)
+            _check_topic(f"step {index} (CreateTopic)", brokers, topics[step.topic])
+            refused = tiered_topic_refused(topics[step.topic], is_tiered=spec.tiered)
+            _refuse(f"step {index} (CreateTopic)", refused)
         if not isinstance(step, Inject):
             continue
         where = f"step {index} ({type(step.fault).__name__})"
         match _as_change(step.fault):
             case ConfigureTopic() as change:
                 _check_topic(where, brokers, dict(change.configuration))
+                after = {**topics.get(change.topic, {}), **dict(change.configuration)}
+                topics[change.topic] = after
+                _refuse(where, tiered_topic_refused(after, is_tiered=spec.tiered))
             case RollBroker() as change:
                 _check_broker(where, brokers, change, releases)
 

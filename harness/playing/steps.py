@@ -30,6 +30,12 @@ from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from kchaos.harness.playing.quiet import await_quiet, await_quiet_without_links
 from kchaos.harness.playing.raw_steps import FetchAs
+from kchaos.harness.playing.tier_steps import (
+    AwaitLocalStart,
+    AwaitOffsets,
+    AwaitTiered,
+    TierRead,
+)
 
 
 class Step(Protocol):
@@ -99,22 +105,24 @@ class ReorderReplicas:
 
     def perform(self, play: Play) -> None:
         """Asks for it; returns when the controller has done it."""
-        metadata = play.cluster.metadata
-        metadata.reassign(self.topic, self.partition, self.replicas)
-        await_until(
-            lambda: (
-                not metadata.is_reassigning()
-                and [*metadata.assignment(self.topic)[self.partition]] == [*self.replicas]
-            ),
-            timeout_s=self.timeout_s,
-            waiting_for=f"{self.topic}-{self.partition} to have the replicas {self.replicas}",
-            last_seen=lambda: metadata.assignment(self.topic),
-            remedy="see the controller's lines in brokers/N/server.log",
-        )
-        about = TopicPartition(self.topic, self.partition)
-        state = gates.await_state(play, about, isr=self.replicas, timeout_s=self.timeout_s)
-        for broker in self.replicas:
-            gates.await_delivered(play, about, broker, state, timeout_s=self.timeout_s)
+        reassign(play, self.topic, self.partition, self.replicas, self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassign:
+    """Other brokers get the replicas: who is added catches up, then who is left out goes.
+
+    The gate is that the controller is done, every replica is in sync, and all have heard of it.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Asks for it; returns when the controller has done it."""
+        reassign(play, self.topic, self.partition, self.replicas, self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,10 +294,15 @@ STEPS: Mapping[str, type[Any]] = {
         Tell,
         CreateTopic,
         ReorderReplicas,
+        Reassign,
         Produce,
         AwaitAnswer,
         Read,
         FetchAs,
+        TierRead,
+        AwaitTiered,
+        AwaitLocalStart,
+        AwaitOffsets,
         WriteWhereTold,
         Inject,
         Heal,
@@ -314,6 +327,28 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitQuiet,
     )
 }
+
+
+def reassign(
+    play: Play, topic: str, partition: int, replicas: tuple[int, ...], timeout_s: float
+) -> None:
+    """Asks for other replicas, or another order; returns when the controller has done it."""
+    metadata = play.cluster.metadata
+    metadata.reassign(topic, partition, replicas)
+    await_until(
+        lambda: (
+            not metadata.is_reassigning()
+            and [*metadata.assignment(topic)[partition]] == [*replicas]
+        ),
+        timeout_s=timeout_s,
+        waiting_for=f"{topic}-{partition} to have the replicas {replicas}",
+        last_seen=lambda: metadata.assignment(topic),
+        remedy="see the controller's lines in brokers/N/server.log",
+    )
+    about = TopicPartition(topic, partition)
+    state = gates.await_state(play, about, isr=replicas, timeout_s=timeout_s)
+    for broker in replicas:
+        gates.await_delivered(play, about, broker, state, timeout_s=timeout_s)
 
 
 def _await_directories(

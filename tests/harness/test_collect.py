@@ -29,7 +29,9 @@ class ZooKeeper:
 
 
 def play_of(tmp_path: Path, brokers: dict[int, Any]) -> Play:
-    cluster = SimpleNamespace(brokers=brokers, metadata=ZooKeeperMetadata(ZooKeeper()))
+    spec = SimpleNamespace(tiered=False)
+    metadata = ZooKeeperMetadata(ZooKeeper())
+    cluster = SimpleNamespace(brokers=brokers, metadata=metadata, spec=spec)
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     return Play(cluster=cast(Any, cluster), run=run, say=print)
 

@@ -176,7 +176,7 @@ def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[s
         folder.mkdir(parents=True)
         (folder / "00000000000000000000.log").write_bytes(segment(log))
         brokers[broker] = SimpleNamespace(log_directory=folder.parent)
-    cluster = SimpleNamespace(brokers=brokers)
+    cluster = SimpleNamespace(brokers=brokers, spec=SimpleNamespace(tiered=False))
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
     return first_difference(play, ABOUT, list(brokers))
 

@@ -32,6 +32,7 @@ from kchaos.checkers.model.log import Log
 from kchaos.checkers.model.prediction import PredictedBatch
 from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica
 from kchaos.checkers.model.requests import Asked, FetchAnswer
+from kchaos.checkers.model.rules.kip_405 import highest_of_latest_epoch
 
 # -- the leader epoch cache ---------------------------------------------------------------------
 
@@ -322,6 +323,8 @@ def first_generation(name: str, versions: Versions) -> Generation:
         stop_after_failed_append=end_thread,
         stop_when_fenced=ask_again_when_fenced,
         exits_on_shorter_leader=exit_unless_unclean,
+        highest_remote_offset=highest_of_latest_epoch,
+        sets_local_start=False,
         isr_of_preferred=keep_isr,
         sees_bounce=see_no_bounce,
         tells_broker_epoch=False,

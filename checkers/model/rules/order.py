@@ -28,6 +28,7 @@ from kchaos.checkers.model.rules import (
     kip_279_alternatives,
     kip_320,
     kip_380,
+    kip_405,
     kip_461,
     kip_497,
     kip_501,
@@ -82,6 +83,8 @@ OF_RELEASES: tuple[Rule, ...] = (
     kafka_15510.EPOCH_LOST,
     kafka_18723.KAFKA_18723,
     epoch_checkpoint.ASYNCHRONOUS,
+    kip_405.KAFKA_15241,
+    kip_405.KAFKA_15695,
 )
 """What some release follows, in `checkers.model.ranges` each."""
 

@@ -57,7 +57,13 @@ NEW_RULES = {
     "3.0.2": [],
     "3.3.2": ["KAFKA-13091", "KIP-841", "no fetch at an election"],
     "3.6.2": ["KAFKA-14704", "KAFKA-15021", "last fetched epoch lost"],
-    "3.9.1": ["KAFKA-15583", "KAFKA-18723", "asynchronous epoch checkpoint"],
+    "3.9.1": [
+        "KAFKA-15583",
+        "KAFKA-18723",
+        "asynchronous epoch checkpoint",
+        "KAFKA-15241",
+        "KAFKA-15695",
+    ],
 }
 ENDED_RULES = {
     "0.11.0.3": ["truncation to the high watermark"],

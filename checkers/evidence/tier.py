@@ -1,0 +1,202 @@
+"""What a run with tiered logs left of them: the remote store, its metadata, and what readers got.
+
+`snapshots/LABEL/remote/` is the store as it was copied; the metadata topic is among the files of
+the broker that has it; `tier.jsonl` has reads and what leaders said of the ends of their logs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.evidence.history import record_payload
+from kchaos.checkers.evidence.snapshots import REMOTE, TakenSnapshot
+from kchaos.checkers.formats.remote_log_metadata import RemoteLogMetadataError, RemoteSegmentRecord
+from kchaos.checkers.segments.tier import (
+    FINISHED,
+    METADATA_DIRECTORY,
+    STARTED,
+    RemoteSegment,
+    StoredSegment,
+    metadata_records,
+    remote_segments,
+    stored_segments,
+)
+
+TIER = "tier.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedRecord:
+    """One record that a reader got; `payload` is `payload_digest` of it alone."""
+
+    offset: int
+    payload: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierFetch:
+    """One Fetch of a reader: from which offset, and what came of it."""
+
+    offset: int
+    error_code: int
+    records: tuple[FetchedRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierReading:
+    """Everything that one reader got of a tiered log from one leader.
+
+    Attributes:
+        manner: "in sequence", or "descending": one Fetch for each offset.
+        first_offset: Where the leader said that its log begins, inclusive.
+        end_offset: What it said that may be read, exclusive.
+        local_start_offset: Where it said that what is local begins: what lies before is remote.
+    """
+
+    operation: str
+    broker: int
+    topic: str
+    partition: int
+    manner: str
+    first_offset: int
+    end_offset: int
+    local_start_offset: int
+    fetches: tuple[TierFetch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedAs:
+    """What a leader answered to one ListOffsets."""
+
+    error_code: int
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fetched:
+    offset: int
+    error_code: int
+    records: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    time: float
+    step: int
+    kind: Literal["read", "offsets"]
+    broker: int
+    topic: str
+    partition: int
+    read_at: str
+    operation: str = ""
+    manner: str = ""
+    first_offset: int = -1
+    end_offset: int = -1
+    local_start_offset: int = -1
+    fetches: tuple[_Fetched, ...] = ()
+    offsets: Mapping[str, ListedAs] | None = None
+
+
+def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
+    """Every reading of tier.jsonl, in its order; none without the file.
+
+    Raises:
+        ScenarioDataError: A line is of another shape, or names a read once more.
+    """
+    if not files.has(TIER):
+        return ()
+    found: dict[str, TierReading] = {}
+    for line in files.lines(_Line, TIER):
+        if line.kind != "read":
+            continue
+        if line.operation in found:
+            place = files.place(line.read_at)
+            raise ScenarioDataError(f"{place} has the read {line.operation!r} once more")
+        found[line.operation] = TierReading(
+            operation=line.operation,
+            broker=line.broker,
+            topic=line.topic,
+            partition=line.partition,
+            manner=line.manner,
+            first_offset=line.first_offset,
+            end_offset=line.end_offset,
+            local_start_offset=line.local_start_offset,
+            fetches=tuple(
+                TierFetch(
+                    offset=one.offset,
+                    error_code=one.error_code,
+                    records=tuple(
+                        FetchedRecord(offset=offset, payload=record_payload(value))
+                        for offset, value in one.records
+                    ),
+                )
+                for one in line.fetches
+            ),
+        )
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteEvent:
+    """A record of the metadata topic, with what the segment's first record said of it."""
+
+    record: RemoteSegmentRecord
+    segment: RemoteSegment
+
+    @property
+    def about(self) -> TopicPartition:
+        """The partition of the segment."""
+        return TopicPartition(self.record.topic, self.record.partition)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether a copy begins or has ended; else a segment is deleted from the tier."""
+        return self.record.state in (STARTED, FINISHED)
+
+
+def remote_events(
+    files: EvidenceFiles, snapshots: tuple[TakenSnapshot, ...]
+) -> tuple[RemoteEvent, ...]:
+    """What the metadata topic says, in its order, as the last snapshot has it.
+
+    Raises:
+        ScenarioDataError: A record is damaged, or is about a segment that no other announced.
+    """
+    records = _records(files, snapshots[-1]) if snapshots else ()
+    segments = {one.segment_id: one for one in remote_segments(records)}
+    found = []
+    for record in records:
+        if record.segment_id not in segments:
+            raise ScenarioDataError(
+                f"the metadata topic has {record.state} of {record.segment_id}, which it never "
+                "announced"
+            )
+        found.append(RemoteEvent(record=record, segment=segments[record.segment_id]))
+    return tuple(found)
+
+
+def _records(files: EvidenceFiles, snapshot: TakenSnapshot) -> tuple[RemoteSegmentRecord, ...]:
+    for broker in sorted(snapshot.brokers):
+        folder = files.run.path / "snapshots" / snapshot.label / f"broker-{broker}"
+        if (folder / METADATA_DIRECTORY).is_dir():
+            try:
+                return tuple(metadata_records(folder))
+            except RemoteLogMetadataError as error:
+                raise ScenarioDataError(
+                    f"{folder / METADATA_DIRECTORY} cannot be read: {error}"
+                ) from error
+    return ()
+
+
+def remote_at(files: EvidenceFiles, snapshot: TakenSnapshot) -> tuple[RemoteSegment, ...]:
+    """What the metadata topic said of each segment when the snapshot was taken."""
+    return remote_segments(_records(files, snapshot))
+
+
+def stored_at(files: EvidenceFiles, snapshot: TakenSnapshot) -> Iterator[StoredSegment]:
+    """What the remote store held when the snapshot was taken."""
+    yield from stored_segments(files.run.path / "snapshots" / snapshot.label / REMOTE)

@@ -1,0 +1,192 @@
+"""What Kafka writes to `__remote_log_metadata`: the segments in the remote store, and their states.
+
+Sources: RemoteLogSegmentMetadataRecord.json and RemoteLogSegmentMetadataUpdateRecord.json of
+Kafka's storage module, which are the same in 3.6.2 and 3.9; RemoteLogMetadataSerde and
+AbstractApiMessageSerde for the frame around them; RemoteLogSegmentState for the numbers of states.
+"""
+
+import base64
+import struct
+from dataclasses import dataclass
+
+SEGMENT, SEGMENT_UPDATE = 0, 1
+_FRAME = 1
+STATES = {
+    0: "COPY_SEGMENT_STARTED",
+    1: "COPY_SEGMENT_FINISHED",
+    2: "DELETE_SEGMENT_STARTED",
+    3: "DELETE_SEGMENT_FINISHED",
+}
+"""RemoteLogSegmentState by id."""
+
+
+class RemoteLogMetadataError(Exception):
+    """A record of the topic does not have the documented form; the message says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteSegmentRecord:
+    """One record: a segment is begun to be copied, or is in another state from now on.
+
+    Attributes:
+        segment_id: The segment's uuid as Kafka prints it (base64).
+        topic_id: Likewise, the topic's.
+        broker: Who wrote it.
+        time_ms: When it was made, milliseconds since the epoch.
+        state: One of `STATES`.
+        start_offset: Inclusive; None in an update, like all that follow.
+        end_offset: Inclusive.
+        leader_epochs: (leader epoch, its first offset in this segment), ascending.
+        size_bytes: Of the segment's `.log` file.
+    """
+
+    segment_id: str
+    topic_id: str
+    topic: str
+    partition: int
+    broker: int
+    time_ms: int
+    state: str
+    start_offset: int | None = None
+    end_offset: int | None = None
+    leader_epochs: tuple[tuple[int, int], ...] | None = None
+    size_bytes: int | None = None
+
+
+def parse_remote_segment(value: bytes) -> RemoteSegmentRecord | None:
+    """Return what a record's value says; None for one about a whole partition that is deleted.
+
+    Raises RemoteLogMetadataError for another shape, or a version that is not known.
+    """
+    reader = _Reader(value)
+    try:
+        frame, kind, version = reader.varint(), reader.varint(), reader.varint()
+        if frame != _FRAME:
+            raise RemoteLogMetadataError(f"a record has frame version {frame}, not {_FRAME}")
+        if kind not in (SEGMENT, SEGMENT_UPDATE):
+            return None
+        if version != 0:
+            raise RemoteLogMetadataError(f"a record of kind {kind} has version {version}, not 0")
+        found = _segment(reader) if kind == SEGMENT else _update(reader)
+    except (struct.error, IndexError, UnicodeDecodeError, KeyError) as error:
+        raise RemoteLogMetadataError(f"a record breaks off or is damaged: {error!r}") from error
+    if reader.left:
+        raise RemoteLogMetadataError(f"a record has {reader.left} bytes after its end")
+    return found
+
+
+def _segment(reader: "_Reader") -> RemoteSegmentRecord:
+    topic, topic_id, partition, segment_id = _identity(reader)
+    start_offset, end_offset = reader.number(">q"), reader.number(">q")
+    broker = reader.number(">i")
+    reader.number(">q")  # the largest timestamp of its records
+    time_ms = reader.number(">q")
+    epochs = []
+    for _ in range(reader.varint() - 1):
+        epochs.append((reader.number(">i"), reader.number(">q")))
+        reader.tags()
+    size_bytes = reader.number(">i")
+    reader.octets()
+    state = STATES[reader.number(">b")]
+    reader.tags()
+    return RemoteSegmentRecord(
+        segment_id=segment_id,
+        topic_id=topic_id,
+        topic=topic,
+        partition=partition,
+        broker=broker,
+        time_ms=time_ms,
+        state=state,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        leader_epochs=tuple(sorted(epochs)),
+        size_bytes=size_bytes,
+    )
+
+
+def _update(reader: "_Reader") -> RemoteSegmentRecord:
+    topic, topic_id, partition, segment_id = _identity(reader)
+    broker, time_ms = reader.number(">i"), reader.number(">q")
+    reader.octets()
+    state = STATES[reader.number(">b")]
+    reader.tags()
+    return RemoteSegmentRecord(
+        segment_id=segment_id,
+        topic_id=topic_id,
+        topic=topic,
+        partition=partition,
+        broker=broker,
+        time_ms=time_ms,
+        state=state,
+    )
+
+
+def _identity(reader: "_Reader") -> tuple[str, str, int, str]:
+    topic = (reader.octets() or b"").decode()
+    topic_id = reader.uuid()
+    partition = reader.number(">i")
+    reader.tags()
+    segment_id = reader.uuid()
+    reader.tags()
+    return topic, topic_id, partition, segment_id
+
+
+class _Reader:
+    """Reads fields of a flexible version of Kafka's message format, one after the other."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        """How many bytes were not read."""
+        return len(self._value) - self._at
+
+    def varint(self) -> int:
+        """An unsigned varint."""
+        result = shift = 0
+        while True:
+            byte = self._value[self._at]
+            self._at += 1
+            result |= (byte & 0x7F) << shift
+            if not byte & 0x80:
+                return result
+            shift += 7
+            if shift > 28:
+                raise RemoteLogMetadataError("a length has more than five bytes")
+
+    def number(self, form: str) -> int:
+        """A number of that form of `struct`."""
+        (found,) = struct.unpack_from(form, self._value, self._at)
+        self._at += struct.calcsize(form)
+        return int(found)
+
+    def octets(self) -> bytes | None:
+        """Bytes, or the bytes of a text, behind their length; None for null."""
+        length = self.varint() - 1
+        if length < 0:
+            return None
+        if length > self.left:
+            raise IndexError(f"{length} bytes are announced, and {self.left} are there")
+        found = self._value[self._at : self._at + length]
+        self._at += length
+        return found
+
+    def uuid(self) -> str:
+        """A uuid as Kafka prints it."""
+        found = self._value[self._at : self._at + 16]
+        if len(found) < 16:
+            raise IndexError("a uuid breaks off")
+        self._at += 16
+        return base64.urlsafe_b64encode(found).rstrip(b"=").decode()
+
+    def tags(self) -> None:
+        """Tagged fields, which none of these records has: whatever is there is passed over."""
+        for _ in range(self.varint()):
+            self.varint()
+            self.octets_of_tag()
+
+    def octets_of_tag(self) -> None:
+        """Pass over a tagged field."""
+        self._at += self.varint()

@@ -1,0 +1,267 @@
+"""Tiered logs: what readers get of the lineage that the model predicts, and what none can reach."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kchaos.checkers.evidence.partition import (
+    OBSERVED,
+    BatchEvidence,
+    PartitionEvidence,
+    RemoteEvidence,
+    Side,
+)
+from kchaos.checkers.evidence.tier import TierReading
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.epoch_cache import EpochEntry
+from kchaos.checkers.model.prediction import PredictedBatch, PredictedRead
+from kchaos.checkers.model.requests import RemoteSegment
+from kchaos.checkers.model.tier import holder
+from kchaos.checkers.rules.offsets import Range, in_words, merged
+from kchaos.checkers.segments.batch import join_payload_digests
+
+_Got = Mapping[int, str]
+"""The payload of what a reader got, by offset: of a record, or of a batch at its first offset."""
+
+
+def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields `tier-unreadable` and `tier-other-lineage`, for each leader that was read from.
+
+    **Verifies**: for each reading of a tiered log, in sequence and by seeking to each offset, that
+    each record between the ends that the leader named is the one that the leader's log has there,
+    as the model says, wherever it is served from.
+    **Does not verify**: leaders that nobody read from; a reading of which the model says nothing
+    (then safety is unknown).
+    """
+    if not evidence.is_final:
+        return
+    readings = {one.operation: one for one in evidence.readings}
+    found: dict[tuple[str, int], dict[Range, set[str]]] = {}
+    for expected in evidence.predicted_reads:
+        reading = readings.get(expected.operation)
+        if side == OBSERVED and reading is None:
+            continue
+        for batch in expected.lineage:
+            kind = _amiss(batch, side, reading, expected)
+            if kind:
+                offsets = (batch.base_offset, batch.last_offset)
+                of_leader = found.setdefault((kind, expected.broker), {})
+                of_leader.setdefault(offsets, set()).add(expected.operation)
+    for (kind, leader), amiss in sorted(found.items()):
+        for first, last in merged(amiss):
+            named = sorted(
+                {
+                    name
+                    for offsets, names in amiss.items()
+                    if first <= offsets[0] and offsets[1] <= last
+                    for name in names
+                }
+            )
+            what = "nobody gets" if kind == "tier-unreadable" else "readers get others in place of"
+            yield evidence.finding(
+                kind,
+                brokers=(leader,),
+                first_offset=first,
+                last_offset=last,
+                message=f"while broker {leader} leads, {what} its records at "
+                f"{in_words(first, last)}",
+                evidence={"readings": named, "got": _shown(readings, named, first, last)},
+            )
+
+
+def tier_orphan(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields `tier-orphan`: the remote tier has a record of the leader's log that none can reach.
+
+    **Verifies**, at the end: each record of the predicted leader's log that lies below what is
+    local there and is in some remote segment, with its leader epoch, is in one that the leader
+    finds by the epoch that it has for the offset.
+    **Does not verify**: segments of dead lineages, which Kafka keeps; records that are in no
+    segment at all (readers miss them: `tier-unreadable`).
+    """
+    if not evidence.is_final:
+        return
+    leader = next((one for one in evidence.side(side) if one.broker == evidence.leader), None)
+    reads = [one for one in evidence.predicted_reads if one.broker == evidence.leader]
+    segments = evidence.remote if side == OBSERVED else evidence.predicted_remote
+    if leader is None or not reads or segments is None:
+        return
+    entries = tuple(EpochEntry(*entry) for entry in leader.epoch_entries or ())
+    known = tuple(_as_segment(one) for one in segments if one.is_finished)
+    lost = []
+    for batch in reads[-1].lineage:
+        if batch.last_offset >= leader.log_start_offset:
+            continue
+        holders = {one.segment_id for one in segments if _has(one, batch)}
+        reached = holder(entries, batch.base_offset, known)
+        if holders and (reached is None or reached.segment_id not in holders):
+            lost.append((batch.base_offset, batch.last_offset))
+    for first, last in merged(lost):
+        yield evidence.finding(
+            "tier-orphan",
+            brokers=(evidence.leader,),
+            first_offset=first,
+            last_offset=last,
+            message=f"the remote tier has the records at {in_words(first, last)} of broker "
+            f"{evidence.leader}'s log, in segments that it cannot find",
+            evidence={
+                "leader_epochs": [list(entry) for entry in leader.epoch_entries or ()],
+                "segments": [_named(one) for one in segments],
+            },
+        )
+
+
+def tier_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
+    """Yields what differs of the remote tier, and of what readers got of it.
+
+    **Verifies**, at every snapshot: that each segment that the metadata topic names is predicted,
+    with its offsets, leader epochs and state; that one whose copy has ended is in the store, with
+    the batches and the leader epoch checkpoint that its leader had. Of each reading: each record
+    that came or did not come.
+    **Does not verify**: a copy that goes on while the snapshot is taken; index files.
+    """
+    if evidence.predicted is None:
+        return
+    predicted = {one.segment_id: one for one in evidence.predicted_remote or ()}
+    for one in evidence.remote:
+        expected = predicted.get(one.segment_id)
+        differs = "it is not predicted" if expected is None else _differs(one, expected)
+        if differs:
+            yield evidence.finding(
+                "not-as-predicted",
+                first_offset=one.start_offset,
+                last_offset=one.end_offset,
+                message=f"remote segment {one.segment_id}: {differs}",
+                evidence={
+                    "what": "remote-segment",
+                    "predicted": None if expected is None else _named(expected),
+                    "observed": _named(one),
+                },
+            )
+    if evidence.is_final:
+        yield from _readings_as_predicted(evidence)
+
+
+def _readings_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
+    readings = {one.operation: one for one in evidence.readings}
+    for expected in evidence.predicted_reads:
+        reading = readings.get(expected.operation)
+        if reading is None:
+            continue
+        records = _records(reading)
+        covered: set[int] = set()
+        wrong = []
+        for batch in expected.got:
+            span = range(batch.base_offset, batch.last_offset + 1)
+            covered.update(span)
+            if _digest(records, span) != batch.payload:
+                wrong.append((batch.base_offset, batch.last_offset))
+        wrong += [(offset, offset) for offset in records if offset not in covered]
+        for first, last in merged(wrong):
+            yield evidence.finding(
+                "not-as-predicted",
+                brokers=(expected.broker,),
+                first_offset=first,
+                last_offset=last,
+                message=f"reading {expected.operation} did not get what is predicted at "
+                f"{in_words(first, last)}",
+                evidence={
+                    "what": "reading",
+                    "predicted": [
+                        [one.base_offset, one.payload]
+                        for one in expected.got
+                        if first <= one.base_offset <= last
+                    ],
+                    "observed": [[at, records.get(at)] for at in range(first, last + 1)],
+                },
+            )
+
+
+def _amiss(
+    batch: PredictedBatch, side: Side, reading: TierReading | None, expected: PredictedRead
+) -> str:
+    """The kind of finding that a batch of the lineage is to a reader, or ""."""
+    span = range(batch.base_offset, batch.last_offset + 1)
+    if side == OBSERVED:
+        assert reading is not None
+        got = _digest(_records(reading), span)
+        is_there = got is not None
+    else:
+        same = [one for one in expected.got if one.base_offset == batch.base_offset]
+        got = same[0].payload if same and same[0].last_offset == batch.last_offset else None
+        is_there = any(one.base_offset in span or one.last_offset in span for one in expected.got)
+    if not is_there:
+        return "tier-unreadable"
+    return "" if got == batch.payload else "tier-other-lineage"
+
+
+def _records(reading: TierReading) -> _Got:
+    return {one.offset: one.payload for fetch in reading.fetches for one in fetch.records}
+
+
+def _digest(records: _Got, span: range) -> str | None:
+    """The digest of the records at these offsets together; None if one is missing."""
+    if any(offset not in records for offset in span):
+        return None
+    return join_payload_digests((records[offset], 1) for offset in span)
+
+
+def _shown(
+    readings: Mapping[str, TierReading], named: Sequence[str], first: int, last: int
+) -> list[dict[str, object]]:
+    """The first Fetches that asked for these offsets, with what came back."""
+    return [
+        {
+            "reading": name,
+            "offset": fetch.offset,
+            "error_code": fetch.error_code,
+            "records": [one.offset for one in fetch.records][:20],
+        }
+        for name in named
+        if name in readings
+        for fetch in readings[name].fetches
+        if first <= fetch.offset <= last
+    ][:20]
+
+
+def _as_segment(one: RemoteEvidence) -> RemoteSegment:
+    return RemoteSegment(
+        segment_id=one.segment_id,
+        start_offset=one.start_offset,
+        end_offset=one.end_offset,
+        leader_epochs=tuple(EpochEntry(*entry) for entry in one.leader_epochs),
+        chain=(),
+        batches=(),
+        is_finished=one.is_finished,
+    )
+
+
+def _has(segment: RemoteEvidence, batch: PredictedBatch) -> bool:
+    return any(_identity(one) == _identity(batch) for one in segment.batches)
+
+
+def _identity(batch: BatchEvidence | PredictedBatch) -> tuple[int, int, int, str | None]:
+    return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.payload
+
+
+def _differs(real: RemoteEvidence, expected: RemoteEvidence) -> str:
+    if (real.start_offset, real.end_offset) != (expected.start_offset, expected.end_offset):
+        return f"it is said to end at {real.end_offset}, predicted was {expected.end_offset}"
+    if real.leader_epochs != expected.leader_epochs:
+        return f"its leader epochs are {real.leader_epochs}, predicted {expected.leader_epochs}"
+    if not (real.is_finished and expected.is_finished):
+        return ""
+    if not real.is_stored:
+        return "its copy has ended, and the store does not have it"
+    if real.epochs != expected.epochs:
+        return f"its checkpoint has {real.epochs}, predicted {expected.epochs}"
+    if [*map(_identity, real.batches)] != [*map(_identity, expected.batches)]:
+        return "its batches are not those that are predicted"
+    return ""
+
+
+def _named(one: RemoteEvidence) -> dict[str, object]:
+    return {
+        "segment_id": one.segment_id,
+        "start_offset": one.start_offset,
+        "end_offset": one.end_offset,
+        "is_finished": one.is_finished,
+        "leader_epochs": [list(entry) for entry in one.leader_epochs],
+    }

@@ -1,0 +1,144 @@
+"""The remote tier, as `LocalTieredStorage` keeps it in a folder and Kafka's metadata topic tells.
+
+A segment in the folder is a byte copy of a local one, with what lies beside it, under
+`kafka-tiered-storage/TOPIC-PARTITION-TOPIC_ID/START_OFFSET-SEGMENT_ID` and a suffix
+(RemoteLogSegmentFileset, 3.6.2 and 3.9).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kchaos.checkers.formats.remote_log_metadata import RemoteSegmentRecord, parse_remote_segment
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.directory import checkpoint_entries, segment_files
+from kchaos.checkers.segments.reader import read_records, read_segment
+
+METADATA_DIRECTORY = "__remote_log_metadata-0"
+STORE = "kafka-tiered-storage"
+EPOCHS_SUFFIX = ".leader_epoch_checkpoint"
+FINISHED = "COPY_SEGMENT_FINISHED"
+STARTED = "COPY_SEGMENT_STARTED"
+
+_UUID = r"[A-Za-z0-9_-]{22}"
+_PARTITION = re.compile(rf"(?P<topic>[a-zA-Z0-9._-]{{1,249}})-(?P<partition>\d+)-(?P<id>{_UUID})")
+_SEGMENT = re.compile(rf"(?P<offset>\d{{20}})-(?P<id>{_UUID})\.log")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSegment:
+    """One segment's files in the remote store.
+
+    Attributes:
+        segment_id: Its uuid as Kafka prints it.
+        start_offset: As its name says.
+        batches: What its `.log` holds.
+        epochs: (leader epoch, start offset) of its leader epoch checkpoint, the whole chain up to
+            its end; None without a readable one.
+        size_bytes: Of its `.log`.
+    """
+
+    topic: str
+    partition: int
+    segment_id: str
+    start_offset: int
+    batches: tuple[Batch, ...]
+    epochs: tuple[tuple[int, int], ...] | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteSegment:
+    """A segment as the metadata topic tells of it.
+
+    Attributes:
+        broker: Who copied it.
+        began_ms: When the copy began, milliseconds since the epoch.
+        ended_ms: When its newest state was written.
+        state: The newest.
+        end_offset: Inclusive.
+        leader_epochs: (leader epoch, its first offset in this segment), ascending.
+    """
+
+    segment_id: str
+    topic: str
+    partition: int
+    broker: int
+    began_ms: int
+    ended_ms: int
+    state: str
+    start_offset: int
+    end_offset: int
+    leader_epochs: tuple[tuple[int, int], ...]
+    size_bytes: int
+
+
+def metadata_records(log_directory: Path) -> Iterator[RemoteSegmentRecord]:
+    """Yield what a broker's copy of the metadata topic says, in its order.
+
+    Nothing if it has none. A running broker may be writing: what it has not finished is left out.
+    Raises RemoteLogMetadataError for a record of another shape.
+    """
+    directory = log_directory / METADATA_DIRECTORY
+    for path in segment_files(directory) if directory.is_dir() else ():
+        content = path.read_bytes()
+        found = read_segment(content, base_offset=int(path.stem), file=path.name)
+        for batch in found.batches:
+            for record in () if batch.is_control else read_records(content, batch):
+                said = None if record.value is None else parse_remote_segment(record.value)
+                if said is not None:
+                    yield said
+
+
+def remote_segments(records: Iterable[RemoteSegmentRecord]) -> tuple[RemoteSegment, ...]:
+    """Return each segment with its newest state, in the order in which copies began."""
+    found: dict[str, RemoteSegment] = {}
+    for one in records:
+        known = found.get(one.segment_id)
+        if one.start_offset is None or one.end_offset is None:
+            if known is not None:
+                found[one.segment_id] = replace(known, state=one.state, ended_ms=one.time_ms)
+            continue
+        found[one.segment_id] = RemoteSegment(
+            segment_id=one.segment_id,
+            topic=one.topic,
+            partition=one.partition,
+            broker=one.broker,
+            began_ms=one.time_ms,
+            ended_ms=one.time_ms,
+            state=one.state,
+            start_offset=one.start_offset,
+            end_offset=one.end_offset,
+            leader_epochs=one.leader_epochs or (),
+            size_bytes=one.size_bytes or 0,
+        )
+    return tuple(found.values())
+
+
+def stored_segments(store: Path) -> Iterator[StoredSegment]:
+    """Yield what the remote store's folder holds, by name; nothing where there is no folder."""
+    for directory in sorted(store.iterdir()) if store.is_dir() else ():
+        of = _PARTITION.fullmatch(directory.name)
+        for log in sorted(directory.iterdir()) if of and directory.is_dir() else ():
+            named = _SEGMENT.fullmatch(log.name)
+            if of is None or named is None:
+                continue
+            contents = _read_stored(log, int(named["offset"]))
+            entries, _ = checkpoint_entries(log.with_suffix(EPOCHS_SUFFIX))
+            yield StoredSegment(
+                topic=of["topic"],
+                partition=int(of["partition"]),
+                segment_id=named["id"],
+                start_offset=int(named["offset"]),
+                batches=contents,
+                epochs=None
+                if entries is None
+                else tuple((one.leader_epoch, one.start_offset) for one in entries),
+                size_bytes=log.stat().st_size,
+            )
+
+
+def _read_stored(log: Path, start_offset: int) -> tuple[Batch, ...]:
+    content = log.read_bytes()
+    return read_segment(content, base_offset=start_offset, file=log.name).batches

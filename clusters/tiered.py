@@ -1,0 +1,168 @@
+"""Tiered storage: a folder in place of an object store, by Kafka's own test implementation.
+
+`LocalTieredStorage` stands in the test jar of Kafka's storage module, which no distribution has. It
+is taken by package name, in the release of the brokers, and only where a cluster asks for it.
+
+Sources: org.apache.kafka.server.log.remote.storage.LocalTieredStorage and RemoteLogManagerConfig,
+3.6.2 and 3.9; kafka.log.remote.RemoteLogManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kchaos.clusters.cache import cache_directory, locked
+from kchaos.clusters.distribution import Distribution, changed_jars, present
+from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.ground import Ground
+from kchaos.clusters.maven import LOCK_FILE, fetch, jars_of
+from kchaos.clusters.metadata.api import ClusterMetadata
+from kchaos.clusters.releases import Release, release_of
+from kchaos.clusters.spec import ClusterSpec
+
+FOLDER = "remote"
+"""The folder within a cluster's work directory that stands for the object store."""
+METADATA_TOPIC = "__remote_log_metadata"
+"""Kafka's own topic in which brokers write down what is in the remote store."""
+_FIRST_TIERED = (3, 6)
+_LEAST_PROTOCOL = (2, 8)
+_SYSTEM = "remote.log.storage.system.enable"
+
+
+def properties_of_tiering(spec: ClusterSpec, work_directory: Path) -> dict[str, str]:
+    """Return what every broker of a tiered cluster is configured with; nothing for any other.
+
+    The metadata topic has one partition with one replica (`create_metadata_topic`), so
+    that what brokers write there takes no part in what is replicated; its clients use the listener
+    for clients. Tasks and checks run often, since scenarios wait for what they do.
+    """
+    if not spec.tiered:
+        return {}
+    return {
+        _SYSTEM: "true",
+        "remote.log.storage.manager.class.name": (
+            "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+        ),
+        "remote.log.storage.manager.impl.prefix": "rsm.config.",
+        "rsm.config.dir": str(work_directory / FOLDER),
+        "remote.log.metadata.manager.class.name": (
+            "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
+        ),
+        "remote.log.metadata.manager.listener.name": "CLIENT",
+        "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+        "remote.log.manager.task.interval.ms": "300",
+        "log.retention.check.interval.ms": "300",
+        # Not known to 3.6 and 3.7, where the first check comes after 30 s.
+        "log.initial.task.delay.ms": "500",
+    }
+
+
+def create_metadata_topic(metadata: ClusterMetadata, broker: int) -> None:
+    """Create the metadata topic as TopicBasedRemoteLogMetadataManager would, on one broker alone.
+
+    That is done before any broker runs, so that they find it: what is fetched of it between brokers
+    would mix with what a scenario is about.
+    """
+    settings = {"cleanup.policy": "delete", "retention.ms": "-1"}
+    metadata.create_topic(METADATA_TOPIC, [[broker]], settings)
+
+
+def tiering_refused(release: Release, properties: Mapping[str, str]) -> str:
+    """Return why a broker of this release and these properties cannot tier its logs, or ""."""
+    if release.number[:2] < _FIRST_TIERED:
+        return f"{release.text} has no tiered storage: it came with 3.6.0 (KIP-405)"
+    protocol = properties.get("inter.broker.protocol.version", release.protocol_version)
+    spoken = tuple(int(part) for part in protocol.partition("-")[0].split(".")[:2])
+    if spoken < _LEAST_PROTOCOL:
+        return (
+            f"tiered storage needs topic ids, which came with inter.broker.protocol.version 2.8, "
+            f"and the broker speaks {protocol}"
+        )
+    own = sorted(name for name in properties if name.startswith(("rsm.config.", "rlmm.config.")))
+    if own:
+        return f"{own[0]} is kchaos's to set: take it out of the broker properties"
+    return ""
+
+
+def tiered_topic_refused(configuration: Mapping[str, str], *, is_tiered: bool) -> str:
+    """Return why a topic with this configuration is not taken, or "".
+
+    Args:
+        configuration: The topic's own settings.
+        is_tiered: Whether the cluster has a remote store.
+    """
+    if configuration.get("remote.storage.enable", "false").lower() != "true":
+        return ""
+    if not is_tiered:
+        return "remote.storage.enable needs a cluster with tiered=True"
+    if "compact" in configuration.get("cleanup.policy", ""):
+        return (
+            "a topic with cleanup.policy compact cannot be tiered (LogConfig."
+            "validateRemoteStorageOnlyIfSystemEnabled): leave one of the two out"
+        )
+    return ""
+
+
+def resolved(spec: ClusterSpec, ground: Ground, offline: bool, kafka: str) -> Distribution:
+    """Return the Kafka of that name, as a cluster of this spec runs it."""
+    found = ground.resolve(kafka, offline=offline)
+    return with_tiered_storage(found, offline=offline) if spec.tiered else found
+
+
+def with_tiered_storage(distribution: Distribution, *, offline: bool = False) -> Distribution:
+    """Return the Kafka with `LocalTieredStorage` on its class path.
+
+    Raises ReleaseError where there is none for it, MachineError when it cannot be had.
+    """
+    if distribution.image:
+        raise ReleaseError(
+            f"the Kafka of image {distribution.image} cannot be tiered: its class path is its "
+            "own; name a release instead"
+        )
+    jar = tiered_storage_jar(release_of(distribution.release), offline=offline)
+    return Distribution(
+        release=distribution.release,
+        class_path=(*distribution.class_path, jar),
+        source=distribution.source,
+    )
+
+
+def tiered_storage_jar(release: Release, *, offline: bool = False) -> Path:
+    """Return the jar that has `LocalTieredStorage`, fetched on first use.
+
+    It stands in a lock file of its own. Raises ReleaseError when the release has none,
+    MachineError when it cannot be had.
+    """
+    cache = cache_directory()
+    coordinates = f"org.apache.kafka:kafka-storage:{release.text}:test"
+    lock_file = cache / "tiered" / release.text / LOCK_FILE
+    if present(lock_file, cache) is None:
+        with locked("maven"):
+            if present(lock_file, cache) is None:
+                if offline:
+                    raise MachineError(
+                        f"{coordinates} is not in the cache {cache}, and --offline forbids "
+                        "fetching it; run once without --offline"
+                    )
+                fetch(
+                    (coordinates,),
+                    name=f"Tiered storage of Kafka {release.text}",
+                    cache=cache,
+                    lock_file=lock_file,
+                )
+    jars = jars_of(lock_file, cache)
+    jar = _named(f"kafka-storage-{release.text}-test.jar", jars)
+    if changed_jars({jar: jars[jar]}):
+        raise MachineError(f"{jar} is not what was fetched; kchaos repair removes it")
+    return jar
+
+
+def _named(name: str, jars: Iterable[Path]) -> Path:
+    """Return the jar of that name: beside it, the lock file has what the module depends on."""
+    found = [jar for jar in jars if jar.name == name]
+    if not found:
+        raise ReleaseError(f"{name} is not among the jars that were fetched for it")
+    return found[0]

@@ -1,0 +1,97 @@
+"""What the scenarios of KIP-405 have in common."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.steps import Step
+from kchaos.harness.playing.tier_steps import TierRead
+
+MESSAGE_BYTES = 84
+"""What a batch of one record of 16 bytes takes in a segment (magic 2)."""
+TOPIC, PARTITION = "t", 0
+
+TIERED: Mapping[str, str] = {
+    **QUICK,
+    # A rebuild asks the leader three times in a row and reads from the remote store.
+    "replica.socket.timeout.ms": "5000",
+    "request.timeout.ms": "5000",
+}
+
+
+UNCLEAN: Mapping[str, str] = {
+    "unclean.leader.election.enable": "true",
+    # Who is cut off leaves the ISR by this alone.
+    "replica.lag.time.max.ms": "3000",
+}
+
+
+UPLOADED, NEVER_UPLOADED = "uploaded", "never-uploaded"
+FIXED_UPLOADS: Mapping[str, str] = {
+    UPLOADED: "the new leader ships its own segment",
+    NEVER_UPLOADED: "the new leader takes the old leader's segment for its own (KAFKA-15241)",
+}
+
+
+def why_not_uploads(case: str, release: str) -> str:
+    """Why a release cannot show one of `FIXED_UPLOADS`, or ""."""
+    is_old = release.startswith("3.6.")
+    if is_old and case == UPLOADED:
+        return "3.6 ships nothing there (KAFKA-15241, fixed in 3.7.0); use --kafka 3.9.1"
+    if not is_old and case == NEVER_UPLOADED:
+        return "KAFKA-15241 is fixed from 3.7.0 on; use --kafka 3.6.2"
+    return ""
+
+
+def tiered_cluster(
+    kafka: str,
+    brokers: tuple[int, ...],
+    controller: int,
+    properties: Mapping[str, str] = MappingProxyType({}),
+    *,
+    tiered: bool = True,
+) -> ClusterSpec:
+    """A cluster with a remote store; the controller never goes, and has its metadata topic."""
+    return ClusterSpec(
+        brokers=brokers_of(kafka, brokers),
+        first_broker=controller,
+        properties={**TIERED, **properties},
+        tiered=tiered,
+    )
+
+
+def tiered_topic(*, segment_messages: int, local_messages: int) -> tuple[tuple[str, str], ...]:
+    """Settings of a topic with so many messages in a segment, of which so many stay local."""
+    return (
+        ("remote.storage.enable", "true"),
+        ("segment.bytes", str(segment_messages * MESSAGE_BYTES)),
+        ("local.retention.bytes", str(local_messages * MESSAGE_BYTES)),
+    )
+
+
+def message(number: int, *, acks: int = -1) -> Produce:
+    """One message of exactly `MESSAGE_BYTES`, named by its number on the page."""
+    return Produce(
+        operation=f"message-{number:06d}", topic=TOPIC, partition=PARTITION, records=1, acks=acks
+    )
+
+
+def messages(*numbers: int, acks: int = -1) -> tuple[Produce, ...]:
+    """Several messages, one after the other."""
+    return tuple(message(number, acks=acks) for number in numbers)
+
+
+def read_all(name: str, broker: int) -> tuple[Step, ...]:
+    """A reader in sequence, and one that seeks to each offset, the last one first."""
+    return (
+        TierRead(operation=f"{name}-sequence", topic=TOPIC, partition=PARTITION, broker=broker),
+        TierRead(
+            operation=f"{name}-seeks",
+            topic=TOPIC,
+            partition=PARTITION,
+            broker=broker,
+            manner="descending",
+        ),
+    )

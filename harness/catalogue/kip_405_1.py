@@ -1,0 +1,137 @@
+"""KIP-405, scenario 1: a new, empty follower builds what it lacks from the remote tier."""
+
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import PreferredElection, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_405 import (
+    PARTITION,
+    TOPIC,
+    message,
+    messages,
+    read_all,
+    tiered_cluster,
+    tiered_topic,
+)
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Reassign,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitOffsets, AwaitTiered
+
+_CASE = "new-empty-follower"
+P, A, B = 0, 1, 2
+"""The first leader, the page's leader, and its new follower, which is the controller."""
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return tiered_cluster(kafka, (P, A, B), controller=B)
+
+
+def _settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[Step, ...]:
+    return (
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=isr, high_watermark=end),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(
+            topic=TOPIC,
+            assignment=((P, A),),
+            configuration=tiered_topic(segment_messages=3, local_messages=5),
+        ),
+        Tell(text="messages 0 to 7 in the leader epochs of the page, three to a segment"),
+        *messages(0, 1, 2),
+        Inject(name="epoch 1", fault=StopBroker(broker=P)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        *messages(3, 4),
+        Heal(name="epoch 1"),
+        *_settled(A, (A, P), 5),
+        Inject(name="epoch 2", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
+        *messages(5, 6),
+        *_settled(P, (A, P), 7),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2))),
+        Inject(name="epoch 3", fault=StopBroker(broker=P)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        message(7),
+        Heal(name="epoch 3"),
+        *_settled(A, (A, P), 8),
+        Tell(text="what broker A has of offsets 0 to 2 is in the remote tier only"),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=3),
+        AwaitOffsets(
+            topic=TOPIC,
+            partition=PARTITION,
+            broker=A,
+            earliest=0,
+            earliest_local=3,
+            latest_tiered=5,
+        ),
+        *read_all("before", A),
+        TakeSnapshot(label="step-1"),
+        Tell(text="broker B becomes a replica; it has no data and asks for offset 0"),
+        Reassign(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
+        *_settled(A, (B, A, P), 8),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=3),
+        TakeSnapshot(label="step-2"),
+        *read_all("old-leader", A),
+        Tell(text="broker B leads, and is asked for everything"),
+        Inject(name="B leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=B),
+        AwaitOffsets(topic=TOPIC, partition=PARTITION, broker=B, earliest=0),
+        *read_all("new-leader", B),
+    )
+
+
+_SOURCE = "KIP-405, follower replication, scenario 1; KAFKA-15695"
+_MOVED = {
+    "link": {
+        "api": "Fetch",
+        "source": B,
+        "target": A,
+        "direction": "response",
+        "partition": {"topic": TOPIC, "error_code": 109},
+    }
+}
+_REBUILT = {
+    "epochs": {"snapshot": "step-2", "broker": B, "partition": "t-0", "starts": [0, 3, 5, 7]}
+}
+_BUILT = {
+    "log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 3 "}
+}
+
+KIP_405_1 = Entry(
+    name="KIP-405-1",
+    title="A new follower builds the epochs that it lacks from the remote tier",
+    story=(
+        "A broker without any data becomes a replica of a tiered log. It asks for offset 0, which "
+        "its leader has no more; the leader says so (OFFSET_MOVED_TO_TIERED_STORAGE). The follower "
+        "asks where the leader's local log begins, builds its leader epochs from the segment in "
+        "the remote tier that ends right before that, and fetches from there on. On 3.6 it does "
+        "not set where its own local log begins, so that once it leads, it answers a reader of "
+        "what is in the remote tier with OFFSET_OUT_OF_RANGE (KAFKA-15695, fixed in 3.7.0)."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "a broker without data becomes a replica, and leads later"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CASE, "3.6.2"): Expectation(
+            safe=False,
+            findings=(("tier-unreadable", (B,), 0, 2),),
+            witness=(_MOVED, _BUILT, _REBUILT),
+            source=_SOURCE,
+        ),
+        (_CASE, "3.9.1"): Expectation(
+            safe=True, witness=(_MOVED, _BUILT, _REBUILT), source=_SOURCE
+        ),
+    },
+    default_releases=("3.6.2", "3.9.1"),
+)

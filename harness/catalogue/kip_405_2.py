@@ -1,0 +1,147 @@
+"""KIP-405, scenario 2: a follower that is out of sync comes back when its leader has moved on."""
+
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import ConfigureTopic, CutLink, PreferredElection, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_405 import (
+    PARTITION,
+    TOPIC,
+    message,
+    messages,
+    read_all,
+    tiered_cluster,
+    tiered_topic,
+)
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    ReorderReplicas,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
+
+P, B, A, CONTROLLER = 0, 1, 2, 3
+"""The first leader, the page's follower and its leader."""
+_CASE = "out-of-sync-follower"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    # Who is cut off leaves the ISR by this alone.
+    drops = {"replica.lag.time.max.ms": "3000"}
+    return tiered_cluster(kafka, (P, B, A, CONTROLLER), CONTROLLER, drops)
+
+
+def _settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[Step, ...]:
+    return (
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=isr, high_watermark=end),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    assert case == _CASE
+    return (
+        CreateTopic(
+            topic=TOPIC,
+            assignment=((P, A, B),),
+            configuration=tiered_topic(segment_messages=3, local_messages=100),
+        ),
+        *messages(0, 1, 2),
+        Inject(name="epoch 1", fault=StopBroker(broker=P)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A, B)),
+        message(3),
+        *_settled(A, (A, B), 4),
+        Tell(text="broker B falls out of sync at offset 4; the others go on to message 9"),
+        Inject(name="B is cut off from A", fault=CutLink(source=A, target=B)),
+        Inject(name="B is cut off from P", fault=CutLink(source=P, target=B)),
+        message(4, acks=1),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        Heal(name="epoch 1"),
+        *_settled(A, (A, P), 5),
+        Inject(name="epoch 2", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
+        *messages(5, 6),
+        *_settled(P, (A, P), 7),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2))),
+        Inject(name="epoch 3", fault=StopBroker(broker=P)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        *messages(7, 8, 9),
+        Heal(name="epoch 3"),
+        *_settled(A, (A, P), 10),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2), (6, 8, 3))),
+        TakeSnapshot(label="step-1"),
+        *_expired(),
+    )
+
+
+def _expired() -> tuple[Step, ...]:
+    """From the end of local segments on."""
+    return (
+        Tell(text="local segments expire: A has nothing below offset 9, and B nothing below 3"),
+        Inject(
+            name="local retention",
+            fault=ConfigureTopic(topic=TOPIC, configuration=(("local.retention.bytes", "1"),)),
+        ),
+        *messages(10, 11),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=9),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=3),
+        *read_all("before", A),
+        TakeSnapshot(label="step-2"),
+        Tell(text="broker B comes back, and asks for offset 4"),
+        Heal(name="B is cut off from P"),
+        Heal(name="B is cut off from A"),
+        *_settled(A, (A, B, P), 12),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=9),
+        TakeSnapshot(label="step-3"),
+        Tell(text="beyond the page: B leads, and is asked for everything"),
+        ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
+        Inject(name="B leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B, P)),
+        *read_all("B-leads", B),
+    )
+
+
+_SOURCE = "KIP-405, follower replication, scenario 2; KAFKA-15695"
+_WITNESS = (
+    {
+        "link": {
+            "api": "Fetch",
+            "source": B,
+            "target": A,
+            "direction": "response",
+            "partition": {"topic": TOPIC, "error_code": 109},
+        }
+    },
+    {"log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 9 "}},
+    {"epochs": {"snapshot": "step-3", "broker": B, "partition": "t-0", "starts": [0, 3, 5, 7]}},
+)
+
+KIP_405_2 = Entry(
+    name="KIP-405-2",
+    title="A follower that is out of sync lets go of its log and builds on the remote tier",
+    story=(
+        "B has everything up to offset 3 when it falls out of sync; meanwhile its leader ships "
+        "three segments and deletes them locally. B asks for offset 4, is sent to the remote tier, "
+        "truncates all that it has, takes the epochs from the newest segment, and goes on from "
+        "offset 9. On 3.6 it still believes that its local log begins at 3 (KAFKA-15695), so that "
+        "nobody gets offsets 3 to 8 from it once it leads."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "the leader's local segments are gone when the follower comes back"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CASE, "3.6.2"): Expectation(
+            safe=False,
+            findings=(("tier-unreadable", (B,), 3, 8),),
+            witness=_WITNESS,
+            source=_SOURCE,
+        ),
+        (_CASE, "3.9.1"): Expectation(safe=True, witness=_WITNESS, source=_SOURCE),
+    },
+    default_releases=("3.6.2", "3.9.1"),
+)

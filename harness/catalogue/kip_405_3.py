@@ -1,0 +1,165 @@
+"""KIP-405, scenario 3: both replicas fail hard, and one comes back with a part of its log."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import ConfigureTopic, KillBroker, LoseTail, PreferredElection
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_405 import (
+    FIXED_UPLOADS,
+    MESSAGE_BYTES,
+    NEVER_UPLOADED,
+    PARTITION,
+    TOPIC,
+    UPLOADED,
+    message,
+    messages,
+    read_all,
+    tiered_cluster,
+    tiered_topic,
+    why_not_uploads,
+)
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
+
+A, B, CONTROLLER = 0, 1, 2
+_TWO = str(2 * MESSAGE_BYTES)
+
+
+def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
+    """Broker A has two messages in a segment; B all in one, of which nothing is flushed."""
+    spec = tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, tiered=tiered)
+    brokers = tuple(
+        replace(one, properties={"log.segment.bytes": _TWO}) if one.id == A else one
+        for one in spec.brokers
+    )
+    return replace(spec, brokers=brokers)
+
+
+def steps_of(case: str) -> tuple[Step, ...]:
+    """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
+    return (
+        CreateTopic(
+            topic=TOPIC,
+            assignment=((A, B),),
+            configuration=tuple(
+                one
+                for one in tiered_topic(segment_messages=2, local_messages=100)
+                if one[0] != "segment.bytes"
+            ),
+        ),
+        *messages(0, 1, 2),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=3),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 1, 0),)),
+        TakeSnapshot(label="step-1"),
+        Tell(text="both lose power, A first; messages 1 and 2 were not on B's disk"),
+        Inject(name="A is down", fault=KillBroker(broker=A)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(B,)),
+        Inject(name="B is down", fault=KillBroker(broker=B)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=-1, isr=(B,)),
+        Inject(
+            name="B's tail",
+            fault=LoseTail(broker=B, topic=TOPIC, partition=PARTITION, log_end_offset=1),
+        ),
+        Tell(text="B comes back, leads, and takes message 3 at offset 1"),
+        Heal(name="B is down"),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(B,)),
+        Inject(
+            name="two to a segment",
+            fault=ConfigureTopic(topic=TOPIC, configuration=(("segment.bytes", _TWO),)),
+        ),
+        message(3),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(B,), high_watermark=2),
+        TakeSnapshot(label="step-2"),
+        *_after_a_is_back(case),
+    )
+
+
+def _after_a_is_back(case: str) -> tuple[Step, ...]:
+    """From the return of A on."""
+    uploads = ((0, 1, 0), (0, 1, None)) if case == UPLOADED else ((0, 1, 0),)
+    leaders = (B,) if case == UPLOADED else ()
+    return (
+        Tell(text="A comes back, truncates, and follows"),
+        Heal(name="A is down"),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B)),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=2),
+        TakeSnapshot(label="step-3"),
+        message(4),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=3),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=uploads),
+        *read_all("before", B),
+        TakeSnapshot(label="step-4"),
+        Tell(text="beyond the page: the first local segment expires on both"),
+        message(5),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=4),
+        Inject(
+            name="local retention",
+            fault=ConfigureTopic(topic=TOPIC, configuration=(("local.retention.bytes", _TWO),)),
+        ),
+        # On 3.6 a leader that has just come back does not know that anything is remote, so that it
+        # deletes nothing; its follower does.
+        *(
+            AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=one, offset=2)
+            for one in leaders
+        ),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=2),
+        *read_all("B-leads", B),
+        TakeSnapshot(label="expired"),
+        Inject(name="A leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A, B)),
+        *read_all("A-leads", A),
+    )
+
+
+def epochs(snapshot: str, broker: int) -> Mapping[str, Any]:
+    """The witness that a broker's epochs form one line: the second begins at offset 1."""
+    return {
+        "epochs": {"snapshot": snapshot, "broker": broker, "partition": "t-0", "starts": [0, 1]}
+    }
+
+
+_SOURCE = "KIP-405, follower replication, scenario 3; KIP-101, scenario 2; KAFKA-15241"
+_EPOCHS = (epochs("step-3", A), epochs("step-4", A), epochs("step-4", B))
+
+KIP_405_3 = Entry(
+    name="KIP-405-3",
+    title="Unflushed tails are lost, and the remote tier keeps what no log has any more",
+    story=(
+        "A has shipped offsets 0 and 1 when both replicas lose power. B comes back without "
+        "messages 1 and 2, leads, and writes message 3 at offset 1; A truncates and follows. "
+        "Losing what no disk had is permitted. The remote tier still has message 1 at offset 1, of "
+        "a lineage that is dead: from 3.7.0 on the leader ships its own segment beside it, and "
+        "readers get that. On 3.6 it ships nothing (KAFKA-15241), and once the local segment is "
+        "gone, a leader has lost message 3, which was acknowledged."
+    ),
+    source=_SOURCE,
+    cases=FIXED_UPLOADS,
+    cluster=cluster_of,
+    steps=steps_of,
+    cannot_show=why_not_uploads,
+    expectations={
+        (NEVER_UPLOADED, "3.6.2"): Expectation(
+            safe=False,
+            findings=(
+                ("tier-other-lineage", (A,), 1, 1),
+                ("tier-unreadable", (A,), 1, 1),
+            ),
+            witness=_EPOCHS,
+            source=_SOURCE,
+        ),
+        (UPLOADED, "3.9.1"): Expectation(safe=True, witness=_EPOCHS, source=_SOURCE),
+    },
+    default_releases=("3.6.2", "3.9.1"),
+)

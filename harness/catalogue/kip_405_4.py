@@ -1,0 +1,166 @@
+"""KIP-405, scenario 4: an unclean election with a truncation, and who uploads the new lineage."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import ConfigureTopic, CutLink, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_405 import (
+    FIXED_UPLOADS,
+    MESSAGE_BYTES,
+    NEVER_UPLOADED,
+    PARTITION,
+    TOPIC,
+    UNCLEAN,
+    UPLOADED,
+    message,
+    messages,
+    read_all,
+    tiered_cluster,
+    tiered_topic,
+    why_not_uploads,
+)
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
+
+A, B, CONTROLLER = 0, 1, 2
+
+
+def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
+    """Elections may be unclean, and who is cut off leaves the ISR soon."""
+    return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, UNCLEAN, tiered=tiered)
+
+
+def steps_of(case: str) -> tuple[Step, ...]:
+    """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
+    uploads = ((0, 2, 0), (0, 1, None)) if case == UPLOADED else ((0, 2, 0),)
+    return (
+        CreateTopic(
+            topic=TOPIC,
+            assignment=((A, B),),
+            configuration=tiered_topic(segment_messages=3, local_messages=100),
+        ),
+        message(0),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=1),
+        Tell(text="broker B falls out of sync; A goes on alone and ships its first segment"),
+        Inject(name="B is cut off", fault=CutLink(source=A, target=B)),
+        *messages(1, acks=1),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        *messages(2, 3),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0),)),
+        TakeSnapshot(label="step-1"),
+        Tell(text="A dies; B, out of sync, is elected and takes messages 4 and 5"),
+        Inject(name="A is down", fault=KillBroker(broker=A)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(B,)),
+        Inject(
+            name="two to a segment",
+            fault=ConfigureTopic(
+                topic=TOPIC, configuration=(("segment.bytes", str(2 * MESSAGE_BYTES)),)
+            ),
+        ),
+        *messages(4, 5),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=uploads),
+        *read_all("before", B),
+        TakeSnapshot(label="step-2"),
+        Tell(text="the first local segment of broker B expires"),
+        Inject(
+            name="local retention",
+            fault=ConfigureTopic(
+                topic=TOPIC, configuration=(("local.retention.bytes", str(MESSAGE_BYTES)),)
+            ),
+        ),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=2),
+        *read_all("after", B),
+        TakeSnapshot(label="step-3"),
+        Tell(text="beyond the page: A comes back"),
+        Heal(name="B is cut off"),
+        Heal(name="A is down"),
+    )
+
+
+_SOURCE = "KIP-405, follower replication, scenario 4; KAFKA-15241"
+
+
+def epochs(snapshot: str, broker: int) -> Mapping[str, Any]:
+    """The witness that a broker's epochs form one line: the second begins at offset 1."""
+    return {
+        "epochs": {"snapshot": snapshot, "broker": broker, "partition": "t-0", "starts": [0, 1]}
+    }
+
+
+DIVERGED = {"round": {"follower": A, "leader": B, "end_offset": 1, "by_fetch": True}}
+_MOVED = {
+    "link": {
+        "api": "Fetch",
+        "source": A,
+        "target": B,
+        "direction": "response",
+        "partition": {"topic": TOPIC, "error_code": 109},
+    }
+}
+
+KIP_405_4 = Entry(
+    name="KIP-405-4",
+    title="After an unclean election the new leader's lineage must get to the remote tier",
+    story=(
+        "B is out of sync and is elected uncleanly; it cuts nothing and writes its own records at "
+        "offsets that the remote tier has of A's lineage. What is lost so is permitted. B must "
+        "ship its own segment: on 3.7 and later it does. On 3.6 it takes the end of A's segment "
+        "for what it has shipped itself (KAFKA-15241), ships nothing, and lets its local segment "
+        "go: the only copy of an acknowledged record is lost, readers get A's records, and A "
+        "cannot come back."
+    ),
+    source=_SOURCE,
+    cases=FIXED_UPLOADS,
+    cluster=cluster_of,
+    steps=steps_of,
+    cannot_show=why_not_uploads,
+    expectations={
+        (NEVER_UPLOADED, "3.6.2"): Expectation(
+            safe=False,
+            findings=(
+                ("replication-stopped", (A,), -1, -1),
+                ("tier-other-lineage", (B,), 1, 2),
+                ("tier-unreadable", (B,), 1, 1),
+            ),
+            witness=(
+                DIVERGED,
+                _MOVED,
+                {
+                    "log": {
+                        "broker": A,
+                        "pattern": "previous remote log segment metadata was not found",
+                    }
+                },
+            ),
+            source=_SOURCE,
+        ),
+        (UPLOADED, "3.9.1"): Expectation(
+            safe=True,
+            witness=(
+                DIVERGED,
+                _MOVED,
+                epochs("step-3", B),
+                epochs("final", A),
+                {
+                    "log": {
+                        "broker": B,
+                        "pattern": "is less than or equal to the highest-remote-offset: 2 ",
+                    }
+                },
+            ),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("3.6.2", "3.9.1"),
+)

@@ -1,0 +1,164 @@
+"""KIP-405, scenario 5: two lineages in the remote tier, and a replica that comes back empty."""
+
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import (
+    ConfigureTopic,
+    CutLink,
+    KillBroker,
+    PreferredElection,
+    WipeLogDirectory,
+)
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_405 import (
+    FIXED_UPLOADS,
+    MESSAGE_BYTES,
+    NEVER_UPLOADED,
+    PARTITION,
+    TOPIC,
+    UNCLEAN,
+    UPLOADED,
+    message,
+    messages,
+    read_all,
+    tiered_cluster,
+    tiered_topic,
+    why_not_uploads,
+)
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    ReorderReplicas,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
+
+A, B, CONTROLLER = 0, 1, 2
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, UNCLEAN)
+
+
+def _configure(name: str, setting: str, number: int) -> Inject:
+    settings = ((setting, str(number * MESSAGE_BYTES)),)
+    return Inject(name=name, fault=ConfigureTopic(topic=TOPIC, configuration=settings))
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    second = ((0, 3, None),) if case == UPLOADED else ()
+    return (
+        CreateTopic(
+            topic=TOPIC,
+            assignment=((A, B),),
+            configuration=tiered_topic(segment_messages=4, local_messages=100),
+        ),
+        *messages(0, 1),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=2),
+        Tell(text="broker B falls out of sync; A goes on alone and ships a segment"),
+        Inject(name="B is cut off", fault=CutLink(source=A, target=B)),
+        message(2, acks=1),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        *messages(3, 4),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 3, 0),)),
+        TakeSnapshot(label="step-1"),
+        Tell(text="A dies; B, out of sync, is elected, writes its own and ships a segment"),
+        Inject(name="A is down", fault=KillBroker(broker=A)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(B,)),
+        # Numbers on the page are those of the lineage: its messages 4, 5 and 6 are other ones.
+        *messages(14, 15, 16),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 3, 0), *second)),
+        *read_all("B-leads", B),
+        TakeSnapshot(label="step-2"),
+        *_second_election(second),
+    )
+
+
+def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[Step, ...]:
+    """From the second unclean election on."""
+    return (
+        Tell(text="B dies; A, which never heard of B's epoch, is elected and ships on"),
+        Inject(name="B is down", fault=KillBroker(broker=B)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=-1, isr=(B,)),
+        Heal(name="B is cut off"),
+        Heal(name="A is down"),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        _configure("two to a segment", "segment.bytes", 2),
+        *messages(7, 8),
+        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 3, 0), *second, (4, 5, None))),
+        TakeSnapshot(label="step-3"),
+        _configure("local retention", "local.retention.bytes", 1),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=6),
+        *read_all("A-leads", A),
+        Tell(text="B comes back without any data"),
+        Inject(name="B is reimaged", fault=WipeLogDirectory(broker=B)),
+        Heal(name="B is down"),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A, B)),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=7),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=6),
+        TakeSnapshot(label="step-4"),
+        Tell(text="beyond the page: B leads, and is asked for everything"),
+        ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
+        Inject(name="B leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B)),
+        *read_all("B-leads-again", B),
+    )
+
+
+_SOURCE = "KIP-405, follower replication, scenario 5; KAFKA-15241; KAFKA-15695"
+_RESTART = {"epochs": {"snapshot": "step-4", "broker": B, "partition": "t-0", "starts": [0, 5]}}
+_MOVED = {
+    "link": {
+        "api": "Fetch",
+        "source": B,
+        "target": A,
+        "direction": "response",
+        "partition": {"topic": TOPIC, "error_code": 109},
+    }
+}
+
+KIP_405_5 = Entry(
+    name="KIP-405-5",
+    title="Two lineages diverge in the remote tier, and readers get the leader's",
+    story=(
+        "A ships a segment; B, out of sync, is elected uncleanly and ships another one with the "
+        "same offsets; then A is elected uncleanly in turn, knowing nothing of B's epoch, and "
+        "ships on. B comes back without data and builds upon A's newest segment. Readers must get "
+        "A's lineage from both, though the remote tier holds B's at the same offsets too. They do "
+        "not: the metadata cache has one segment for each epoch and first offset, B's in place of "
+        "A's (RemoteLogLeaderEpochState), so that A's records at offsets 2 and 3, acknowledged, "
+        "and in the log of the leader, are found by nobody, and who reads on from offset 0 gets "
+        "B's. On 3.6 B ships nothing (KAFKA-15241), so that A's are found while A leads; when B "
+        "leads it refuses readers of all that is remote (KAFKA-15695)."
+    ),
+    source=_SOURCE,
+    cases=FIXED_UPLOADS,
+    cluster=_cluster,
+    steps=_steps,
+    cannot_show=why_not_uploads,
+    expectations={
+        (NEVER_UPLOADED, "3.6.2"): Expectation(
+            safe=False,
+            findings=(("tier-unreadable", (B,), 0, 5),),
+            witness=(_MOVED, _RESTART),
+            source=_SOURCE,
+        ),
+        (UPLOADED, "3.9.1"): Expectation(
+            safe=False,
+            findings=(
+                ("tier-orphan", (B,), 2, 3),
+                ("tier-other-lineage", (A,), 2, 3),
+                ("tier-other-lineage", (B,), 2, 3),
+                ("tier-unreadable", (A,), 2, 3),
+                ("tier-unreadable", (B,), 2, 3),
+            ),
+            witness=(_MOVED, _RESTART),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("3.6.2", "3.9.1"),
+)

@@ -1,0 +1,95 @@
+"""KIP-405, scenarios 3 and 4 without a remote tier: the logs must be the same."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import ConfigureTopic
+from kchaos.harness.catalogue import kip_405_3, kip_405_4
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_405 import UPLOADED
+from kchaos.harness.playing.steps import CreateTopic, Inject, Step
+from kchaos.harness.playing.tier_steps import (
+    AwaitLocalStart,
+    AwaitOffsets,
+    AwaitTiered,
+    TierRead,
+)
+
+_HARD_FAILURES, _UNCLEAN_ELECTION = "hard-failures", "unclean-election"
+_OF_TIERING = (AwaitLocalStart, AwaitOffsets, AwaitTiered, TierRead)
+_SETTINGS = ("remote.", "local.")
+
+
+def without_tiering(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yields the steps of a tiered scenario as they are on a cluster without a remote tier."""
+    for step in steps:
+        if isinstance(step, _OF_TIERING):
+            continue
+        if isinstance(step, CreateTopic):
+            step = replace(step, configuration=_kept(step.configuration))
+        if isinstance(step, Inject) and isinstance(step.fault, ConfigureTopic):
+            kept = _kept(step.fault.configuration)
+            if not kept:
+                continue
+            step = replace(step, fault=replace(step.fault, configuration=kept))
+        yield step
+
+
+def _kept(configuration: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(one for one in configuration if not one[0].startswith(_SETTINGS))
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    tiered = kip_405_3.steps_of if case == _HARD_FAILURES else kip_405_4.steps_of
+    return tuple(without_tiering(tiered(UPLOADED)))
+
+
+def _hard_failures(kafka: str) -> ClusterSpec:
+    return kip_405_3.cluster_of(kafka, tiered=False)
+
+
+def _unclean_election(kafka: str) -> ClusterSpec:
+    return kip_405_4.cluster_of(kafka, tiered=False)
+
+
+_SOURCE = "KIP-405, follower replication, scenarios 3 and 4; KIP-101"
+
+KIP_405_CONTROL = Entry(
+    name="KIP-405-control",
+    title="Scenarios 3 and 4 of KIP-405 without a remote tier leave the same logs",
+    story=(
+        "The document promises for its scenarios 3 and 4 that tiered storage changes nothing of "
+        "what brokers do about lost tails and unclean elections. The same steps are played without "
+        "a remote tier: what is lost is lost as with it, and the epochs begin at the same offsets."
+    ),
+    source=_SOURCE,
+    cases={
+        _HARD_FAILURES: "scenario 3: both replicas lose power",
+        _UNCLEAN_ELECTION: "scenario 4: a replica that is out of sync is elected",
+    },
+    cluster=_hard_failures,
+    case_clusters={_UNCLEAN_ELECTION: _unclean_election},
+    steps=_steps,
+    expectations={
+        (_HARD_FAILURES, "3.9.1"): Expectation(
+            safe=True,
+            witness=(
+                kip_405_3.epochs("step-3", kip_405_3.A),
+                kip_405_3.epochs("step-4", kip_405_3.A),
+                kip_405_3.epochs("step-4", kip_405_3.B),
+            ),
+            source=_SOURCE,
+        ),
+        (_UNCLEAN_ELECTION, "3.9.1"): Expectation(
+            safe=True,
+            witness=(
+                kip_405_4.DIVERGED,
+                kip_405_4.epochs("step-3", kip_405_4.B),
+                kip_405_4.epochs("final", kip_405_4.A),
+            ),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("3.9.1",),
+)

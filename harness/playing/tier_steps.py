@@ -1,0 +1,379 @@
+"""Steps about tiered logs: what is in the remote store, what is local, and what readers get.
+
+What they see is written to `tier.jsonl`, each line with a kind: "read" (every Fetch of one reader,
+and what came back) and "offsets" (what a leader says of the ends of its log). A read is also an
+action of the model's, which says at that moment what the leader's log is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.remote_log_metadata import RemoteLogMetadataError
+from kchaos.checkers.model import events
+from kchaos.checkers.segments.directory import segment_files
+from kchaos.checkers.segments.tier import (
+    FINISHED,
+    METADATA_DIRECTORY,
+    RemoteSegment,
+    metadata_records,
+    remote_segments,
+)
+from kchaos.clusters.client import Fetched, ListedOffset, NoAnswer, NotSent, fetch, list_offset
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing import gates
+from kchaos.harness.playing.gates import GATE_S
+from kchaos.harness.playing.play import Play
+
+LOCAL_S = 75.0
+"""Up to 3.7 the first look for what may be deleted comes 30 s after a broker's start."""
+EARLIEST, LATEST, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -4, -5
+_LATEST_TIERED_SINCE = (3, 9)
+_REMOTE_READ_MS = 5000
+# A broker allocates so much for every Fetch from the remote store (RemoteLogManager.read); if its
+# heap cannot give it, the reading thread ends and the reader gets nothing and no error.
+_MOST_BYTES = 1 << 20
+_NOT_LEADER, _OFFSET_OUT_OF_RANGE = 6, 1
+
+Manner = Literal["in sequence", "descending"]
+MANNERS: tuple[Manner, ...] = get_args(Manner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitTiered:
+    """The remote store has segments of a partition, each copied to its end.
+
+    Attributes:
+        segments: (first offset, last offset, leader epoch at its end) of each that must be there,
+            in the order in which their copies began; None in the last place for any epoch. No
+            others may be there.
+    """
+
+    topic: str
+    partition: int
+    segments: tuple[tuple[int, int, int | None], ...]
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once brokers have written so to their metadata topic."""
+        about = TopicPartition(self.topic, self.partition)
+        seen: list[RemoteSegment] = []
+
+        def holds() -> bool:
+            seen[:] = segments_of(play, about)
+            return len(seen) == len(self.segments) and all(
+                _is_segment(one, wanted) for one, wanted in zip(seen, self.segments, strict=True)
+            )
+
+        await_until(
+            holds,
+            timeout_s=self.timeout_s,
+            waiting_for=f"the remote segments {list(self.segments)} of {about.topic}-"
+            f"{about.partition}",
+            last_seen=lambda: [_shown(one) for one in seen],
+            remedy="see the RemoteLogManager's lines in brokers/N/server.log",
+            abort=gates.no_exit(play),
+        )
+        play.observed(
+            "tiered",
+            topic=about.topic,
+            partition=about.partition,
+            segments=[_shown(one) for one in seen],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitLocalStart:
+    """A broker's local log begins at an offset, on disk; what was before is only remote."""
+
+    topic: str
+    partition: int
+    broker: int
+    offset: int
+    timeout_s: float = LOCAL_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once its first segment is that one."""
+        found: list[int] = []
+
+        def holds() -> bool:
+            directory = play.observer.partition_directory(self.broker, self.topic, self.partition)
+            found[:] = _base_offsets(directory)
+            return found[:1] == [self.offset]
+
+        await_until(
+            holds,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker}'s log of {self.topic}-{self.partition} to begin at "
+            f"{self.offset}",
+            last_seen=lambda: f"segments {found}",
+            remedy="is it copied, and local.retention.bytes small enough? see its server.log",
+            abort=gates.no_exit(play),
+        )
+        play.observed(
+            "local-segments",
+            broker=self.broker,
+            topic=self.topic,
+            partition=self.partition,
+            base_offsets=list(found),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitOffsets:
+    """A leader says where its log begins, where what is local begins, and what is remote.
+
+    Attributes:
+        earliest: What ListOffsets answers to -2, or None for anything; likewise the others.
+        earliest_local: To -4.
+        latest_tiered: To -5, which releases before 3.9 do not know; they are not asked.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    earliest: int | None = None
+    earliest_local: int | None = None
+    latest_tiered: int | None = None
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once it says so; what it said is written down.
+
+        Raises:
+            ScenarioError: It gave no answer.
+        """
+        asked = play.cluster.brokers[self.broker]
+        wanted = {EARLIEST: self.earliest, EARLIEST_LOCAL: self.earliest_local}
+        if release_of(asked.release).number >= _LATEST_TIERED_SINCE:
+            wanted[LATEST_TIERED] = self.latest_tiered
+        seen: dict[int, ListedOffset] = {}
+
+        def holds() -> bool:
+            for timestamp in wanted:
+                seen[timestamp] = _listed(play, self, timestamp)
+            return all(
+                offset is None or seen[timestamp].offset == offset
+                for timestamp, offset in wanted.items()
+            )
+
+        await_until(
+            holds,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker} to answer ListOffsets of {self.topic}-"
+            f"{self.partition} with {wanted}",
+            last_seen=lambda: seen,
+            remedy=f"see {asked.server_log}",
+            abort=gates.no_exit(play),
+        )
+        _write_offsets(play, self, seen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierRead:
+    """A consumer reads a tiered log from one leader, up to the high watermark that it is told.
+
+    Attributes:
+        operation: Names the read; must be new in the scenario.
+        manner: "in sequence" (from the earliest offset, each Fetch goes on where the last one
+            ended) or "descending" (one Fetch for each offset, the last offset first, so that
+            nothing that a client has in hand is used again).
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    broker: int
+    manner: Manner = "in sequence"
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns with what every Fetch got written down, errors too.
+
+        Raises:
+            AwaitTimeout: The broker does not lead.
+            ScenarioError: It gave no answer at all.
+        """
+        offsets: dict[int, ListedOffset] = {}
+
+        def leads() -> bool:
+            for timestamp in (EARLIEST, LATEST, EARLIEST_LOCAL):
+                offsets[timestamp] = _listed(play, self, timestamp)
+            return all(one.error_code == 0 for one in offsets.values())
+
+        await_until(
+            leads,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker} to lead {self.topic}-{self.partition} for readers",
+            last_seen=lambda: offsets,
+            abort=gates.no_exit(play),
+        )
+        first, end = offsets[EARLIEST].offset, offsets[LATEST].offset
+        play.action(
+            events.TierRead(
+                operation=self.operation,
+                broker=self.broker,
+                topic=self.topic,
+                partition=self.partition,
+                manner=self.manner,
+                first_offset=first,
+                end_offset=end,
+                local_start_offset=offsets[EARLIEST_LOCAL].offset,
+            )
+        )
+        wanted = range(end - 1, first - 1, -1) if self.manner == "descending" else None
+        fetches = _each(play, self, wanted) if wanted is not None else _all(play, self, first, end)
+        play.recorder.tier(
+            "read",
+            operation=self.operation,
+            broker=self.broker,
+            topic=self.topic,
+            partition=self.partition,
+            manner=self.manner,
+            first_offset=first,
+            end_offset=end,
+            local_start_offset=offsets[EARLIEST_LOCAL].offset,
+            fetches=list(fetches),
+        )
+
+
+_Asking = AwaitOffsets | TierRead
+
+
+def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition]) -> None:
+    """Reads every tiered log from its leader, in sequence and by seeking, as each run ends.
+
+    Where nobody leads there is nobody to read from, which is written down.
+    """
+    for about in partitions:
+        settings = play.cluster.metadata.topic_configuration(about.topic)
+        if settings.get("remote.storage.enable") != "true":
+            continue
+        state = play.cluster.metadata.state(*about)
+        if state is None or state.leader < 0 or not play.cluster.brokers[state.leader].is_running:
+            play.observed("not-read", topic=about.topic, partition=about.partition)
+            continue
+        for manner in MANNERS:
+            read = TierRead(
+                operation=f"end-{about.topic}-{about.partition}-{manner.replace(' ', '-')}",
+                topic=about.topic,
+                partition=about.partition,
+                broker=state.leader,
+                manner=manner,
+            )
+            read.perform(play)
+
+
+def segments_of(play: Play, about: TopicPartition) -> list[RemoteSegment]:
+    """What the brokers' metadata topic says of a partition's remote segments, oldest copy first."""
+    for broker in play.cluster.brokers.values():
+        if (broker.log_directory / METADATA_DIRECTORY).is_dir():
+            try:
+                found = remote_segments(metadata_records(broker.log_directory))
+            except RemoteLogMetadataError as error:
+                raise ScenarioError(
+                    f"the remote store's metadata cannot be read: {error}"
+                ) from error
+            return [one for one in found if (one.topic, one.partition) == about]
+    return []
+
+
+def _is_segment(one: RemoteSegment, wanted: tuple[int, int, int | None]) -> bool:
+    first, last, epoch = wanted
+    if one.state != FINISHED or (one.start_offset, one.end_offset) != (first, last):
+        return False
+    return epoch is None or one.leader_epochs[-1][0] == epoch
+
+
+def _shown(one: RemoteSegment) -> dict[str, Any]:
+    return {
+        "segment_id": one.segment_id,
+        "broker": one.broker,
+        "state": one.state,
+        "start_offset": one.start_offset,
+        "end_offset": one.end_offset,
+        "leader_epochs": [list(entry) for entry in one.leader_epochs],
+    }
+
+
+def _base_offsets(directory: Path) -> list[int]:
+    if not directory.is_dir():
+        return []
+    try:
+        return [int(path.stem) for path in segment_files(directory)]
+    except FileNotFoundError:
+        return []  # It was renamed while the folder was listed: the next look sees it.
+
+
+def _listed(play: Play, asking: _Asking, timestamp: int) -> ListedOffset:
+    try:
+        return list_offset(
+            play.cluster.brokers[asking.broker].client_address,
+            topic=asking.topic,
+            partition=asking.partition,
+            timestamp=timestamp,
+            version=9 if timestamp == LATEST_TIERED else 8,
+        )
+    except (NoAnswer, NotSent) as error:
+        raise ScenarioError(f"ListOffsets {timestamp} was not answered: {error}") from error
+
+
+def _write_offsets(play: Play, asking: AwaitOffsets, seen: dict[int, ListedOffset]) -> None:
+    play.recorder.tier(
+        "offsets",
+        broker=asking.broker,
+        topic=asking.topic,
+        partition=asking.partition,
+        offsets={
+            str(timestamp): {
+                "error_code": one.error_code,
+                "offset": one.offset,
+                "leader_epoch": one.leader_epoch,
+            }
+            for timestamp, one in seen.items()
+        },
+    )
+
+
+def _fetched(play: Play, read: TierRead, offset: int) -> Fetched:
+    try:
+        return fetch(
+            play.cluster.brokers[read.broker].client_address,
+            topic=read.topic,
+            partition=read.partition,
+            offset=offset,
+            max_wait_ms=_REMOTE_READ_MS,
+            most_bytes=_MOST_BYTES,
+            timeout_s=2 * _REMOTE_READ_MS / 1000,
+        )
+    except (NoAnswer, NotSent) as error:
+        raise ScenarioError(f"a Fetch from {offset} on was not answered: {error}") from error
+
+
+def _line(offset: int, found: Fetched) -> dict[str, Any]:
+    return {
+        "offset": offset,
+        "error_code": found.error_code,
+        "records": [[one.offset, (one.value or b"").decode()] for one in found.records],
+    }
+
+
+def _each(play: Play, read: TierRead, offsets: Iterable[int]) -> Iterable[dict[str, Any]]:
+    """One Fetch for each offset; of what comes, only the record at that offset counts."""
+    for offset in offsets:
+        found = _fetched(play, read, offset)
+        line = _line(offset, found)
+        yield {**line, "records": line["records"][:1]}
+
+
+def _all(play: Play, read: TierRead, first: int, end: int) -> Iterable[dict[str, Any]]:
+    """Fetches until the end is reached; after one that brings nothing, from the next offset on."""
+    offset = first
+    while offset < end:
+        found = _fetched(play, read, offset)
+        yield _line(offset, found)
+        offset = found.records[-1].offset + 1 if found.records else offset + 1

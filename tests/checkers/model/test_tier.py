@@ -1,0 +1,243 @@
+"""Tiered logs in the model: what is copied, what is local, what a follower builds upon."""
+
+from dataclasses import replace
+
+import pytest
+from model_timelines import start, state
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import generation_for, tier
+from kchaos.checkers.model.epoch_cache import EpochEntry
+from kchaos.checkers.model.events import TierRead
+from kchaos.checkers.model.happen import happen
+from kchaos.checkers.model.leader import become_leader, read
+from kchaos.checkers.model.log import Log, batches_of
+from kchaos.checkers.model.lookahead import Lookahead
+from kchaos.checkers.model.observations import Record, RemoteCopy
+from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica, Role
+from kchaos.checkers.model.requests import MOVED_TO_TIER, Asked, RemoteSegment
+from kchaos.checkers.model.state import EMPTY
+from kchaos.checkers.model.taking import Excluded, take
+from kchaos.checkers.model.world import World
+
+T = TopicPartition("t", 0)
+NOTHING_TO_COME = Lookahead(Record(seen=(), decided=()))
+OLD, NEW = "3.6.2", "3.9.1"
+
+
+def batches(*records: tuple[int, int, str]) -> tuple[PredictedBatch, ...]:
+    """One batch for each (offset, leader epoch, value)."""
+    return tuple(
+        batch
+        for offset, epoch, value in records
+        for batch in batches_of(
+            (value,), base_offset=offset, leader_epoch=epoch, magic=2, codec="none"
+        )
+    )
+
+
+def entries(*pairs: tuple[int, int]) -> tuple[EpochEntry, ...]:
+    return tuple(EpochEntry(*pair) for pair in pairs)
+
+
+A_LOG = batches((0, 0, "m0"), (1, 0, "m1"), (2, 0, "m2"))
+B_LOG = batches((0, 0, "m0"), (1, 1, "m4"), (2, 1, "m5"))
+B_EPOCHS = entries((0, 0), (1, 1))
+SHIPPED_BY_A = RemoteSegment(
+    segment_id="a",
+    start_offset=0,
+    end_offset=2,
+    leader_epochs=entries((0, 0)),
+    chain=entries((0, 0)),
+    batches=A_LOG,
+    is_finished=True,
+)
+SHIPPED_BY_B = RemoteSegment(
+    segment_id="b",
+    start_offset=0,
+    end_offset=1,
+    leader_epochs=B_EPOCHS,
+    chain=B_EPOCHS,
+    batches=B_LOG[:2],
+    is_finished=True,
+)
+
+
+def led_by_b(release: str, *remote: RemoteSegment) -> World:
+    """Broker 0 leads in epoch 1 with three records, of which the first is of epoch 0."""
+    world = World(EMPTY)
+    for broker in (0, 1):
+        for event in start(broker, release):
+            happen(world, event, {})
+    world.put(("assignment", T), (0, 1))
+    world.put(("topics",), (T,))
+    log = Log(batches=B_LOG, log_end_offset=3)
+    world.put_replica(0, T, Replica(log=log, entries=B_EPOCHS, high_watermark=3))
+    become_leader(world, 0, T, state(0, 1, (0,)))
+    world.put(("remote", T), remote)
+    return world
+
+
+def copied(start_offset: int, end_offset: int, *epochs: tuple[int, int]) -> RemoteCopy:
+    return RemoteCopy(
+        partition=T,
+        segment_id="new",
+        broker=0,
+        is_finished=False,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        leader_epochs=epochs,
+    )
+
+
+def seen(world: World, what: RemoteCopy | TierRead) -> None:
+    take(world, what, NOTHING_TO_COME, generations={}, decided=0)
+
+
+def asks(offset: int) -> Asked:
+    return Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=-1)
+
+
+@pytest.mark.parametrize(("release", "highest"), [(OLD, 2), (NEW, 0)])
+def test_only_since_kafka_15241_a_leader_takes_no_more_for_copied_than_its_own_epochs(
+    release, highest
+):
+    generation = generation_for(release)
+    assert generation.highest_remote_offset(B_EPOCHS, 3, (SHIPPED_BY_A,)) == highest
+
+
+@pytest.mark.parametrize("release", [OLD, NEW])
+def test_what_a_leader_copied_itself_is_copied_in_every_release(release):
+    generation = generation_for(release)
+    assert generation.highest_remote_offset(B_EPOCHS, 3, (SHIPPED_BY_A, SHIPPED_BY_B)) == 1
+    assert generation.highest_remote_offset(B_EPOCHS, 3, ()) == -1
+
+
+def test_a_new_leader_ships_its_own_lineage_since_kafka_15241():
+    world = led_by_b(NEW, SHIPPED_BY_A)
+    seen(world, copied(0, 1, (0, 0), (1, 1)))
+    begun = tier.remote(world, T)[-1]
+    assert (begun.chain, begun.batches, begun.is_finished) == (B_EPOCHS, B_LOG[:2], False)
+    seen(world, replace(copied(0, 1, (0, 0), (1, 1)), is_finished=True))
+    assert tier.remote(world, T)[-1].is_finished
+
+
+def test_before_kafka_15241_it_would_not_copy_what_another_lineage_has_there():
+    with pytest.raises(Excluded, match="it would copy what has offset 3 next"):
+        seen(led_by_b(OLD, SHIPPED_BY_A), copied(0, 1, (0, 0), (1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("copy", "why"),
+    [
+        (copied(0, 1, (0, 0)), "its leader epochs there are"),
+        (copied(0, 4, (0, 0), (1, 1)), "its high watermark is 3|high watermark is 3"),
+        (replace(copied(0, 1, (0, 0), (1, 1)), broker=1), "does not lead it"),
+        (copied(2, 2, (1, 2)), "it would copy what has offset 1 next"),
+    ],
+)
+def test_a_copy_that_its_leader_cannot_make_excludes_the_state(copy, why):
+    with pytest.raises(Excluded, match=why):
+        seen(led_by_b(NEW, SHIPPED_BY_A), copy)
+
+
+def test_nothing_local_goes_before_it_is_copied():
+    world = led_by_b(NEW)
+    assert not tier.lose_local(world, 0, T, 1)
+    world = led_by_b(NEW, SHIPPED_BY_B)
+    assert tier.lose_local(world, 0, T, 2)
+    assert not tier.lose_local(world, 0, T, 3)
+
+
+def test_a_follower_is_sent_to_the_tier_below_what_is_local_and_gets_records_from_there_on():
+    world = led_by_b(NEW, SHIPPED_BY_B)
+    assert read(world, 0, T, asks(0)).batches == B_LOG
+    tier.lose_local(world, 0, T, 2)
+    assert read(world, 0, T, asks(1)).error == MOVED_TO_TIER
+    assert read(world, 0, T, asks(2)).batches == B_LOG[2:]
+
+
+def follower(world: World) -> None:
+    """Broker 1 follows without any data."""
+    world.put_replica(1, T, Replica(role=Role.FOLLOWER, leader=0, leader_epoch=1))
+    fetch = FetchState(fetch_offset=0, state=FetcherState.FETCHING, leader_epoch=1)
+    world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
+
+
+@pytest.mark.parametrize(("release", "begins"), [(OLD, 0), (NEW, 2)])
+def test_only_since_kafka_15695_a_rebuilt_follower_knows_where_its_local_log_begins(
+    release, begins
+):
+    world = led_by_b(release, SHIPPED_BY_A, SHIPPED_BY_B)
+    tier.lose_local(world, 0, T, 2)
+    follower(world)
+    (segment,) = tier.rebuilds(world, 1, 0, T)
+    assert segment == SHIPPED_BY_B
+    assert tier.rebuild(world, 1, 0, T, segment)
+    rebuilt = world.known_replica(1, T)
+    assert (rebuilt.entries, rebuilt.high_watermark) == (B_EPOCHS, 2)
+    assert (rebuilt.log.batches, rebuilt.log.log_end_offset) == (B_LOG[:2], 2)
+    assert tier.local_start(rebuilt) == begins
+
+
+def test_a_follower_cannot_rebuild_where_only_a_dead_lineage_was_copied():
+    world = led_by_b(OLD, SHIPPED_BY_A)
+    assert tier.lose_local(world, 0, T, 2)
+    follower(world)
+    assert list(tier.rebuilds(world, 1, 0, T)) == []
+    assert tier.cannot_rebuild(world, 1, 0, T, 1)
+    assert not tier.cannot_rebuild(world, 1, 0, T, 2)
+
+
+def reads(world: World, manner: str, local_start_offset: int) -> list[tuple[int, str]]:
+    event = TierRead(
+        operation="r",
+        broker=0,
+        topic="t",
+        partition=0,
+        manner=manner,
+        first_offset=0,
+        end_offset=3,
+        local_start_offset=local_start_offset,
+    )
+    seen(world, event)
+    (note,) = world.notes[-1:]
+    assert note.lineage == B_LOG
+    values = {one.payload: one.base_offset for one in (*A_LOG, *B_LOG)}
+    named = {one.payload: name for one, name in zip(B_LOG, ("m0", "m4", "m5"), strict=True)}
+    named |= {one.payload: name for one, name in zip(A_LOG, ("m0", "m1", "m2"), strict=True)}
+    return [(values[one.payload], named[one.payload]) for one in note.got]
+
+
+def test_readers_get_the_leaders_lineage_where_it_was_copied():
+    world = led_by_b(NEW, SHIPPED_BY_A, SHIPPED_BY_B)
+    assert reads(world, "in sequence", 2) == [(0, "m0"), (1, "m4"), (2, "m5")]
+
+
+def test_a_reader_in_sequence_gets_a_dead_lineage_and_one_who_seeks_gets_nothing():
+    world = led_by_b(OLD, SHIPPED_BY_A)
+    assert reads(world, "in sequence", 2) == [(0, "m0"), (1, "m1"), (2, "m2")]
+    world = led_by_b(OLD, SHIPPED_BY_A)
+    assert reads(world, "descending", 2) == [(0, "m0"), (2, "m5")]
+
+
+def test_a_leader_cannot_say_that_its_local_log_begins_where_nothing_was_copied():
+    with pytest.raises(Excluded, match="its local log began between 0 and 0, not at 2"):
+        reads(led_by_b(NEW), "in sequence", 2)
+
+
+def test_of_two_segments_at_one_offset_and_epoch_only_the_last_copied_is_found():
+    a_epochs = entries((0, 0))
+    assert tier.holder(a_epochs, 0, (SHIPPED_BY_A, SHIPPED_BY_B)) == SHIPPED_BY_B
+    assert tier.holder(a_epochs, 1, (SHIPPED_BY_A, SHIPPED_BY_B)) is None
+    assert tier.holder(a_epochs, 1, (SHIPPED_BY_B, SHIPPED_BY_A)) == SHIPPED_BY_A
+    assert tier.holder(B_EPOCHS, 1, (SHIPPED_BY_A, SHIPPED_BY_B)) == SHIPPED_BY_B
+
+
+def test_a_longer_copy_takes_the_place_of_what_it_covers():
+    shorter = replace(
+        SHIPPED_BY_A, segment_id="late", start_offset=1, leader_epochs=entries((0, 1))
+    )
+    whole = replace(SHIPPED_BY_A, segment_id="whole")
+    assert tier.holder(entries((0, 0)), 2, (shorter, whole)) == whole

@@ -1,0 +1,107 @@
+"""What the links saw of a rebuild from the remote tier, and what tier.jsonl says."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.evidence.history import record_payload
+from kchaos.checkers.evidence.links import read_links
+from kchaos.checkers.evidence.tier import FetchedRecord, read_tier
+from kchaos.checkers.model.observations import Question, Reply
+from kchaos.checkers.run_directory import RunDirectory
+
+
+def run_with(tmp_path: Path, name: str, *lines: dict[str, Any]) -> EvidenceFiles:
+    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    (run.path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return EvidenceFiles(run)
+
+
+def message(number: int, api: str, direction: str, **entry: Any) -> dict[str, Any]:
+    """Broker 1's fetcher and broker 0, its leader, about t-0."""
+    return {
+        "connection": 7,
+        "correlation_id": number,
+        "wall_time_s": 100.0 + number,
+        "source": 1,
+        "target": 0,
+        "api_key": 1 if api == "FETCH" else 23,
+        "api": api,
+        "direction": direction,
+        "fate": "passed",
+        "detail": {"session_epoch": 0, "partitions": [{"topic": "t", "partition": 0, **entry}]},
+    }
+
+
+def fetch(number: int, error_code: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    return (
+        message(number, "FETCH", "request", fetch_offset=0),
+        message(number, "FETCH", "response", error_code=error_code, high_watermark=3),
+    )
+
+
+def epochs(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    api = "OFFSET_FOR_LEADER_EPOCH"
+    return (
+        message(number, api, "request", leader_epoch=0),
+        message(number, api, "response", error_code=0, leader_epoch=0, end_offset=3),
+    )
+
+
+def said(files: EvidenceFiles) -> list[str]:
+    return [
+        one.said.api if isinstance(one.said, Question | Reply) else "nothing"
+        for one in read_links(files) or ()
+    ]
+
+
+def test_what_a_follower_asks_while_it_rebuilds_says_nothing_about_its_truncation(tmp_path):
+    files = run_with(tmp_path, "links.jsonl", *fetch(1, 109), *epochs(2), *fetch(3, 0))
+    assert said(files) == ["Fetch", "Fetch", "nothing", "nothing", "Fetch", "Fetch"]
+
+
+def test_a_question_after_any_other_answer_is_what_it_was(tmp_path):
+    files = run_with(tmp_path, "links.jsonl", *fetch(1, 0), *epochs(2))
+    assert said(files)[2:] == ["OffsetForLeaderEpoch", "OffsetForLeaderEpoch"]
+
+
+def test_what_is_asked_after_the_next_fetch_counts_again(tmp_path):
+    files = run_with(tmp_path, "links.jsonl", *fetch(1, 109), *epochs(2), *fetch(3, 0), *epochs(4))
+    assert said(files)[-2:] == ["OffsetForLeaderEpoch", "OffsetForLeaderEpoch"]
+
+
+READ: dict[str, Any] = {
+    "time": 1.0,
+    "step": 3,
+    "kind": "read",
+    "operation": "r",
+    "broker": 0,
+    "topic": "t",
+    "partition": 0,
+    "manner": "descending",
+    "first_offset": 0,
+    "end_offset": 2,
+    "local_start_offset": 1,
+    "fetches": [
+        {"offset": 1, "error_code": 0, "records": [[1, "m1"]]},
+        {"offset": 0, "error_code": 1, "records": []},
+    ],
+}
+
+
+def test_a_reading_has_every_fetch_with_what_it_brought(tmp_path):
+    (reading,) = read_tier(run_with(tmp_path, "tier.jsonl", READ))
+    assert reading.fetches[0].records == (FetchedRecord(offset=1, payload=record_payload("m1")),)
+    assert (reading.fetches[1].error_code, reading.fetches[1].records) == (1, ())
+
+
+@pytest.mark.parametrize(
+    "lines", [(READ, READ), ({**READ, "fetches": "none"},), ({**READ, "kind": "write"},)]
+)
+def test_readings_of_another_shape_are_refused(tmp_path, lines):
+    with pytest.raises(CheckError):
+        read_tier(run_with(tmp_path, "tier.jsonl", *lines))

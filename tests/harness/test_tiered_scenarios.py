@@ -1,0 +1,132 @@
+"""Tiered clusters: what is refused before anything starts, and how steps are read back."""
+
+from pathlib import Path
+
+import pytest
+
+from kchaos.clusters import tiered
+from kchaos.clusters.distribution import Distribution
+from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from kchaos.faults import ConfigureTopic
+from kchaos.harness.catalogue import CATALOGUE, scenario_of
+from kchaos.harness.catalogue.kip_405_control import without_tiering
+from kchaos.harness.errors import ScenarioError, UsageError
+from kchaos.harness.playing.scenario import Scenario, step_from_json, step_to_json
+from kchaos.harness.playing.settings import check_settings
+from kchaos.harness.playing.steps import CreateTopic, Inject, Step, Tell
+from kchaos.harness.playing.tier_steps import AwaitTiered, TierRead
+
+REMOTE = (("remote.storage.enable", "true"),)
+COMPACT = (("cleanup.policy", "compact"),)
+ENABLED = Inject(name="x", fault=ConfigureTopic(topic="t", configuration=REMOTE))
+
+
+def scenario(*steps: Step, release: str = "3.9.1", **cluster: object) -> Scenario:
+    spec = ClusterSpec(brokers=brokers_of(release, (0,)), **{"tiered": True, **cluster})
+    return Scenario(entry="test", case="one", release=release, cluster=spec, steps=steps)
+
+
+def created(*configuration: tuple[str, str]) -> CreateTopic:
+    return CreateTopic(topic="t", assignment=((0,),), configuration=configuration)
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (scenario(release="3.3.2"), "broker 0: 3.3.2 has no tiered storage: it came with 3.6.0"),
+        (
+            scenario(properties={"inter.broker.protocol.version": "2.7"}),
+            "broker 0: tiered storage needs topic ids, .* and the broker speaks 2.7",
+        ),
+        (
+            scenario(properties={"rsm.config.dir": "/tmp/elsewhere"}),
+            "broker 0: rsm.config.dir is kchaos's to set",
+        ),
+        (
+            scenario(created(*REMOTE, *COMPACT)),
+            r"step 0 \(CreateTopic\): a topic with cleanup.policy compact cannot be tiered",
+        ),
+        (
+            scenario(
+                created(*COMPACT),
+                Inject(name="x", fault=ConfigureTopic(topic="t", configuration=REMOTE)),
+            ),
+            r"step 1 \(ConfigureTopic\): a topic with cleanup.policy compact cannot be tiered",
+        ),
+        (
+            scenario(created(*REMOTE), tiered=False),
+            r"step 0 \(CreateTopic\): remote.storage.enable needs a cluster with tiered=True",
+        ),
+    ],
+    ids=["release", "protocol", "own-folder", "compacted", "compacted-later", "untiered"],
+)
+def test_what_cannot_be_tiered_is_refused_with_the_reason(made: Scenario, why: str) -> None:
+    with pytest.raises(ScenarioError, match=why):
+        check_settings(made, {broker.kafka: broker.kafka for broker in made.cluster.brokers})
+
+
+def test_a_tiered_topic_on_a_tiered_cluster_is_taken() -> None:
+    check_settings(scenario(created(*REMOTE)), {"3.9.1": "3.9.1"})
+
+
+def test_a_missing_test_jar_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    monkeypatch.setattr(tiered, "cache_directory", lambda: tmp_path)
+    with pytest.raises(MachineError, match=r"kafka-storage:3\.9\.1:test is not in the cache"):
+        tiered.tiered_storage_jar(release_of("3.9.1"), offline=True)
+
+
+def test_the_kafka_of_an_image_cannot_be_tiered() -> None:
+    found = Distribution(release="3.9.1", class_path=(), source="image:apache/kafka:3.9.1")
+    with pytest.raises(ReleaseError, match="its class path is its own"):
+        tiered.with_tiered_storage(found)
+
+
+def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path) -> None:
+    spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),))
+    assert tiered.properties_of_tiering(spec, tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        AwaitTiered(topic="t", partition=0, segments=((0, 2, 0), (3, 5, None))),
+        TierRead(operation="r", topic="t", partition=0, broker=1, manner="descending"),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_steps_about_tiers_are_read_back_as_they_were(step: Step) -> None:
+    assert step_from_json(step_to_json(step)) == step
+
+
+def test_without_tiering_only_what_is_about_the_remote_tier_is_left_out() -> None:
+    kept = Tell(text="kept")
+    steps = (
+        created(*REMOTE, ("segment.bytes", "168"), ("local.retention.bytes", "84")),
+        AwaitTiered(topic="t", partition=0, segments=()),
+        TierRead(operation="r", topic="t", partition=0, broker=0),
+        Inject(
+            name="x",
+            fault=ConfigureTopic(topic="t", configuration=(("local.retention.bytes", "1"),)),
+        ),
+        kept,
+    )
+    assert list(without_tiering(steps)) == [created(("segment.bytes", "168")), kept]
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "release", "why"),
+    [
+        ("KIP-405-4", "uploaded", "3.6.2", "3.6 ships nothing there"),
+        ("KIP-405-3", "never-uploaded", "3.9.1", "KAFKA-15241 is fixed from 3.7.0 on"),
+    ],
+)
+def test_a_case_that_a_release_cannot_show_says_which_can(
+    name: str, case: str, release: str, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        scenario_of(CATALOGUE[name], case, release)
