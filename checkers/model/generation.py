@@ -220,7 +220,7 @@ class Generation:
 
     name: str
     versions: Versions
-    rules: tuple[str, ...]
+    rules: tuple[str, ...] = ()
 
     loaded_entries: Callable[[Entries], Entries]
     recovers_epoch: Callable[[int], bool]

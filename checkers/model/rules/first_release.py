@@ -274,7 +274,6 @@ def first_generation(name: str, versions: Versions) -> Generation:
     return Generation(
         name=name,
         versions=versions,
-        rules=(),
         loaded_entries=load_no_entries,
         recovers_epoch=recover_every_epoch,
         assign_epoch=keep_no_epoch,
