@@ -32,6 +32,7 @@ class Lookahead:
         self.shows_isr_answers = False
         self.forgeries: dict[tuple[int, int, int], str] = {}
         self._answered: dict[Number, int] = {}
+        self._client_answered: dict[str, int] = {}
         self._read: dict[tuple[int, TopicPartition, int], list[tuple[int, int]]] = defaultdict(list)
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
         self._killed: dict[int, list[int]] = defaultdict(list)
@@ -73,6 +74,7 @@ class Lookahead:
                 self._told[what.broker].append((index, what))
             case ClientAnswered():
                 self.client_answers[what.operation] = what
+                self._client_answered[what.operation] = index
             case IsrAnswered():
                 self.shows_isr_answers = True
             case ForgeAnswers():
@@ -159,6 +161,15 @@ class Lookahead:
         items = self._read.get((leader, about, base_offset), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
+
+    def is_told_before_answering(self, broker: int, operation: str, index: int) -> bool:
+        """Tell whether a broker hears of leaders, from an index on, before a client's answer."""
+        answered = self._client_answered.get(operation)
+        return any(
+            what.states and (answered is None or at < answered)
+            for at, what in self._told.get(broker, ())
+            if at >= index
+        )
 
     def is_told_by_others(self, broker: int, number: Number, index: int) -> bool:
         """Tell whether another controller's request reaches a broker before its answer to this."""

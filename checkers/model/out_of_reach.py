@@ -50,7 +50,7 @@ def _is_missed(world: World, leader_id: int, one: Exchange, lookahead: Lookahead
     seen = None if one.number is None else lookahead.replies.get(one.number)
     if seen is None or seen.error_code or not one.is_at_leader or one.refused:
         return False
-    if _hears_of_leaders(world, leader_id):
+    if hears_of_leaders(world, leader_id):
         return False
     if one.stage is Stage.READ and not answers_as_seen(one, seen)[1]:
         return False
@@ -62,7 +62,8 @@ def _is_missed(world: World, leader_id: int, one: Exchange, lookahead: Lookahead
     )
 
 
-def _hears_of_leaders(world: World, broker_id: int) -> bool:
+def hears_of_leaders(world: World, broker_id: int) -> bool:
+    """Tell whether a broker has been sent a LeaderAndIsr that it has not handled yet."""
     received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
     return any(one.errors is None and isinstance(one.request, LeaderAndIsr) for one in received)
 

@@ -15,6 +15,7 @@ from kchaos.checkers.model.matching import (
     question_differs,
 )
 from kchaos.checkers.model.observations import ClientAnswered, CopyBegun, Question
+from kchaos.checkers.model.out_of_reach import hears_of_leaders
 from kchaos.checkers.model.prediction import Copied, PredictedProduce
 from kchaos.checkers.model.requests import (
     ControlRequest,
@@ -268,9 +269,16 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
             about = TopicPartition(request.topic, request.partition)
             epoch = lookahead.epoch_at(request.broker, about, outcome.base_offset, index)
             replica = world.replica(request.broker, about)
-            # A log may lose the batch before it is read, and get another one there.
+            # A log may lose the batch before it is read, and get another one there: that counts
+            # only while the broker may hear of the other epoch before it answers.
             world.is_unlikely = (
-                epoch is not None and replica is not None and epoch != replica.leader_epoch
+                epoch is not None
+                and replica is not None
+                and epoch != replica.leader_epoch
+                and (
+                    hears_of_leaders(world, request.broker)
+                    or lookahead.is_told_before_answering(request.broker, request.operation, index)
+                )
             )
             yield world
 

@@ -13,6 +13,7 @@ from kchaos.checkers.model.happen import happen
 from kchaos.checkers.model.leader import become_leader
 from kchaos.checkers.model.lookahead import Lookahead
 from kchaos.checkers.model.observations import (
+    ClientAnswered,
     ControlAnswered,
     ControlSent,
     Decided,
@@ -234,10 +235,11 @@ def test_a_fetch_that_finds_nothing_may_be_answered_at_once_with_what_was_told_b
 
 
 @pytest.mark.parametrize(
-    ("first_leader_epoch", "is_unlikely"), [(1, False), (2, True), (None, False)]
+    ("first_leader_epoch", "is_told", "is_unlikely"),
+    [(1, True, False), (2, True, True), (2, False, False), (None, True, False)],
 )
-def test_an_append_in_another_epoch_than_that_of_the_batch_that_is_read_is_unlikely(
-    first_leader_epoch: int | None, *, is_unlikely: bool
+def test_an_append_in_another_epoch_than_the_batch_that_is_read_is_unlikely_before_news_of_leaders(
+    first_leader_epoch: int | None, *, is_told: bool, is_unlikely: bool
 ) -> None:
     world = fetching()
     world.put_thread(1, 0, None)
@@ -250,6 +252,9 @@ def test_an_append_in_another_epoch_than_that_of_the_batch_that_is_read_is_unlik
         last_offset=1,
         first_leader_epoch=first_leader_epoch,
     )
-    lookahead = to_come(replace(seen, partitions={T: read}))
+    news = replace(sent((9, 0)), api="LeaderAndIsr", broker=0, states=(state(0, 2, (0, 1)),))
+    answered = ClientAnswered(operation="n", outcome="ok", base_offset=1, error="")
+    order = (news, answered) if is_told else (answered, news)
+    lookahead = to_come(*order, replace(seen, partitions={T: read}))
     (step,) = silent_steps(world.state(EMPTY), lookahead, 0, 0)
     assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
