@@ -313,24 +313,9 @@ def note_read(world: World, event: TierRead) -> str:
         return f"broker {event.broker} does not lead {event.topic}-{event.partition}"
     if event.end_offset > replica.high_watermark:
         return f"broker {event.broker}'s high watermark is {replica.high_watermark}"
-    if replica.believed_local_start is not None:
-        first, last = replica.believed_local_start, replica.believed_local_until
-        if not first <= event.local_start_offset <= last:
-            return f"its local log was believed to begin between {first} and {last}"
-        known_now = event.local_start_offset
-        world.put_replica(
-            event.broker,
-            partition,
-            replace(replica, believed_local_start=known_now, believed_local_until=known_now),
-        )
-    elif event.local_start_offset < replica.log.local_start_offset or not lose_local(
-        world, event.broker, partition, event.local_start_offset
-    ):
-        limit = deletable_until(world, partition, replica)
-        return (
-            f"its local log began between {replica.log.local_start_offset} and {limit}, not at "
-            f"{event.local_start_offset}"
-        )
+    refused = _note_local_start(world, event.broker, partition, event.local_start_offset)
+    if refused:
+        return refused
     replica = world.known_replica(event.broker, partition)
     known = finished(remote(world, partition))
     span = range(event.first_offset, event.end_offset)
@@ -345,6 +330,32 @@ def note_read(world: World, event: TierRead) -> str:
         )
     )
     return ""
+
+
+def _note_local_start(world: World, broker_id: int, partition: TopicPartition, start: int) -> str:
+    """Note where a broker said that its local log begins; returns why it cannot, or "".
+
+    What it believes after a rebuild (`believed_local_start`) is over with the next local segment
+    that it deletes itself (UnifiedLog.deleteSegments, 3.6.2).
+    """
+    replica = world.known_replica(broker_id, partition)
+    first, last = replica.believed_local_start, replica.believed_local_until
+    if first is not None and first <= start <= last:
+        believed = replace(replica, believed_local_start=start, believed_local_until=start)
+        world.put_replica(broker_id, partition, believed)
+        return ""
+    has_deleted = first is None or start > replica.log.local_start_offset
+    if (
+        has_deleted
+        and start >= replica.log.local_start_offset
+        and lose_local(world, broker_id, partition, start)
+    ):
+        return ""
+    limit = deletable_until(world, partition, replica)
+    said = (
+        f"its local log began between {replica.log.local_start_offset} and {limit}, not at {start}"
+    )
+    return said if first is None else f"{said}; it was believed to begin from {first} to {last}"
 
 
 def _within(batches: tuple[PredictedBatch, ...], span: range) -> tuple[PredictedBatch, ...]:

@@ -227,6 +227,27 @@ def test_a_leader_cannot_say_that_its_local_log_begins_where_nothing_was_copied(
         reads(led_by_b(NEW), "in sequence", 2)
 
 
+def rebuilt_leader() -> World:
+    """Broker 0's local log begins at 1 since a rebuild; it believes at 0 (KAFKA-15695)."""
+    world = led_by_b(OLD, SHIPPED_BY_B)
+    replica = world.known_replica(0, T)
+    log = replace(replica.log, local_start_offset=1)
+    world.put_replica(0, T, replace(replica, log=log, believed_local_start=0))
+    return world
+
+
+def test_what_a_rebuilt_leader_believes_of_its_local_log_ends_when_it_deletes_from_it():
+    world = rebuilt_leader()
+    assert reads(world, "in sequence", 2) == [(0, "m0"), (1, "m4"), (2, "m5")]
+    assert world.known_replica(0, T).believed_local_start is None
+
+
+def test_a_rebuilt_leader_that_has_deleted_nothing_says_what_it_believes():
+    assert reads(rebuilt_leader(), "in sequence", 0) == [(1, "m4"), (2, "m5")]
+    with pytest.raises(Excluded, match="not at 1; it was believed to begin from 0 to 0"):
+        reads(rebuilt_leader(), "in sequence", 1)
+
+
 def test_of_two_segments_at_one_offset_and_epoch_only_the_last_copied_is_found():
     a_epochs = entries((0, 0))
     assert tier.holder(a_epochs, 0, (SHIPPED_BY_A, SHIPPED_BY_B)) == SHIPPED_BY_B
