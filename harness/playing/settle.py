@@ -18,7 +18,7 @@ from typing import Any
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
 from kchaos.clusters.client import NoAnswer, Produced
-from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
@@ -93,7 +93,14 @@ def _settle_partition(
     deadline = time.monotonic() + timeout_s
     while True:
         tried = Settled(bound_s=settled.bound_s)
-        is_over = _is_settled(play, about, untold, tried)
+        try:
+            is_over = _is_settled(play, about, untold, tried)
+        except BrokerExited as error:
+            if not error.name.startswith("broker"):
+                raise
+            # One that ended by itself is a reason when looked at again.
+            gates.check_causes_of_death(play)
+            is_over = False
         settled.probes += tried.probes
         if is_over:
             break

@@ -13,6 +13,7 @@ from run_builder import segment
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.errors import BrokerExited
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.links import ApiKey, Match
 from kchaos.clusters.local import LocalCluster
@@ -27,7 +28,7 @@ from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.replication import fetcher_failure, first_difference
 from kchaos.harness.playing.runner import RunOptions, begin
 from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.settle import settle
+from kchaos.harness.playing.settle import _settle_partition, settle
 from kchaos.harness.playing.settled import Settled
 from kchaos.harness.playing.steps import CreateTopic, Inject
 
@@ -166,6 +167,33 @@ def test_a_reason_names_kind_broker_partition_and_what_was_seen() -> None:
         "probes": [],
         "last_seen": {},
     }
+
+
+def exited(name: str) -> BrokerExited:
+    return BrokerExited(name=name, exit_code=1, last_lines=(), log="server.log")
+
+
+def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([exited("broker 0"), True])
+
+    def look(_play: Play, _about: TopicPartition, _untold: object, tried: Settled) -> bool:
+        found = next(looks)
+        if isinstance(found, BrokerExited):
+            tried.worsen("stalled")
+            raise found
+        return found
+
+    monkeypatch.setattr("kchaos.harness.playing.settle._is_settled", look)
+    play = Play(cluster=cast(Any, SimpleNamespace(brokers={})), run=cast(Any, None), say=print)
+    settled = Settled()
+    _settle_partition(play, ABOUT, {}, settled)
+    assert (settled.state, list(looks)) == ("converged", [])
+
+    looks = iter([exited("zookeeper 1")])
+    with pytest.raises(BrokerExited):
+        _settle_partition(play, ABOUT, {}, settled)
 
 
 def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[str, Any] | None:

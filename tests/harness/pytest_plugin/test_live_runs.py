@@ -15,10 +15,7 @@ from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing.scenario import read_scenario
 
 if TYPE_CHECKING:
-    from kazoo.client import KazooClient
-
     from kchaos.harness.pytest_plugin.live import Chaos
-    from kchaos.harness.pytest_plugin.shared import SharedCluster
 
 pytest_plugins = ("pytester",)
 pytestmark = pytest.mark.cluster
@@ -60,23 +57,30 @@ def test_a_bug_played_step_by_step_conforms_and_is_unsafe(chaos: "Chaos") -> Non
         chaos.produce("t")
 
 
-@pytest.mark.kafka_cluster(release="2.8.2", brokers=1, linked=False)
-class TestSharedCluster:
-    topics: list[str] = []  # noqa: RUF012 - what the first test leaves for the second
-    pids: list[int | None] = []  # noqa: RUF012
+_SHARED = """
+import pytest
 
-    @pytest.mark.parametrize("number", [1, 2])
-    def test_tests_of_one_shape_get_one_cluster_and_topics_of_their_own(
-        self, shared_kafka_cluster: "SharedCluster", zookeeper: "KazooClient", number: int
-    ) -> None:
-        topic = shared_kafka_cluster.topic("orders")
-        assert topic.startswith("orders-")
-        assert topic not in self.topics
-        assert zookeeper.get_children("/brokers/ids") == ["0"]
-        self.topics.append(topic)
-        self.pids.append(shared_kafka_cluster.cluster.brokers[0].pid)
-        assert len(set(self.pids)) == 1
-        assert len(self.topics) == number
+topics, pids = [], []
+
+@pytest.mark.kafka_cluster(release="2.8.2", brokers=1, linked=False)
+@pytest.mark.parametrize("number", [1, 2])
+def test_shared(shared_kafka_cluster, zookeeper, number):
+    topic = shared_kafka_cluster.topic("orders")
+    assert topic.startswith("orders-")
+    assert topic not in topics
+    assert zookeeper.get_children("/brokers/ids") == ["0"]
+    topics.append(topic)
+    pids.append(shared_kafka_cluster.cluster.brokers[0].pid)
+    assert len(set(pids)) == 1
+    assert len(topics) == number
+"""
+
+
+def test_tests_of_one_shape_get_one_cluster_and_topics_of_their_own(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(test_shared=_SHARED)
+    pytester.runpytest_subprocess("-q", "-W", "error").assert_outcomes(passed=2)
 
 
 _OUTSIDE = """
