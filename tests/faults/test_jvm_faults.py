@@ -12,7 +12,7 @@ from kchaos.clusters.agent import POINTS, Hit
 from kchaos.clusters.agent.points import REGISTERED, SEND_FETCH
 from kchaos.clusters.client import fetch
 from kchaos.clusters.jvm_cluster import JvmCluster
-from kchaos.clusters.releases import Release
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import HoldController, HoldPoint, SlowFetchReads
@@ -46,7 +46,7 @@ def cluster(request: pytest.FixtureRequest, kafka_cluster_pool: Any) -> JvmClust
 
 
 def points_in(release: str) -> list[str]:
-    parsed = Release.parse(release)
+    parsed = release_of(release)
     return [name for name, point in POINTS.items() if point.place(parsed) is not None]
 
 
