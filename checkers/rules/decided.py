@@ -58,7 +58,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
     elected whom the controller knew to be away; that no leader is taken away whom the controller
     knew to live (a controller that sees a leader die writes that there is none before it elects
     another, so that members of the ISR may live then); that a live follower is not thrown out
-    sooner than replica.lag.time.max.ms allows.
+    sooner after the leader's term began than replica.lag.time.max.ms allows.
     **Does not verify**: what only depends on how long a message takes; which of several allowed
     replicas is chosen; replicas that went offline because their disk failed.
     """
@@ -104,7 +104,9 @@ class _World:
         former_live: The same of the controller before it, which may still write what it decided.
         began: The zxid at which the present controller was elected.
         states: The last state of each partition, and when it was written.
-        followed_since: By partition and broker, since when it has surely been in sync.
+        followed_since: By partition and broker, since when its leader has surely taken it for
+            caught up: since the leader's term began. One that joins later may be behind the
+            leader's log end when it does, since it need only reach the high watermark.
     """
 
     epochs: Mapping[int, tuple[int, int]]
@@ -148,9 +150,8 @@ def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Findi
         )
     world.states[about] = new
     is_new_term = old is None or old.leader_epoch != new.leader_epoch
-    for broker in new.isr:
-        if is_new_term or (about, broker) not in world.followed_since:
-            world.followed_since[about, broker] = time
+    if is_new_term:
+        world.followed_since.update({(about, broker): time for broker in new.isr})
     for key in [key for key in world.followed_since if key[0] == about and key[1] not in new.isr]:
         del world.followed_since[key]
     elected = new.isr if old is None else (new.leader,) if old.leader != new.leader else ()
@@ -223,13 +224,13 @@ def _of_those_thrown_out(
         is_known = world.is_known_live(broker, time, new.controller_epoch)
         if not is_assigned or not (is_same_term or is_known):
             continue
-        since = world.followed_since.get((about, broker), time)
+        since = world.followed_since.get((about, broker))
         if not is_same_term:
             yield f"broker {broker} was thrown out of the ISR by an election and lived all the time"
-        elif time - since < world.lag_s - _CLOCKS_S:
+        elif since is not None and time - since < world.lag_s - _CLOCKS_S:
             yield (
-                f"broker {broker} was thrown out of the ISR {time - since:.3f} s after it had been "
-                f"in sync, and {_LAG} is {world.lag_s:g} s"
+                f"broker {broker} was thrown out of the ISR {time - since:.3f} s after its "
+                f"leader's term had begun, and {_LAG} is {world.lag_s:g} s"
             )
 
 

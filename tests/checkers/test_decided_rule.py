@@ -1,5 +1,6 @@
-"""A controller may still write what it decided when another was elected: by what it saw itself."""
+"""What may be written: by a former controller, by what it saw itself; by a leader, by its clock."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -66,3 +67,25 @@ def test_the_new_one_knows_from_the_start_that_it_lives(monkeypatch: pytest.Monk
 def test_the_former_one_knew_it_too_if_it_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
     (message,) = found(monkeypatch, NEXT, state(10, 1, (0,), 1))
     assert message == f"zxid 10: {THROWN_OUT}"
+
+
+def changed(zxid: int, isr: tuple[int, ...]) -> PartitionState:
+    """The leader changes its ISR within its first term."""
+    return replace(state(zxid, 0, isr, 1), written_by=0)
+
+
+def test_a_follower_is_not_thrown_out_sooner_than_the_lag_time_after_a_term_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert found(monkeypatch, changed(5, (0,))) == [
+        "zxid 5: broker 2 was thrown out of the ISR 2.000 s after its leader's term had begun, and "
+        "replica.lag.time.max.ms is 10 s"
+    ]
+    assert found(monkeypatch, changed(14, (0,))) == []
+
+
+def test_one_that_joins_behind_its_leaders_log_end_may_be_thrown_out_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    joins, falls_out = changed(15, (0, 2)), changed(16, (0,))
+    assert found(monkeypatch, changed(14, (0,)), joins, falls_out) == []
