@@ -20,7 +20,7 @@ ALSO_SHOWN_BY_OTHERS = {
     ("KIP-380-missed-bounce", "moved", "2.2.2"),
     ("KIP-380-missed-bounce", "paused", "2.2.2"),
     ("KIP-380-stale-controlled-shutdown", "asked-itself", "2.1.1"),
-    ("KIP-405-2", "out-of-sync-follower", "3.9.1"),
+    ("KIP-405-2", "out-of-sync-follower", "3.6.2"),
     ("KIP-405-3", "never-uploaded", "3.6.2"),
     ("KIP-405-4", "never-uploaded", "3.6.2"),
     ("KIP-405-5", "never-uploaded", "3.6.2"),
