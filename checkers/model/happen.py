@@ -23,13 +23,14 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
-from kchaos.checkers.model import control, exchange, late, leader, process, topic_settings
+from kchaos.checkers.model import cleaning, control, exchange, late, leader, process, topic_settings
 from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     Event,
     HighWatermarkObserved,
+    LogCleaned,
     PartitionState,
     Produce,
     TopicConfigured,
@@ -88,6 +89,8 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             world.put(("point holds",), left)
         case Produce():
             _produce(world, event)
+        case LogCleaned():
+            cleaning.clean(world, event)
         case HighWatermarkObserved():
             _observe(world, event)
         case TopicCreated():
