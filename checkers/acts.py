@@ -100,17 +100,11 @@ class LoseTail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoseEpochs:
-    """The `leader-epoch-checkpoint` of one partition of a stopped broker is gone.
-
-    Attributes:
-        recovery_points: The broker's `recovery-point-offset-checkpoint` is gone too: a start after
-            SIGKILL recovers every segment then.
-    """
+    """The `leader-epoch-checkpoint` of one partition of a stopped broker is gone."""
 
     broker: int
     topic: str
     partition: int
-    recovery_points: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

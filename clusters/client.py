@@ -134,7 +134,8 @@ def produce(
         NoAnswer: Nobody knows whether the records were appended.
     """
     builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 30)
-    for value, key in zip(values, keys or [None] * len(values), strict=True):
+    named: Sequence[bytes | None] = keys or [None] * len(values)
+    for value, key in zip(values, named, strict=True):
         if builder.append(timestamp_ms, key, value) is None:
             raise ValueError(f"{len(values)} records do not fit into one batch")
     builder.close()

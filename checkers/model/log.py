@@ -131,11 +131,10 @@ EMPTY_LOG = Log()
 
 def records_of(values: Sequence[str], keys: Sequence[str] = ()) -> tuple[Record, ...]:
     """Return records with these values; without keys all of theirs are null."""
+    named: Sequence[bytes | None] = [key.encode() for key in keys] or [None] * len(values)
     return tuple(
         Record(offset=-1, timestamp=-1, key=key, value=value.encode())
-        for value, key in zip(
-            values, [key.encode() for key in keys] or [None] * len(values), strict=True
-        )
+        for value, key in zip(values, named, strict=True)
     )
 
 

@@ -1,7 +1,7 @@
 """What a log cleaner may have removed, as clients know it: records whose key was written again."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import (
@@ -14,51 +14,60 @@ from kchaos.checkers.evidence.partition import (
 from kchaos.checkers.rules.offsets import Range, common, inside, merged, without
 from kchaos.checkers.segments.batch import join_payload_digests
 
-_IsSuperseded = Callable[[Operation, int], bool]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What log cleaners may have done to the records of one operation.
 
-def superseded(evidence: PartitionEvidence, side: Side) -> dict[str, list[Range]]:
-    """By operation the offsets of those of its records that a log cleaner may have removed.
-
-    Of each there is a later record with the same key, below the offset up to which a cleaner went,
-    and an in-sync replica has that later one: what was removed because of a record that is gone too
-    is lost.
+    Attributes:
+        removable: Offsets of its records of which a later one with the same key lies below the
+            offset up to which a cleaner went.
+        superseded: Those of them whose later record some in-sync replica has: they are not lost.
+            What was removed because of a record that is gone too is.
     """
+
+    removable: tuple[Range, ...] = ()
+    superseded: tuple[Range, ...] = ()
+
+
+NOT_CLEANED = Cleaned()
+
+
+def cleaned(evidence: PartitionEvidence, side: Side) -> Mapping[str, Cleaned]:
+    """By operation what log cleaners may have done; empty where none was seen at work."""
     if not evidence.cleaned_until:
         return {}
-    operations = [*acknowledged(evidence, side)]
-    latest: dict[str, list[tuple[int, Operation]]] = {}
+    operations = [one for one in acknowledged(evidence, side) if one.keys]
+    written: dict[str, list[int]] = {}
     for one in operations:
-        for index, key in enumerate(one.keys):
-            if one.base_offset + index < evidence.cleaned_until:
-                latest.setdefault(key, []).append((one.base_offset + index, one))
+        for offset, key in enumerate(one.keys, start=one.base_offset):
+            if offset < evidence.cleaned_until:
+                written.setdefault(key, []).append(offset)
 
-    def comes_again(operation: Operation, offset: int) -> bool:
-        return any(later > offset for later, _ in latest.get(_key(operation, offset), ()))
+    def with_later(one: Operation, there: Iterable[Range]) -> tuple[Range, ...]:
+        at = [*there]
+        return tuple(
+            merged(
+                (offset, offset)
+                for offset, key in enumerate(one.keys, start=one.base_offset)
+                if any(later > offset and is_in(later, at) for later in written.get(key, ()))
+            )
+        )
 
-    kept = {
-        one.operation: [
-            found
-            for replica in evidence.in_sync(side)
-            for found in held(replica.batches, one, comes_again)
-        ]
-        for one in operations
+    removable = {
+        one.operation: with_later(one, [(0, evidence.cleaned_until)]) for one in operations
     }
-
-    def is_superseded(operation: Operation, offset: int) -> bool:
-        return any(
-            later > offset and common([(later, later)], kept[one.operation])
-            for later, one in latest.get(_key(operation, offset), ())
-        )
-
+    kept = [
+        found
+        for one in operations
+        for replica in evidence.in_sync(side)
+        for found in held(replica.batches, one, removable[one.operation])
+    ]
     return {
-        one.operation: merged(
-            (offset, offset)
-            for offset in range(one.base_offset, one.last_offset + 1)
-            if is_superseded(one, offset)
+        one.operation: Cleaned(
+            removable=removable[one.operation], superseded=with_later(one, merged(kept))
         )
         for one in operations
-        if one.keys
     }
 
 
@@ -84,13 +93,13 @@ def without_superseded(
     ranges: Iterable[Range],
     batches: Sequence[BatchEvidence],
 ) -> list[Range]:
-    """The offsets of these ranges at which the batches have what no log cleaner may remove."""
-    gone = superseded(evidence, side)
+    """The offsets of these ranges at which the batches have what is lost if it is gone."""
+    by_operation = cleaned(evidence, side)
     excused = [
         found
         for one in acknowledged(evidence, side)
-        if one.operation in gone
-        for found in common(held(batches, one), gone[one.operation])
+        if one.operation in by_operation
+        for found in common(held(batches, one), by_operation[one.operation].superseded)
     ]
     return without(ranges, excused)
 
@@ -102,31 +111,24 @@ def but_for_cleaning(
     replicas: Iterable[ReplicaEvidence],
 ) -> list[Range]:
     """The offsets of these ranges at which not all replicas have what is left of one operation."""
-    gone = superseded(evidence, side)
+    by_operation = cleaned(evidence, side) if ranges else {}
     alike: list[Range] = []
-    for one in acknowledged(evidence, side) if ranges and gone else ():
-        cleaned = gone.get(one.operation, [])
+    for one in acknowledged(evidence, side) if by_operation else ():
+        by_cleaner = by_operation.get(one.operation, NOT_CLEANED)
         found: list[Range] = [(one.base_offset, one.last_offset)]
         for replica in replicas:
-            there = held(replica.batches, one, lambda _, offset, at=cleaned: is_in(offset, at))
-            found = common(found, [*there, *cleaned])
+            there = held(replica.batches, one, by_cleaner.removable)
+            found = common(found, [*there, *by_cleaner.superseded])
         alike += found
     return without(ranges, alike)
 
 
-def is_in(offset: int, ranges: Iterable[Range]) -> bool:
-    """Whether one of the ranges has the offset."""
-    return any(first <= offset <= last for first, last in ranges)
-
-
 def held(
-    batches: Sequence[BatchEvidence],
-    operation: Operation,
-    may_be_gone: _IsSuperseded = lambda _operation, _offset: False,
+    batches: Sequence[BatchEvidence], operation: Operation, removable: Sequence[Range] = ()
 ) -> Iterator[Range]:
     """Yields the operation's offsets at which the batches hold its records.
 
-    Of a batch that lacks all records that may be gone, and no other, only those that are there.
+    Of a batch that has all of its records but the removable ones, those offsets alone.
     """
     within = (operation.base_offset, operation.last_offset)
     for batch in inside(batches, within):
@@ -136,19 +138,21 @@ def held(
             if operation.function == "read":
                 yield max(span[0], within[0]), min(span[1], within[1])
             continue
-        offsets = range(span[0], span[1] + 1)
-        left = [one for one in offsets if not may_be_gone(operation, one)]
-        if batch.payload == _joined(operation, offsets):
+        left = without([span], removable)
+        if batch.payload == _joined(operation, [span]):
             yield span
-        elif len(left) < len(offsets) and batch.payload == _joined(operation, left):
-            yield from ((one, one) for one in left)
+        elif left != [span] and batch.payload == _joined(operation, left):
+            yield from left
 
 
-def _joined(operation: Operation, offsets: Iterable[int]) -> str:
+def is_in(offset: int, ranges: Iterable[Range]) -> bool:
+    """Whether one of the ranges has the offset."""
+    return any(first <= offset <= last for first, last in ranges)
+
+
+def _joined(operation: Operation, ranges: Iterable[Range]) -> str:
     return join_payload_digests(
-        (operation.payloads[one - operation.base_offset], 1) for one in offsets
+        (payload, 1)
+        for first, last in ranges
+        for payload in operation.payloads[first - operation.base_offset :][: last - first + 1]
     )
-
-
-def _key(operation: Operation, offset: int) -> str:
-    return operation.keys[offset - operation.base_offset] if operation.keys else ""

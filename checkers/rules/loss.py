@@ -10,7 +10,7 @@ from kchaos.checkers.evidence.partition import (
     Side,
 )
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.rules.compacted import acknowledged, held, is_in, superseded
+from kchaos.checkers.rules.compacted import NOT_CLEANED, Cleaned, acknowledged, cleaned, held
 from kchaos.checkers.rules.offsets import Range, headers, in_words, merged, without
 
 
@@ -39,11 +39,11 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """
     if not evidence.is_final:
         return
-    gone = superseded(evidence, side)
+    by_operation = cleaned(evidence, side)
     losses = [
         found
         for one in acknowledged(evidence, side)
-        for found in _lost(evidence, side, one, gone.get(one.operation, []))
+        for found in _lost(evidence, side, one, by_operation.get(one.operation, NOT_CLEANED))
     ]
     broken = [found.offsets for found in losses if found.reason is None]
     for reason in dict.fromkeys(found.reason for found in losses):
@@ -65,15 +65,15 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
 
 def _lost(
-    evidence: PartitionEvidence, side: Side, operation: Operation, gone: Sequence[Range]
+    evidence: PartitionEvidence, side: Side, operation: Operation, by_cleaner: Cleaned
 ) -> Iterator[_Loss]:
     all_of_it = (operation.base_offset, operation.last_offset)
     # Retention may have deleted what lies below the log start of every in-sync replica.
     start = min((evidence.log_start(one) for one in evidence.in_sync(side)), default=0)
     there = [(0, start - 1)] if start else []
-    there += gone
+    there += by_cleaner.superseded
     for replica in evidence.in_sync(side):
-        there += held(replica.batches, operation, lambda _, offset: is_in(offset, gone))
+        there += held(replica.batches, operation, by_cleaner.removable)
     for offsets in without([all_of_it], there):
         yield _Loss(
             offsets=offsets, operation=operation, reason=_permission(evidence, operation, offsets)

@@ -21,8 +21,14 @@ class LoseEpochs(acts.LoseEpochs):
     a killed broker has not flushed, and none after a clean stop. What was flushed is in another
     file, which a broker writes 30 s after its start at the earliest (LogManager.InitialTaskDelayMs)
     and then each minute: a segment that was rolled before is not recovered then. Where that
-    matters, lose that file too. There is nothing to heal. Its fields are those of the act.
+    matters, lose that file too. There is nothing to heal.
+
+    Attributes:
+        recovery_points: The broker's `recovery-point-offset-checkpoint` is gone too: a start after
+            SIGKILL recovers every segment then.
     """
+
+    recovery_points: bool = False
 
     lasting: ClassVar[bool] = False
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.LoseEpochs,)

@@ -1,4 +1,7 @@
-"""KIP-279, compaction: an epoch whose records are all gone, and a leader epoch file that is lost."""
+"""KIP-279, compaction: an epoch whose records are all gone, and a lost leader epoch file."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ConfigureTopic, CutLink, KillBroker, LoseEpochs, StopBroker
@@ -98,14 +101,79 @@ _CASES = {
 }
 _SOURCE = "KIP-279, Impact of topic compaction; measured on real brokers"
 
+
+def _answered(end_offset: int) -> dict[str, dict[str, int]]:
+    return {"round": {"follower": B, "leader": A, "requested_epoch": 0, "end_offset": end_offset}}
+
+
+def _epochs_of_a(*starts: int) -> dict[str, dict[str, object]]:
+    return {
+        "epochs": {"snapshot": "final", "broker": A, "partition": "t-0", "starts": list(starts)}
+    }
+
+
+_CLEANED = {"log": {"broker": A, "pattern": r"Log cleaner thread 0 cleaned log t-0 "}}
+_TRUNCATED = {"log": {"broker": B, "pattern": r"[Tt]runcat\w+ .*to( offset)? 11\b"}}
+_GOES_ON_AT_15 = {
+    "link": {
+        "api": "Fetch",
+        "direction": "request",
+        "fate": "passed",
+        "source": B,
+        "target": A,
+        "partition": {"topic": "t", "partition": 0, "fetch_offset": 15},
+    }
+}
+_REBUILT, _NOT_REBUILT = _epochs_of_a(0, 21, 32), _epochs_of_a(32)
+
+
+def _green(*witness: Mapping[str, Any]) -> Expectation:
+    return Expectation(safe=True, witness=(_CLEANED, *witness), source=_SOURCE)
+
+
+def _red(*witness: Mapping[str, Any]) -> Expectation:
+    return Expectation(
+        safe=False,
+        findings=(("hole", (A,), 11, 14),),
+        witness=(_CLEANED, _GOES_ON_AT_15, *witness),
+        source=_SOURCE,
+    )
+
+
 KIP_279_COMPACTION = Entry(
     name="KIP-279-compaction",
     title="An epoch whose records are all compacted away, and a lost leader epoch file",
-    story="",
+    story=(
+        "B has 11-14, which A never got. A leads and writes 11-20 in one epoch and the same keys "
+        "again in the next, 21-30, so that its log cleaner removes 11-20 and nothing is left of "
+        "the first of the two epochs but its line in the leader epoch file. While that is there, "
+        "B is told that its epoch ended at 11, and truncates. KIP-279 says that an epoch may be "
+        "missed if the file is lost and made of the log again; it is, on every release: A answers "
+        "21, where the next epoch that it knows begins, and B keeps 11-14 between records that "
+        "both have. Replicas in sync give consumers different logs then. But the file is only made "
+        "anew of segments that recovery reads: after SIGKILL, those that were not flushed, after a "
+        "clean stop none (kafka.log.Log.recoverLog). A that was stopped knows its present epoch "
+        "alone. Up to 2.0.0 it answers that it does not know, and B truncates to its high "
+        "watermark, 11; from 2.0.1 on an older epoch is answered with the start of the first that "
+        "is known, 32 (KAFKA-7415), and B keeps 11-14 again. The entry compacts for a moment only, "
+        "since settling's probes have no keys. Nobody promised to keep 11-14; what is wrong is "
+        "that one in-sync replica has them and the other not, which is reported as a hole."
+    ),
     source=_SOURCE,
     cases=_CASES,
     cluster=_cluster,
     steps=_steps,
-    expectations={},
-    default_releases=("1.1.1", "2.0.1"),
+    expectations={
+        ("kept", "1.1.1"): _green(_answered(11), _TRUNCATED, _epochs_of_a(0, 11, 21, 32)),
+        ("kept", "2.8.2"): _green(_answered(11), _TRUNCATED, _epochs_of_a(0, 11, 21, 32)),
+        ("rebuilt", "1.1.1"): _red(_answered(21), _REBUILT),
+        ("rebuilt", "2.0.1"): _red(_answered(21), _REBUILT),
+        ("rebuilt", "2.8.2"): _red(_REBUILT),
+        ("rebuilt", "3.9.1"): _red(_REBUILT),
+        ("not-rebuilt", "1.1.1"): _green(_answered(-1), _TRUNCATED, _NOT_REBUILT),
+        ("not-rebuilt", "2.0.1"): _red(_answered(32), _NOT_REBUILT),
+        ("not-rebuilt", "2.8.2"): _red(_NOT_REBUILT),
+        ("not-rebuilt", "3.9.1"): _red(_NOT_REBUILT),
+    },
+    default_releases=("1.1.1", "2.0.1", "2.8.2"),
 )
