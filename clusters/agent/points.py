@@ -21,6 +21,7 @@ FETCH_REQUEST = "fetch-request"
 FETCH_READ = "fetch-read"
 LOG_READ = "log-read"
 EPOCH_FLUSH = "epoch-flush"
+REMOTE_OFFSET = "remote-offset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,6 +329,21 @@ POINTS: Mapping[str, Point] = {
                     method="read",
                     reader=_ISOLATION,
                     seen=_LOG_POSITION,
+                ),
+            ),
+        ),
+        Point(
+            name=REMOTE_OFFSET,
+            meaning="a log has been told how far its records are in the remote tier",
+            at_exit=True,
+            names_partitions=True,
+            is_told=True,
+            places=(
+                Place(
+                    since=(3, 6, 0),
+                    java_class="kafka.log.UnifiedLog",
+                    method="updateHighestOffsetInRemoteStorage",
+                    seen='"(" + $0.topicPartition() + ",offset=" + $1 + ")"',
                 ),
             ),
         ),

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
+from kchaos.checkers.alternatives.kip_405_page import of_scenario, wanted
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
@@ -81,6 +83,22 @@ def message(number: int, *, acks: int = -1) -> Produce:
 def messages(*numbers: int, acks: int = -1) -> tuple[Produce, ...]:
     """Several messages, one after the other."""
     return tuple(message(number, acks=acks) for number in numbers)
+
+
+def as_printed(scenario: int, release: str) -> tuple[Mapping[str, Any], ...]:
+    """The witnesses that each step left what the page's table has, or what its slip should be."""
+    return tuple(
+        {
+            "table": {
+                "snapshot": table.snapshot,
+                "partition": f"{TOPIC}-{PARTITION}",
+                "columns": {
+                    column: list(lines) for column, lines in wanted(table, release).items()
+                },
+            }
+        }
+        for table in of_scenario(scenario)
+    )
 
 
 def read_all(name: str, broker: int) -> tuple[Step, ...]:

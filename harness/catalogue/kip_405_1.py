@@ -6,6 +6,7 @@ from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
     TOPIC,
+    as_printed,
     message,
     messages,
     read_all,
@@ -126,11 +127,13 @@ KIP_405_1 = Entry(
         (_CASE, "3.6.2"): Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 2),),
-            witness=(_MOVED, _BUILT, _REBUILT),
+            witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.6.2")),
             source=_SOURCE,
         ),
         (_CASE, "3.9.1"): Expectation(
-            safe=True, witness=(_MOVED, _BUILT, _REBUILT), source=_SOURCE
+            safe=True,
+            witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.9.1")),
+            source=_SOURCE,
         ),
     },
     default_releases=("3.6.2", "3.9.1"),

@@ -4,8 +4,10 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ConfigureTopic, CutLink, PreferredElection, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
+    MESSAGE_BYTES,
     PARTITION,
     TOPIC,
+    as_printed,
     message,
     messages,
     read_all,
@@ -97,7 +99,15 @@ def _expired() -> tuple[Step, ...]:
         *_settled(A, (A, B, P), 12),
         AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=9),
         TakeSnapshot(label="step-3"),
-        Tell(text="beyond the page: B leads, and is asked for everything"),
+        Tell(text="beyond the page: nothing expires any more; B leads, and is asked for everything"),
+        # The next write rolls the only local segment. If it went, B would forget what it believes.
+        Inject(
+            name="no local retention",
+            fault=ConfigureTopic(
+                topic=TOPIC,
+                configuration=(("local.retention.bytes", str(100 * MESSAGE_BYTES)),),
+            ),
+        ),
         ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
         Inject(name="B leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
         AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B, P)),
@@ -138,10 +148,12 @@ KIP_405_2 = Entry(
         (_CASE, "3.6.2"): Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 3, 8),),
-            witness=_WITNESS,
+            witness=(*_WITNESS, *as_printed(2, "3.6.2")),
             source=_SOURCE,
         ),
-        (_CASE, "3.9.1"): Expectation(safe=True, witness=_WITNESS, source=_SOURCE),
+        (_CASE, "3.9.1"): Expectation(
+            safe=True, witness=(*_WITNESS, *as_printed(2, "3.9.1")), source=_SOURCE
+        ),
     },
     default_releases=("3.6.2", "3.9.1"),
 )

@@ -17,6 +17,7 @@ from kchaos.harness.catalogue.kip_405 import (
     TOPIC,
     UNCLEAN,
     UPLOADED,
+    as_printed,
     message,
     messages,
     read_all,
@@ -144,7 +145,7 @@ KIP_405_5 = Entry(
         (NEVER_UPLOADED, "3.6.2"): Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 5),),
-            witness=(_MOVED, _RESTART),
+            witness=(_MOVED, _RESTART, *as_printed(5, "3.6.2")),
             source=_SOURCE,
         ),
         (UPLOADED, "3.9.1"): Expectation(
@@ -156,7 +157,7 @@ KIP_405_5 = Entry(
                 ("tier-unreadable", (A,), 2, 3),
                 ("tier-unreadable", (B,), 2, 3),
             ),
-            witness=(_MOVED, _RESTART),
+            witness=(_MOVED, _RESTART, *as_printed(5, "3.9.1")),
             source=_SOURCE,
         ),
     },
