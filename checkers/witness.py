@@ -84,8 +84,8 @@ def witness_of(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
         case _:
             raise ScenarioDataError(
                 f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, "
-                "hit, operation, observed, epochs or magics with snapshot, broker and partition, or "
-                "table with snapshot, partition and columns"
+                "hit, operation, observed, epochs or magics with snapshot, broker and partition, "
+                "or table with snapshot, partition and columns"
             )
 
 

@@ -239,8 +239,7 @@ _A_4 = f"{_LOST}; 3: msg 3 LE-0"
 _SHIPPED_4 = (
     PrintedCell(
         column=REMOTE,
-        page=f"{_SEG_0_2}; seg-0-1; 0: msg 0 LE-0; 1: msg 4 LE-1; epochs: LE-0, 0; "
-        "epochs: LE-1, 1",
+        page=f"{_SEG_0_2}; seg-0-1; 0: msg 0 LE-0; 1: msg 4 LE-1; epochs: LE-0, 0; epochs: LE-1, 1",
         before=_SEG_0_2,
         why="3.6 ships nothing of the new lineage (KAFKA-15241)",
     ),

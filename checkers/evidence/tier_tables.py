@@ -31,9 +31,7 @@ def tables_of(evidence: RunEvidence, about: TopicPartition) -> Mapping[str, Tabl
     Raises:
         SegmentError, ScenarioDataError: Files cannot be read.
     """
-    found = {
-        one.label: _Seen(evidence, one, about) for one in evidence.snapshots
-    }
+    found = {one.label: _Seen(evidence, one, about) for one in evidence.snapshots}
     known = sorted({epoch for one in found.values() for epoch in one.epochs()})
     names = {epoch: f"LE-{rank}" for rank, epoch in enumerate(known)}
     return {label: one.table(names) for label, one in found.items()}
@@ -80,9 +78,7 @@ class _Seen:
             lines[f"broker {broker} epochs"] = tuple(_entries(entries, names))
         lines["remote"] = tuple(self._remote(names))
         lines["metadata"] = tuple(
-            line
-            for one in self.told
-            for line in (_name(one), *_entries(one.leader_epochs, names))
+            line for one in self.told for line in (_name(one), *_entries(one.leader_epochs, names))
         )
         return lines
 

@@ -1,6 +1,7 @@
 """What the scenarios of KIP-405 have in common."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -8,7 +9,7 @@ from kchaos.checkers.alternatives.kip_405_page import of_scenario, wanted
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import Step
+from kchaos.harness.playing.steps import AwaitHighWatermark, AwaitState, Step
 from kchaos.harness.playing.tier_steps import TierRead
 
 MESSAGE_BYTES = 84
@@ -61,6 +62,28 @@ def tiered_cluster(
         first_broker=controller,
         properties={**TIERED, **properties},
         tiered=tiered,
+    )
+
+
+def failing_store(kafka: str, broker: int, point: str) -> ClusterSpec:
+    """Three brokers, the last one the controller; one of them can be stopped at the store."""
+    spec = tiered_cluster(kafka, (0, 1, 2), 2, {"group.initial.rebalance.delay.ms": "0"})
+    return with_points(spec, broker, point)
+
+
+def with_points(spec: ClusterSpec, broker: int, *points: str) -> ClusterSpec:
+    """The same cluster, of which one broker has the agent at these points."""
+    brokers = tuple(
+        replace(one, points=points) if one.id == broker else one for one in spec.brokers
+    )
+    return replace(spec, brokers=brokers)
+
+
+def settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[Step, ...]:
+    """Gates: this leader and ISR, and the high watermark on each of them."""
+    return (
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=isr, high_watermark=end),
     )
 
 

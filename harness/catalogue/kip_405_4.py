@@ -1,10 +1,9 @@
 """KIP-405, scenario 4: an unclean election with a truncation, and who uploads the new lineage."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from kchaos.clusters.agent.points import REMOTE_OFFSET
+from kchaos.clusters.agent.tier_points import REMOTE_OFFSET
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ConfigureTopic, CutLink, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
@@ -23,6 +22,7 @@ from kchaos.harness.catalogue.kip_405 import (
     tiered_cluster,
     tiered_topic,
     why_not_uploads,
+    with_points,
 )
 from kchaos.harness.playing.observing_steps import AwaitPoint
 from kchaos.harness.playing.steps import (
@@ -47,11 +47,7 @@ def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
 
 def _told_cluster(kafka: str) -> ClusterSpec:
     """The same; B tells how far it believes its log to be in the remote tier."""
-    spec = cluster_of(kafka)
-    brokers = tuple(
-        replace(one, points=(REMOTE_OFFSET,)) if one.id == B else one for one in spec.brokers
-    )
-    return replace(spec, brokers=brokers)
+    return with_points(cluster_of(kafka), B, REMOTE_OFFSET)
 
 
 def steps_of(case: str) -> tuple[Step, ...]:

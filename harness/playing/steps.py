@@ -13,6 +13,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Fault
 from kchaos.harness.playing import gates
+from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
 from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
 from kchaos.harness.playing.collect import take_snapshot
 from kchaos.harness.playing.gates import GATE_S
@@ -299,6 +300,8 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitAnswer,
         Read,
         FetchAs,
+        AskAs,
+        ConsumeFrom,
         TierRead,
         AwaitTiered,
         AwaitLocalStart,
