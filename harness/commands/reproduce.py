@@ -47,7 +47,7 @@ def reproduce(
     for kafka in kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
         release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
-        for case in cases or _shown(entry, judged_as or release, say):
+        for case in cases or cases_shown(entry, judged_as or release, say):
             scenario = scenario_of(entry, case, kafka, release=release, judged_as=judged_as)
             for number in range(1, runs + 1):
                 count = f", run {number} of {runs}" if runs > 1 else ""
@@ -60,7 +60,7 @@ def reproduce(
     return played
 
 
-def _shown(entry: Entry, release: str, say: Callable[[str], None]) -> list[str]:
+def cases_shown(entry: Entry, release: str, say: Callable[[str], None]) -> list[str]:
     """The cases that a release can show; all, where it can show none, to be refused by name."""
     why_not = {case: entry.cannot_show(case, release) for case in entry.cases}
     if all(why_not.values()):
