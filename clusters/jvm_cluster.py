@@ -18,12 +18,13 @@ from kchaos.checkers.folders import plain
 from kchaos.clusters import tiered
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
-from kchaos.clusters.agent.points import unknown_points
+from kchaos.clusters.agent.points import code_points, disk_points, unknown_points
 from kchaos.clusters.class_archive import ClassSharing
 from kchaos.clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
+from kchaos.clusters.disk.mounting import Disk, mounted
 from kchaos.clusters.distribution import Distribution, java_of
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
-from kchaos.clusters.ground import Ground, Site
+from kchaos.clusters.ground import Ground, listeners
 from kchaos.clusters.jvm_broker import BrokerPlace, JvmBroker
 from kchaos.clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
 from kchaos.clusters.links import Cut, Links
@@ -76,6 +77,7 @@ class JvmCluster:
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
         self._client: KazooClient | None = None
+        self._disks: list[Disk] = []
 
     @property
     def brokers(self) -> Mapping[int, JvmBroker]:
@@ -251,6 +253,9 @@ class JvmCluster:
             why_not = unknown_points(broker.points, release_of(distributions[broker.id].release))
             if why_not:
                 raise ReleaseError(f"broker {broker.id}: {why_not}")
+            if disk_points(broker.points) and self._ground.why_no_disk:
+                why_not = self._ground.why_no_disk
+                raise MachineError(f"the disk of broker {broker.id} cannot be slow: {why_not}")
 
     def _open_gate(self) -> None:
         """Listen for threads that come to points, if any broker has some; fetch the agent."""
@@ -260,19 +265,23 @@ class JvmCluster:
             raise MachineError(
                 f"the brokers' agents could not reach the harness: {self._ground.why_unlinked}"
             )
-        self._agent_jar = byteman_jar(offline=self._offline)
+        if any(code_points(broker.points) for broker in self.spec.brokers):
+            self._agent_jar = byteman_jar(offline=self._offline)
         self.gate = Gate(self._ground.links_host)
 
     def _agent(self, broker_spec: BrokerSpec) -> Agent | None:
-        if self.gate is None or not broker_spec.points:
+        points = code_points(broker_spec.points)
+        if self.gate is None or not points:
             return None
-        return Agent(jar=self._agent_jar, points=broker_spec.points, gate=self.gate.address)
+        return Agent(jar=self._agent_jar, points=points, gate=self.gate.address)
 
     def _place(
         self, broker_spec: BrokerSpec, distributions: Mapping[int, Distribution]
     ) -> JvmBroker:
         broker_id = broker_spec.id
         site = self._ground.site("broker", broker_id)
+        disk = mounted(broker_spec, site.directory, self.gate, self.work_directory)
+        self._disks += [] if disk is None else [disk]
         advertised = (site.host, site.inner_ports[0])
         zookeepers = [member.inner_address for member in self._zookeepers]
         if self.links is not None:
@@ -289,7 +298,7 @@ class JvmCluster:
             "zookeeper.connect": ",".join(
                 f"{host}:{port}" for host, port in zookeepers * (1 if zookeepers[1:] else 2)
             ),
-            **_listeners(site, advertised),
+            **listeners(site, advertised),
             **mixed_protocol([release_of(d.release) for d in distributions.values()]),
             **tiered.properties_of_tiering(self.spec, self.work_directory),
             **self.spec.properties,
@@ -309,6 +318,7 @@ class JvmCluster:
             spawn=partial(self._ground.spawn, site),
             wire=site.wire,
             agent=self._agent(broker_spec),
+            disk=disk,
             gate=self.gate,
         )
         return JvmBroker(
@@ -361,6 +371,8 @@ class JvmCluster:
             for broker in self._brokers.values():
                 ending.callback(broker.give_back_ports)
             ending.callback(self._ground.close)
+            for disk in self._disks:
+                ending.callback(disk.take_away)
             if self._class_sharing is not None:
                 ending.callback(self._class_sharing.collect)
             if self.gate is not None:
@@ -386,14 +398,3 @@ class JvmCluster:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _listeners(site: Site, advertised: tuple[str, int]) -> dict[str, str]:
-    return {
-        "listeners": f"INTERNAL://{site.listen_host}:{site.inner_ports[0]},"
-        f"CLIENT://{site.listen_host}:{site.client_listen_port}",
-        "advertised.listeners": f"INTERNAL://{advertised[0]}:{advertised[1]},"
-        f"CLIENT://127.0.0.1:{site.client_port.number}",
-        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT",
-        "inter.broker.listener.name": "INTERNAL",
-    }

@@ -7,6 +7,7 @@ from kchaos.faults.configuration.configure_topic import ConfigureTopic
 from kchaos.faults.configuration.format_downgrade import FormatDowngrade
 from kchaos.faults.disk.lose_epochs import LoseEpochs
 from kchaos.faults.disk.lose_tail import LoseTail
+from kchaos.faults.disk.slow_disk import SlowDisk
 from kchaos.faults.disk.tear_epochs import TearEpochs
 from kchaos.faults.disk.wipe_log_directory import WipeLogDirectory
 from kchaos.faults.jvm.hold_controller import HoldController
@@ -48,6 +49,7 @@ FAULTS: Mapping[str, type[Any]] = {
         PauseBroker,
         PreferredElection,
         RollBroker,
+        SlowDisk,
         SlowFetchReads,
         StaleRequest,
         StopBroker,
@@ -76,6 +78,7 @@ __all__ = [
     "PauseBroker",
     "PreferredElection",
     "RollBroker",
+    "SlowDisk",
     "SlowFetchReads",
     "StaleRequest",
     "StopBroker",

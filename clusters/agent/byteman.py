@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kchaos.clusters.agent.points import Place, Point, point_of
+from kchaos.clusters.agent.point import Place, Point
+from kchaos.clusters.agent.points import point_of
 from kchaos.clusters.cache import cache_directory, locked
 from kchaos.clusters.distribution import changed_jars, present
 from kchaos.clusters.errors import MachineError

@@ -1,16 +1,17 @@
 """Named points of Kafka's code, as data: where each is in which release.
 
-Class names, methods and their parameters were read from the jars of the releases.
+Class names, methods and their parameters were read from the jars of the releases. A few points are
+of a broker's disk in place of its code: ``clusters.disk`` serves them, the same in every release.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
-from kchaos.checkers.formats.told import FETCH_COUNTED, ISR_CHECK
+from kchaos.checkers.formats.told import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK
+from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation, Place, Point
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 
@@ -23,51 +24,9 @@ LOG_READ = "log-read"
 EPOCH_FLUSH = "epoch-flush"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a point is from one release on.
-
-    ``since`` is the first release of which this holds. ``java_class`` and ``method`` are as
-    Byteman takes them, the latter with parameter types where the name alone would mean several
-    methods, or empty if there is no such point in these releases. ``reader`` and ``seen`` are
-    expressions of Byteman's rule language for who reads and for what is seen there.
-    """
-
-    since: tuple[int, ...]
-    java_class: str = ""
-    method: str = ""
-    reader: str = '""'
-    seen: str = '""'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """A named point.
-
-    ``meaning`` is one sentence for people. ``at_exit`` is whether a thread stops when the method
-    returns, not when it begins. ``can_skip`` is whether the method may be left undone: it returns
-    nothing, and its caller comes again. ``names_reader`` is whether it is known there who reads,
-    and ``names_partitions`` whether what is seen names partitions as ``(TOPIC-PARTITION,``.
-    ``is_told`` is whether each thread that comes there is recorded, for what it sees.
-    ``places`` are sorted by release.
-    """
-
-    name: str
-    meaning: str
-    places: tuple[Place, ...]
-    at_exit: bool = False
-    can_skip: bool = False
-    names_reader: bool = False
-    names_partitions: bool = False
-    is_told: bool = False
-
-    def place(self, release: Release) -> Place | None:
-        """Return where the point is in a release, None where it has no such place."""
-        found = None
-        for place in self.places:
-            if place.since <= release.number:
-                found = place
-        return found if found is not None and found.java_class else None
+def disk_point(operation: DiskOperation, *, is_cached: bool) -> str:
+    """Return the name of the point at which a broker's disk does this."""
+    return f"{'cached-' if is_cached else ''}disk-{operation}"
 
 
 _EPOCH_CACHE = "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache"
@@ -103,6 +62,36 @@ def _looked(end: str, followers: str) -> str:
 
 
 _END_IN_METADATA = "logEndOffset().messageOffset()"
+_READS_BEGIN = (
+    Place(
+        since=(0, 10, 2, 0),
+        java_class=_REPLICA_MANAGER,
+        method="readFromLocalLog",
+        reader='"" + $1',
+        seen='"" + $6',
+    ),
+    Place(
+        since=(3, 3, 0),
+        java_class=_REPLICA_MANAGER,
+        method="readFromLocalLog",
+        reader='"" + $1.replicaId()',
+        seen='"" + $2',
+    ),
+    Place(
+        since=(3, 5, 0),
+        java_class=_REPLICA_MANAGER,
+        method="readFromLocalLog",
+        reader='"" + $1.replicaId',
+        seen='"" + $2',
+    ),
+    Place(
+        since=(3, 6, 0),
+        java_class=_REPLICA_MANAGER,
+        method="readFromLog",
+        reader='"" + $1.replicaId',
+        seen='"" + $2',
+    ),
+)
 
 POINTS: Mapping[str, Point] = {
     point.name: point
@@ -212,36 +201,15 @@ POINTS: Mapping[str, Point] = {
             meaning="a Fetch is about to read logs, before it takes any partition's lock",
             names_reader=True,
             names_partitions=True,
-            places=(
-                Place(
-                    since=(0, 10, 2, 0),
-                    java_class=_REPLICA_MANAGER,
-                    method="readFromLocalLog",
-                    reader='"" + $1',
-                    seen='"" + $6',
-                ),
-                Place(
-                    since=(3, 3, 0),
-                    java_class=_REPLICA_MANAGER,
-                    method="readFromLocalLog",
-                    reader='"" + $1.replicaId()',
-                    seen='"" + $2',
-                ),
-                Place(
-                    since=(3, 5, 0),
-                    java_class=_REPLICA_MANAGER,
-                    method="readFromLocalLog",
-                    reader='"" + $1.replicaId',
-                    seen='"" + $2',
-                ),
-                Place(
-                    since=(3, 6, 0),
-                    java_class=_REPLICA_MANAGER,
-                    method="readFromLog",
-                    reader='"" + $1.replicaId',
-                    seen='"" + $2',
-                ),
-            ),
+            places=_READS_BEGIN,
+        ),
+        Point(
+            name=FETCH_BEGUN,
+            meaning="a Fetch is about to read logs, and the broker says whose",
+            names_reader=True,
+            names_partitions=True,
+            is_told=True,
+            places=_READS_BEGIN,
         ),
         Point(
             name=FETCH_COUNTED,
@@ -340,6 +308,21 @@ POINTS: Mapping[str, Point] = {
                 Place(since=(3, 9, 0), java_class=_EPOCH_CACHE, method="writeIfDirExists"),
             ),
         ),
+        *(
+            Point(
+                name=disk_point(operation, is_cached=is_cached),
+                meaning=f"the kernel asks a broker's disk to {operation}, "
+                f"{'behind' if is_cached else 'without'} the page cache",
+                places=(),
+                names_partitions=True,
+                of_disk=operation,
+                is_cached=is_cached,
+            )
+            for is_cached in (False, True)
+            for operation in DISK_OPERATIONS
+            # Behind the page cache nobody waits for what is written.
+            if not (is_cached and operation == "write")
+        ),
     )
 }
 """The points by name."""
@@ -365,10 +348,29 @@ def unknown_points(names: Iterable[str], release: Release) -> str:
     for name in names:
         if name not in POINTS:
             return f"no point is named {name!r}; known: {', '.join(POINTS)}"
-        if POINTS[name].place(release) is None:
+        if POINTS[name].of_disk is None and POINTS[name].place(release) is None:
             near = _nearest(POINTS[name], release)
             return f"Kafka {release.text} has no point {name!r}; the nearest that has is {near}"
     return ""
+
+
+def disk_points(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the points that are of a broker's disk and not of its code.
+
+    Raises ReleaseError when a disk had to have its page cache and to have none.
+    """
+    found = tuple(name for name in names if POINTS[name].of_disk is not None)
+    if len({POINTS[name].is_cached for name in found}) > 1:
+        raise ReleaseError(
+            f"one disk cannot be behind the page cache and without it: {', '.join(found)}; take "
+            "either the cached points or the others"
+        )
+    return found
+
+
+def code_points(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the points that are of a broker's code: its agent serves them."""
+    return tuple(name for name in names if POINTS[name].of_disk is None)
 
 
 def _nearest(point: Point, release: Release) -> str:

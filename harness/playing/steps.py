@@ -13,7 +13,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Fault
 from kchaos.harness.playing import gates
-from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
+from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read, WriteUntil
 from kchaos.harness.playing.collect import take_snapshot
 from kchaos.harness.playing.gates import GATE_S
 from kchaos.harness.playing.metadata_steps import WriteWhereTold
@@ -297,6 +297,7 @@ STEPS: Mapping[str, type[Any]] = {
         Reassign,
         Produce,
         AwaitAnswer,
+        WriteUntil,
         Read,
         FetchAs,
         TierRead,
