@@ -6,6 +6,7 @@ everything on. Needs mfusepy, libfuse and the standard library, and nothing of k
 """
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -21,6 +22,8 @@ _SPACE = (
     *("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", "f_files", "f_flag"),
     *("f_frsize", "f_namemax"),
 )
+# FUSE_CAP_WRITEBACK_CACHE of libfuse's fuse_common.h.
+_WRITEBACK_CACHE = 1 << 16
 
 
 class _Asking:
@@ -50,7 +53,7 @@ class _Asking:
 class _Disk(mfusepy.Operations):  # type: ignore[misc]
     """The folder. Without the page cache each read of a segment comes here.
 
-    What is written comes here at once and is fast, unless a point of its own makes it slow.
+    What is written comes here at once then, and is fast unless a point of its own makes it slow.
     """
 
     use_ns = True
@@ -60,12 +63,22 @@ class _Disk(mfusepy.Operations):  # type: ignore[misc]
         self._is_cached = bool(settings["is_cached"])
         self._asking = _Asking(settings)
 
+    def init_with_config(self, connection: Any, _config: Any) -> None:
+        """Behind the page cache what is written stays in memory, and is written back later."""
+        if self._is_cached:
+            if not connection.capable & _WRITEBACK_CACHE:
+                raise OSError(
+                    errno.ENOTSUP, "this libfuse or kernel caches nothing that is written"
+                )
+            connection.want |= _WRITEBACK_CACHE
+
     def _at(self, path: str) -> str:
         return str(self._folder / path.lstrip("/"))
 
     def _opened(self, path: str, flags: int, mode: int, file: Any) -> int:
-        # The kernel says where it writes.
-        file.fh = os.open(self._at(path), flags & ~os.O_APPEND, mode)
+        # The kernel says where it writes, and with a cache it reads what it has to complete.
+        flags = flags & ~(os.O_APPEND | os.O_ACCMODE) | os.O_RDWR
+        file.fh = os.open(self._at(path), flags, mode)
         # What is mapped, as indexes are, must be cached.
         file.direct_io = path.endswith(".log") and not self._is_cached
         # Otherwise whoever opens a file empties its cache.
@@ -93,7 +106,7 @@ class _Disk(mfusepy.Operations):  # type: ignore[misc]
 
     def create(self, path: str, mode: int, file: Any) -> int:
         """Makes a file and opens it."""
-        return self._opened(path, os.O_RDWR | os.O_CREAT, mode, file)
+        return self._opened(path, os.O_CREAT, mode, file)
 
     def read(self, path: str, size: int, offset: int, file: Any) -> bytes:
         """Asks, and reads."""
