@@ -10,6 +10,7 @@ from kchaos.faults.disk.lose_tail import LoseTail
 from kchaos.faults.disk.slow_disk import SlowDisk
 from kchaos.faults.disk.tear_epochs import TearEpochs
 from kchaos.faults.disk.wipe_log_directory import WipeLogDirectory
+from kchaos.faults.jvm.freeze_follower import FreezeFollower
 from kchaos.faults.jvm.hold_controller import HoldController
 from kchaos.faults.jvm.hold_point import HoldPoint
 from kchaos.faults.jvm.slow_fetch_reads import SlowFetchReads
@@ -39,6 +40,7 @@ FAULTS: Mapping[str, type[Any]] = {
         FastBounce,
         ForgeAnswers,
         FormatDowngrade,
+        FreezeFollower,
         HoldController,
         HoldPoint,
         HoldRequests,
@@ -68,6 +70,7 @@ __all__ = [
     "FastBounce",
     "ForgeAnswers",
     "FormatDowngrade",
+    "FreezeFollower",
     "HoldController",
     "HoldPoint",
     "HoldRequests",

@@ -34,7 +34,8 @@ class Point:
 
     ``meaning`` is one sentence for people. ``at_exit`` is whether a thread stops when the method
     returns, not when it begins. ``can_skip`` is whether the method may be left undone: it returns
-    nothing, and its caller comes again. ``names_reader`` is whether it is known there who reads,
+    nothing, and its caller comes again. ``fails_with`` is Byteman's expression for what it may
+    throw in place of being done, or empty. ``names_reader`` is whether it is known there who reads,
     and ``names_partitions`` whether what is seen names partitions as ``(TOPIC-PARTITION,``.
     ``is_told`` is whether each thread that comes there is recorded, for what it sees.
     ``places`` are sorted by release. ``of_disk`` is what a disk does there, None for a point of
@@ -46,6 +47,7 @@ class Point:
     places: tuple[Place, ...]
     at_exit: bool = False
     can_skip: bool = False
+    fails_with: str = ""
     names_reader: bool = False
     names_partitions: bool = False
     is_told: bool = False

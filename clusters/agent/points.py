@@ -12,6 +12,7 @@ from itertools import pairwise
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
 from kchaos.checkers.formats.told import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK
 from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation, Place, Point
+from kchaos.clusters.agent.tier_points import TIER_POINTS
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 
@@ -299,6 +300,7 @@ POINTS: Mapping[str, Point] = {
                 ),
             ),
         ),
+        *TIER_POINTS,
         Point(
             name=EPOCH_FLUSH,
             meaning="what a truncation dropped is about to leave leader-epoch-checkpoint as well",
