@@ -256,9 +256,9 @@ class Generation:
     may_join_isr: Callable[[int, frozenset[int]], bool]
     falls_out_of_isr: Callable[[int, int], bool]
     keeps_who_waits: Callable[[int, int], bool]
-    catches_up_when_counted: bool
-    gives_up_when_slow: bool
-    elects_by_isr: bool
+    catches_up_when_counted: bool = False
+    gives_up_when_slow: bool = False
+    elects_by_isr: bool = False
     counts_election_as_fetch: bool
     asks_controller_for_isr: bool
     moves_high_watermark_with_isr: bool
