@@ -80,27 +80,32 @@ def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFet
     return tuple(one for one in found.values() if _end(one.kept_until) - one.kept_from > wait_s)
 
 
+def told_follower(hit: PointHit) -> int | None:
+    """The follower of which a leader told that it begins to read for it, or that it counted it."""
+    named = None
+    if hit.fate == "told" and hit.point == FETCH_BEGUN:
+        named = _FOLLOWER.fullmatch(hit.reader)
+    elif hit.fate == "told" and hit.point == FETCH_COUNTED:
+        named = _COUNTED.search(hit.seen)
+    return None if named is None else int(next(filter(None, named.groups())))
+
+
 def _take_told(
     hit: PointHit,
     found: dict[tuple[int, int], OverdueFetch],
     begun: dict[tuple[int, int], tuple[int, int]],
 ) -> None:
     """A read that begins ends the one before of the same follower, as one that was counted does."""
-    if hit.point == FETCH_BEGUN:
-        named = _FOLLOWER.fullmatch(hit.reader)
-    elif hit.point == FETCH_COUNTED:
-        named = _COUNTED.search(hit.seen)
-    else:
+    follower = told_follower(hit)
+    if follower is None:
         return
-    if named is None:
-        return
-    who = (hit.broker, int(next(filter(None, named.groups()))))
+    who = (hit.broker, follower)
     before = begun.pop(who, None)
     if before is not None:
         found[before] = replace(found[before], kept_until=hit.time)
     if hit.point == FETCH_BEGUN:
         begun[who] = (hit.broker, hit.number)
-        found[begun[who]] = OverdueFetch(follower=who[1], leader=hit.broker, kept_from=hit.time)
+        found[begun[who]] = OverdueFetch(follower=follower, leader=hit.broker, kept_from=hit.time)
 
 
 def dropped_followers(
