@@ -113,6 +113,8 @@ class Exchange:
             goes on.
         was_paused: Whether its sender stood still while it waited: when it goes on the time may be
             over, and it asks anew although the answer is there.
+        looked_at: How often `replica.lag.time.max.ms` had passed when the leader looked at its log,
+            and where that ended, in a machine where the former is counted.
         number: Which request at the links it is, as (connection, correlation id), where a run is
             followed.
     """
@@ -125,6 +127,7 @@ class Exchange:
     holds: tuple[str, ...] = ()
     refused: frozenset[TopicPartition] = frozenset()
     was_paused: bool = False
+    looked_at: tuple[int, int] = (0, 0)
     number: tuple[int, int] | None = None
 
     @property
