@@ -108,19 +108,28 @@ def messages(*numbers: int, acks: int = -1) -> tuple[Produce, ...]:
     return tuple(message(number, acks=acks) for number in numbers)
 
 
-def as_printed(scenario: int, release: str) -> tuple[Mapping[str, Any], ...]:
-    """The witnesses that each step left what the page's table has, or what its slip should be."""
+def as_printed(
+    scenario: int, release: str, *, local_until: int | None = None
+) -> tuple[Mapping[str, Any], ...]:
+    """The witnesses that each step left what the page's table has, or what its slip should be.
+
+    Args:
+        local_until: Only what brokers have themselves, and only up to this step; None for all.
+    """
     return tuple(
         {
             "table": {
                 "snapshot": table.snapshot,
                 "partition": f"{TOPIC}-{PARTITION}",
                 "columns": {
-                    column: list(lines) for column, lines in wanted(table, release).items()
+                    column: list(lines)
+                    for column, lines in wanted(table, release).items()
+                    if local_until is None or column.startswith("broker ")
                 },
             }
         }
         for table in of_scenario(scenario)
+        if local_until is None or table.step <= local_until
     )
 
 
