@@ -20,10 +20,15 @@ from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.agent.points import unknown_points
 from kchaos.clusters.class_archive import ClassSharing
-from kchaos.clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
+from kchaos.clusters.configuration import (
+    FAST_JVM_FLAGS,
+    broker_defaults,
+    listener_properties,
+    mixed_protocol,
+)
 from kchaos.clusters.distribution import Distribution, java_of
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
-from kchaos.clusters.ground import Ground, Site
+from kchaos.clusters.ground import Ground
 from kchaos.clusters.jvm_broker import BrokerPlace, JvmBroker
 from kchaos.clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
 from kchaos.clusters.links import Cut, Links
@@ -289,9 +294,9 @@ class JvmCluster:
             "zookeeper.connect": ",".join(
                 f"{host}:{port}" for host, port in zookeepers * (1 if zookeepers[1:] else 2)
             ),
-            **_listeners(site, advertised),
+            **listener_properties(site.listeners(advertised)),
             **mixed_protocol([release_of(d.release) for d in distributions.values()]),
-            **tiered.properties_of_tiering(self.spec, self.work_directory),
+            **tiered.properties_of_tiering(self.spec, self.work_directory, site, advertised),
             **self.spec.properties,
         }
         place = BrokerPlace(
@@ -386,14 +391,3 @@ class JvmCluster:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _listeners(site: Site, advertised: tuple[str, int]) -> dict[str, str]:
-    return {
-        "listeners": f"INTERNAL://{site.listen_host}:{site.inner_ports[0]},"
-        f"CLIENT://{site.listen_host}:{site.client_listen_port}",
-        "advertised.listeners": f"INTERNAL://{advertised[0]}:{advertised[1]},"
-        f"CLIENT://127.0.0.1:{site.client_port.number}",
-        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT",
-        "inter.broker.listener.name": "INTERNAL",
-    }

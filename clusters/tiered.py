@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kchaos.clusters.cache import cache_directory, locked
+from kchaos.clusters.configuration import listener_properties
 from kchaos.clusters.distribution import Distribution, changed_jars, present
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.ground import Ground
+from kchaos.clusters.ground import Ground, Site
 from kchaos.clusters.maven import LOCK_FILE, fetch, jars_of
 from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.releases import Release, release_of
@@ -30,16 +31,23 @@ _LEAST_PROTOCOL = (2, 8)
 _SYSTEM = "remote.log.storage.system.enable"
 
 
-def properties_of_tiering(spec: ClusterSpec, work_directory: Path) -> dict[str, str]:
-    """Return what every broker of a tiered cluster is configured with; nothing for any other.
+def properties_of_tiering(
+    spec: ClusterSpec, work_directory: Path, site: Site, advertised: tuple[str, int]
+) -> dict[str, str]:
+    """Return what a broker of a tiered cluster is configured with; nothing for any other.
 
     The metadata topic has one partition with one replica (`create_metadata_topic`), so
     that what brokers write there takes no part in what is replicated; its clients use the listener
-    for clients. Tasks and checks run often, since scenarios wait for what they do.
+    for clients, or a listener of its own where brokers do not reach each other by that one, as in
+    containers. Tasks and checks run often, since scenarios wait for what they do.
     """
     if not spec.tiered:
         return {}
+    listeners = site.listeners(advertised)
+    for port in site.inner_ports[1:]:
+        listeners["METADATA"] = f"{site.listen_host}:{port}", f"{site.host}:{port}"
     return {
+        **listener_properties(listeners),
         _SYSTEM: "true",
         "remote.log.storage.manager.class.name": (
             "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
@@ -49,7 +57,9 @@ def properties_of_tiering(spec: ClusterSpec, work_directory: Path) -> dict[str, 
         "remote.log.metadata.manager.class.name": (
             "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
         ),
-        "remote.log.metadata.manager.listener.name": "CLIENT",
+        "remote.log.metadata.manager.listener.name": "METADATA"
+        if "METADATA" in listeners
+        else "CLIENT",
         "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
         "rlmm.config.remote.log.metadata.topic.replication.factor": "1",

@@ -75,9 +75,7 @@ KIP_405_CONTROL = Entry(
     expectations={
         (_HARD_FAILURES, "3.9.1"): Expectation(
             safe=True,
-            witness=(
-                *as_printed(3, "3.9.1", local_until=4),
-            ),
+            witness=(*as_printed(3, "3.9.1", local_until=4),),
             source=_SOURCE,
         ),
         (_UNCLEAN_ELECTION, "3.9.1"): Expectation(
