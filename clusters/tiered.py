@@ -9,15 +9,13 @@ Sources: org.apache.kafka.server.log.remote.storage.LocalTieredStorage and Remot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from kchaos.clusters.cache import cache_directory, locked
 from kchaos.clusters.configuration import listener_properties
-from kchaos.clusters.distribution import Distribution, changed_jars, present
-from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.distribution import Distribution, own_jar
+from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.ground import Ground, Site
-from kchaos.clusters.maven import LOCK_FILE, fetch, jars_of
 from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.releases import Release, release_of
 from kchaos.clusters.spec import ClusterSpec
@@ -146,33 +144,10 @@ def tiered_storage_jar(release: Release, *, offline: bool = False) -> Path:
     It stands in a lock file of its own. Raises ReleaseError when the release has none,
     MachineError when it cannot be had.
     """
-    cache = cache_directory()
-    coordinates = f"org.apache.kafka:kafka-storage:{release.text}:test"
-    lock_file = cache / "tiered" / release.text / LOCK_FILE
-    if present(lock_file, cache) is None:
-        with locked("maven"):
-            if present(lock_file, cache) is None:
-                if offline:
-                    raise MachineError(
-                        f"{coordinates} is not in the cache {cache}, and --offline forbids "
-                        "fetching it; run once without --offline"
-                    )
-                fetch(
-                    (coordinates,),
-                    name=f"Tiered storage of Kafka {release.text}",
-                    cache=cache,
-                    lock_file=lock_file,
-                )
-    jars = jars_of(lock_file, cache)
-    jar = _named(f"kafka-storage-{release.text}-test.jar", jars)
-    if changed_jars({jar: jars[jar]}):
-        raise MachineError(f"{jar} is not what was fetched; kchaos repair removes it")
-    return jar
-
-
-def _named(name: str, jars: Iterable[Path]) -> Path:
-    """Return the jar of that name: beside it, the lock file has what the module depends on."""
-    found = [jar for jar in jars if jar.name == name]
-    if not found:
-        raise ReleaseError(f"{name} is not among the jars that were fetched for it")
-    return found[0]
+    return own_jar(
+        f"org.apache.kafka:kafka-storage:{release.text}:test",
+        file=f"kafka-storage-{release.text}-test.jar",
+        name=f"Tiered storage of Kafka {release.text}",
+        folder=f"tiered/{release.text}",
+        offline=offline,
+    )

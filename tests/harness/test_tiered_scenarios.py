@@ -94,7 +94,6 @@ def test_a_missing_test_jar_is_named_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
-    monkeypatch.setattr(tiered, "cache_directory", lambda: tmp_path)
     with pytest.raises(MachineError, match=r"kafka-storage:3\.9\.1:test is not in the cache"):
         tiered.tiered_storage_jar(release_of("3.9.1"), offline=True)
 
