@@ -20,6 +20,7 @@ from kchaos.harness.catalogue.kip_101_1 import KIP_101_1
 from kchaos.harness.catalogue.kip_101_2 import KIP_101_2
 from kchaos.harness.catalogue.kip_279_2 import KIP_279_2
 from kchaos.harness.catalogue.kip_279_3 import KIP_279_3
+from kchaos.harness.catalogue.kip_279_compaction import KIP_279_COMPACTION
 from kchaos.harness.catalogue.kip_279_errors import KIP_279_ERRORS
 from kchaos.harness.catalogue.kip_279_old_protocol import KIP_279_OLD_PROTOCOL
 from kchaos.harness.catalogue.kip_279_untracked import KIP_279_UNTRACKED
@@ -66,6 +67,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_101_2,
         KIP_279_2,
         KIP_279_3,
+        KIP_279_COMPACTION,
         KIP_279_ERRORS,
         KIP_279_OLD_PROTOCOL,
         KIP_279_UNTRACKED,

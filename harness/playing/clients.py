@@ -54,7 +54,8 @@ class Clients:
             "probe": is_probe,
         }
         records = list(action.records)
-        self.recorder.history(action.operation, "invoke", **detail, records=records)
+        keys = {"keys": list(action.keys)} if action.keys else {}
+        self.recorder.history(action.operation, "invoke", **detail, records=records, **keys)
 
         def send() -> None:
             try:
@@ -97,6 +98,7 @@ class Clients:
                     topic=action.topic,
                     partition=action.partition,
                     values=[record.encode() for record in action.records],
+                    keys=[key.encode() for key in action.keys],
                     acks=action.acks,
                     magic=magic_of(broker),
                     codec=action.codec,
