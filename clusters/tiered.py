@@ -26,6 +26,7 @@ METADATA_TOPIC = "__remote_log_metadata"
 """Kafka's own topic in which brokers write down what is in the remote store."""
 _FIRST_TIERED = (3, 6)
 _LEAST_PROTOCOL = (2, 8)
+_OWN = ("rsm.config.", "rlmm.config.", "remote.log.storage.", "remote.log.metadata.")
 _SYSTEM = "remote.log.storage.system.enable"
 
 
@@ -89,7 +90,7 @@ def tiering_refused(release: Release, properties: Mapping[str, str]) -> str:
             f"tiered storage needs topic ids, which came with inter.broker.protocol.version 2.8, "
             f"and the broker speaks {protocol}"
         )
-    own = sorted(name for name in properties if name.startswith(("rsm.config.", "rlmm.config.")))
+    own = sorted(name for name in properties if name.startswith(_OWN))
     if own:
         return f"{own[0]} is kchaos's to set: take it out of the broker properties"
     return ""

@@ -64,6 +64,10 @@ def created(*configuration: tuple[str, str]) -> CreateTopic:
             "broker 0: rsm.config.dir is kchaos's to set",
         ),
         (
+            scenario(properties={"remote.log.storage.system.enable": "false"}),
+            "broker 0: remote.log.storage.system.enable is kchaos's to set",
+        ),
+        (
             scenario(created(*REMOTE, *COMPACT)),
             r"step 0 \(CreateTopic\): a topic with cleanup.policy compact cannot be tiered",
         ),
@@ -79,7 +83,15 @@ def created(*configuration: tuple[str, str]) -> CreateTopic:
             r"step 0 \(CreateTopic\): remote.storage.enable needs a cluster with tiered=True",
         ),
     ],
-    ids=["release", "protocol", "own-folder", "compacted", "compacted-later", "untiered"],
+    ids=[
+        "release",
+        "protocol",
+        "own-folder",
+        "switched-off",
+        "compacted",
+        "compacted-later",
+        "untiered",
+    ],
 )
 def test_what_cannot_be_tiered_is_refused_with_the_reason(made: Scenario, why: str) -> None:
     with pytest.raises(ScenarioError, match=why):
