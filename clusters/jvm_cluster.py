@@ -18,6 +18,7 @@ from kchaos.checkers.folders import plain
 from kchaos.clusters import tiered
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
+from kchaos.clusters.agent.points import code_points
 from kchaos.clusters.class_archive import ClassSharing
 from kchaos.clusters.configuration import (
     FAST_JVM_FLAGS,
@@ -25,6 +26,7 @@ from kchaos.clusters.configuration import (
     listener_properties,
     mixed_protocol,
 )
+from kchaos.clusters.disk.mounting import Disk, mounted
 from kchaos.clusters.distribution import Distribution, java_of
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
 from kchaos.clusters.ground import Ground
@@ -36,7 +38,7 @@ from kchaos.clusters.memory import check_memory
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.spec_checks import refuse_unknown
+from kchaos.clusters.spec_checks import refuse_slow_disks, refuse_unknown
 from kchaos.clusters.waiting import await_until
 
 # What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
@@ -81,6 +83,7 @@ class JvmCluster:
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
         self._client: KazooClient | None = None
+        self._disks: list[Disk] = []
 
     @property
     def brokers(self) -> Mapping[int, JvmBroker]:
@@ -162,6 +165,7 @@ class JvmCluster:
     def _start(self) -> None:
         distributions = {b.id: self._distribution_of(b.kafka) for b in self.spec.brokers}
         refuse_unknown(self.spec, {b: release_of(d.release) for b, d in distributions.items()})
+        refuse_slow_disks(self.spec, lambda: self._ground.why_no_disk)
         check_memory(
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
@@ -258,19 +262,23 @@ class JvmCluster:
             raise MachineError(
                 f"the brokers' agents could not reach the harness: {self._ground.why_unlinked}"
             )
-        self._agent_jar = byteman_jar(offline=self._offline)
+        if any(code_points(broker.points) for broker in self.spec.brokers):
+            self._agent_jar = byteman_jar(offline=self._offline)
         self.gate = Gate(self._ground.links_host)
 
     def _agent(self, broker_spec: BrokerSpec) -> Agent | None:
-        if self.gate is None or not broker_spec.points:
+        points = code_points(broker_spec.points)
+        if self.gate is None or not points:
             return None
-        return Agent(jar=self._agent_jar, points=broker_spec.points, gate=self.gate.address)
+        return Agent(jar=self._agent_jar, points=points, gate=self.gate.address)
 
     def _place(
         self, broker_spec: BrokerSpec, distributions: Mapping[int, Distribution]
     ) -> JvmBroker:
         broker_id = broker_spec.id
         site = self._ground.site("broker", broker_id)
+        disk = mounted(broker_spec, site.directory, self.gate, self.work_directory)
+        self._disks += [] if disk is None else [disk]
         advertised = (site.host, site.inner_ports[0])
         zookeepers = [member.inner_address for member in self._zookeepers]
         if self.links is not None:
@@ -307,6 +315,7 @@ class JvmCluster:
             spawn=partial(self._ground.spawn, site),
             wire=site.wire,
             agent=self._agent(broker_spec),
+            disk=disk,
             gate=self.gate,
         )
         return JvmBroker(
@@ -359,6 +368,8 @@ class JvmCluster:
             for broker in self._brokers.values():
                 ending.callback(broker.give_back_ports)
             ending.callback(self._ground.close)
+            for disk in self._disks:
+                ending.callback(disk.take_away)
             if self._class_sharing is not None:
                 ending.callback(self._class_sharing.collect)
             if self.gate is not None:
