@@ -3,13 +3,12 @@
 import pytest
 
 from kchaos.checkers.alternatives import Bounds, Comparison, Result
-from kchaos.checkers.alternatives.kafka_7601 import (
+from kchaos.checkers.alternatives.kafka_7601 import compare, machine
+from kchaos.checkers.alternatives.kafka_7601_columns import (
     NEW,
     OLD,
     RULES,
-    compare,
     formats,
-    machine,
     served,
 )
 from kchaos.checkers.alternatives.searching import explored
