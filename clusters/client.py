@@ -213,7 +213,7 @@ def fetch(
     )
     if error_code:
         return Fetched(error_code=error_code, high_watermark=-1)
-    records = tuple(_records(answered, offset))
+    records = tuple(records_of(answered, offset))
     return Fetched(error_code=0, high_watermark=high_watermark, records=records)
 
 
@@ -316,8 +316,13 @@ def list_offset(
     )
 
 
-def _records(batches: bytes, offset: int) -> Iterator[FetchedRecord]:
-    """Those from an offset on: a broker gives whole batches, the first may begin before it."""
+def records_of(batches: bytes, offset: int) -> Iterator[FetchedRecord]:
+    """Yields records from an offset on; the first batch may begin before it.
+
+    Args:
+        batches: As a Fetch from version 4 on has them.
+        offset: Inclusive.
+    """
     records = MemoryRecords(batches)
     while (batch := records.next_batch()) is not None:
         for record in batch:

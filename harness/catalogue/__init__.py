@@ -37,6 +37,9 @@ from kchaos.harness.catalogue.kip_405_3 import KIP_405_3
 from kchaos.harness.catalogue.kip_405_4 import KIP_405_4
 from kchaos.harness.catalogue.kip_405_5 import KIP_405_5
 from kchaos.harness.catalogue.kip_405_control import KIP_405_CONTROL
+from kchaos.harness.catalogue.kip_405_half_uploaded import KIP_405_HALF_UPLOADED
+from kchaos.harness.catalogue.kip_405_slow_reads import KIP_405_SLOW_READS
+from kchaos.harness.catalogue.kip_405_upload_fails import KIP_405_UPLOAD_FAILS
 from kchaos.harness.catalogue.kip_501_below_min_isr_leader import KIP_501_BELOW_MIN_ISR_LEADER
 from kchaos.harness.catalogue.kip_501_equal_end import KIP_501_EQUAL_END
 from kchaos.harness.catalogue.kip_501_long_hang import KIP_501_LONG_HANG
@@ -81,6 +84,9 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_405_4,
         KIP_405_5,
         KIP_405_CONTROL,
+        KIP_405_UPLOAD_FAILS,
+        KIP_405_HALF_UPLOADED,
+        KIP_405_SLOW_READS,
         KIP_501_SLOW_READS,
         KIP_501_LONG_HANG,
         KIP_501_MIN_ISR,

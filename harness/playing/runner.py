@@ -149,7 +149,7 @@ def begin(
     """
     releases = {one.id: (one.release, one.judged_as) for one in cluster.brokers.values()}
     run = _new_run(scenario, cluster, options, releases, started)
-    now = Play(cluster=cluster, run=run, say=say)
+    now = Play(cluster=cluster, run=run, say=say, is_offline=options.offline)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
     _record_hits(now)

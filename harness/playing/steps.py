@@ -16,6 +16,7 @@ from kchaos.faults.configuration.configure_topic import refused_by_brokers
 from kchaos.faults.view import view_of
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing import gates
+from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
 from kchaos.harness.playing.cleaning_steps import AwaitCleaned
 from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
 from kchaos.harness.playing.collect import take_snapshot
@@ -310,6 +311,8 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitAnswer,
         Read,
         FetchAs,
+        AskAs,
+        ConsumeFrom,
         TierRead,
         AwaitTiered,
         AwaitLocalStart,

@@ -32,6 +32,8 @@ ALSO_SHOWN_BY_OTHERS = {
     ("KIP-405-4", "never-uploaded", "3.6.2"),
     ("KIP-405-5", "never-uploaded", "3.6.2"),
     ("KIP-405-control", "hard-failures", "3.9.1"),
+    ("KIP-405-upload-fails", "fails-and-heals", "3.6.2"),
+    ("KIP-405-half-uploaded", "leader-dies", "3.6.2"),
 }
 QUICK = [
     cell
