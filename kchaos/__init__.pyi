@@ -73,6 +73,7 @@ from kchaos.harness.errors import RunUnknown as RunUnknown
 from kchaos.harness.errors import ScenarioError as ScenarioError
 from kchaos.harness.errors import UsageError as UsageError
 from kchaos.harness.player.drawing import draw as draw
+from kchaos.harness.playing.cleaning_steps import AwaitCleaned as AwaitCleaned
 from kchaos.harness.playing.client_steps import AwaitAnswer as AwaitAnswer
 from kchaos.harness.playing.client_steps import Produce as Produce
 from kchaos.harness.playing.client_steps import Read as Read
