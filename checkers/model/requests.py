@@ -56,13 +56,19 @@ class RemoteSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer:
-    """What a leader answers to a Fetch for one partition."""
+    """What a leader answers to a Fetch for one partition.
+
+    Attributes:
+        noted: Of how many of the batches the follower has noted the epochs, and not yet written
+            them (`follower.note_epochs`).
+    """
 
     error: str = ""
     batches: tuple[PredictedBatch, ...] = ()
     high_watermark: int = -1
     log_start_offset: int = 0
     diverging: EpochEnd | None = None
+    noted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
