@@ -17,11 +17,13 @@ from kchaos.checkers.agreement.coordination import coordination_disagreements
 from kchaos.checkers.agreement.copies import copy_disagreements
 from kchaos.checkers.agreement.ending import ending_disagreements
 from kchaos.checkers.agreement.messages import message_disagreements
+from kchaos.checkers.agreement.times import time_disagreements
 from kchaos.checkers.evidence.run import RunEvidence
 
 _CHECKS = (
     client_disagreements,
     acts_disagreements,
+    time_disagreements,
     coordination_disagreements,
     copy_disagreements,
     message_disagreements,

@@ -197,6 +197,8 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         if lookahead.questions[seen.number] is not seen:
             # It waited on its way, and its leader's process has ended meanwhile: nobody gets it.
             return
+        if _is_farewell(world, seen):
+            return
         _give_up_others(world, seen)
         if seen.fate is Fate.ABANDONED:
             return
@@ -214,6 +216,17 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
             exchange.end(world, seen.follower, seen.leader, found)
     elif seen.fate is Fate.ABANDONED:
         exchange.end(world, seen.follower, seen.leader, found)
+
+
+def _is_farewell(world: World, seen: Question) -> bool:
+    """Tell whether a thread that has lost its last partition tells its leader just that.
+
+    It may, between `removeFetcherForPartitions` and `shutdownIdleFetcherThreads` of the request
+    that took the partition from it (ReplicaManager.becomeLeaderOrFollower, 1.1.1 to 3.9). What it
+    had asked before is answered to nobody: the record in that answer is never appended.
+    """
+    is_empty = seen.api == exchange.FETCH and not seen.partitions and not seen.is_full
+    return is_empty and world.thread(seen.follower, seen.leader) is None
 
 
 def _is_readable(leader: Broker, seen: Question) -> bool:

@@ -53,12 +53,14 @@ class Clients:
             "acks": action.acks,
             "probe": is_probe,
         }
-        records = list(action.records)
-        self.recorder.history(action.operation, "invoke", **detail, records=records)
+        records, timestamp_ms = list(action.records), int(time.time() * 1000)
+        self.recorder.history(
+            action.operation, "invoke", **detail, timestamp_ms=timestamp_ms, records=records
+        )
 
         def send() -> None:
             try:
-                answer = self._produced(action, timeout_s)
+                answer = self._produced(action, timestamp_ms, timeout_s)
                 self._write_answer(action, answer, detail)
             except Exception as error:  # noqa: BLE001 - raised at the gate that awaits the answer
                 answer = error
@@ -79,7 +81,9 @@ class Clients:
             if thread.is_alive():
                 raise ScenarioError(f"produce {operation} does not end, though no broker runs")
 
-    def _produced(self, action: events.Produce, timeout_s: float) -> Produced | Exception:
+    def _produced(
+        self, action: events.Produce, timestamp_ms: int, timeout_s: float
+    ) -> Produced | Exception:
         """The broker's answer; a refusal that appended nothing is asked again until the time is up.
 
         A broker that leads answers so until it has handled UpdateMetadata. If the partition's
@@ -100,7 +104,7 @@ class Clients:
                     acks=action.acks,
                     magic=magic_of(broker),
                     codec=action.codec,
-                    timestamp_ms=int(time.time() * 1000),
+                    timestamp_ms=timestamp_ms,
                     timeout_s=timeout_s,
                 )
             except (NoAnswer, NotSent) as error:
