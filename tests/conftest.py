@@ -35,8 +35,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Skip Docker's tests without an engine, and say so at the end.
 
     Run the tests that share a release's cluster one after another, so it starts once. What shares
-    something dear is marked for one of pytest-xdist's workers; with pytest 9.2 xdist 3.8 does not
-    heed that, so no test may need it.
+    something dear is marked for one of pytest-xdist's workers (`--dist loadgroup`). It saves time;
+    no test may need it, as another number of workers or another plugin may not heed it.
     """
     for item in items:
         if group := _group_of(item):

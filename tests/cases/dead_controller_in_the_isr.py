@@ -34,5 +34,6 @@ def steps(release):
 
 
 def seen(run, release):
-    isr = observations(run, "state")[-1]["state"]["isr"]
+    # The last state of all may be that of the topic by which settling shows the controller works.
+    isr = [o for o in observations(run, "state") if o["topic"] == "t"][-1]["state"]["isr"]
     assert sorted(isr) == ([0, 1, 2] if number(release) < (2, 3) else [0, 1])

@@ -34,7 +34,11 @@ pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 
 @pytest.fixture(params=["apache", "confluent"])
 def kafka_image(engine: APIClient, request: pytest.FixtureRequest) -> Iterator[str]:
-    """An image with jars where Apache's or Confluent's are, and a Java that JAVA_HOME names."""
+    """An image with jars where Apache's or Confluent's are, and a Java that JAVA_HOME names.
+
+    Each has a tag of its own: two processes of a test run may have one each at the same time.
+    """
+    tag = f"of-2.8-{request.param}"
     distribution = resolve("2.8.2")
     place, version = LAYOUTS[request.param]
     buffer = io.BytesIO()
@@ -46,10 +50,10 @@ def kafka_image(engine: APIClient, request: pytest.FixtureRequest) -> Iterator[s
     container = engine.create_container(base_image(), command=["true"])["Id"]
     engine.put_archive(container, "/", buffer.getvalue())
     environment = {"Env": ["JAVA_HOME=/opt/java"]}
-    engine.commit(container, repository="kchaos-test/kafka", tag="of-2.8", conf=environment)
+    engine.commit(container, repository="kchaos-test/kafka", tag=tag, conf=environment)
     engine.remove_container(container)
-    yield "kchaos-test/kafka:of-2.8"
-    engine.remove_image("kchaos-test/kafka:of-2.8", force=True)
+    yield f"kchaos-test/kafka:{tag}"
+    engine.remove_image(f"kchaos-test/kafka:{tag}", force=True)
 
 
 def test_an_image_with_a_kafka_is_used_by_name(
