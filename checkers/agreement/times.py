@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kchaos.checkers.evidence.actions import ACTIONS
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.tier import TIER
 
 _OUTSIDE_S = 120.0
 _ASIDE_S = 1.0
@@ -84,6 +85,10 @@ def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
         ],
         "links.jsonl": [one.wall_time_s for one in evidence.links or ()],
         "zookeeper/": [one.time_ms / 1000 for one in evidence.znode_changes],
+        TIER: [
+            *(one.time for one in evidence.tier_readings),
+            *(one.time for one in evidence.listed_offsets),
+        ],
         "snapshots/": [
             *(snapshot.time for snapshot in evidence.snapshots),
             *(t for one in copied for t in (one.read_from, one.read_until) if t is not None),

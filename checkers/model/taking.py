@@ -265,6 +265,9 @@ def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
     if seen.fate is Fate.FORGED:
         found = _forged(world, found, seen, lookahead)
     if seen.fate is Fate.ABANDONED or not found.is_awaited:
+        if seen.fate is not Fate.ABANDONED and not seen.error_code:
+            # It went through, as the links tell, to a thread that was ended meanwhile.
+            world.notes += exchange.rounds(world, follower, leader_id, found)
         exchange.end(world, follower, leader_id, found)
         return
     if seen.error_code:

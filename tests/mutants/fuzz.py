@@ -20,10 +20,11 @@ from pathlib import Path
 from kchaos.checkers.agreement import disagreements
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.tier import stored_at
 from kchaos.checkers.judge import about_the_run
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.reader import SegmentContents, read_segment
-from tests.golden.stored import RELEASES, unpacked
+from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
 from tests.mutants.segment_edits import resealed, split
 
 MOST_SECONDS = 5.0
@@ -50,6 +51,8 @@ _KINDS = (
     "observations.jsonl",
     "links.jsonl",
     "manifest.json",
+    "hits.jsonl",
+    "tier.jsonl",
     "snapshots/*/snapshot.json",
     "snapshots/*/*/replication-offset-checkpoint",
     "snapshots/*/*/*/leader-epoch-checkpoint",
@@ -57,6 +60,9 @@ _KINDS = (
     "snapshots/*/*/recovery-point-offset-checkpoint",
     "snapshots/*/*/meta.properties",
     "snapshots/*/*/*/partition.metadata",
+    "snapshots/*/*/__remote_log_metadata-0/*.log",
+    "snapshots/*/remote/**/*.log",
+    "snapshots/*/remote/**/*.leader_epoch_checkpoint",
     "zookeeper/*/log.*",
 )
 
@@ -172,6 +178,7 @@ def _all(run: RunDirectory) -> str:
         for snapshot in evidence.snapshots:
             for broker, about in evidence.copied.replicas(snapshot.label, snapshot.brokers):
                 evidence.copied.epoch_entries(snapshot.label, broker, about)
+            list(stored_at(evidence.files, snapshot))
         is_whole = not evidence.files.broken_seal()
     except CheckError:
         return ""
@@ -210,7 +217,8 @@ def _of_kind(job: tuple[str, int, int]) -> Fuzzed:
     kind, number, seed = job
     fuzzed, draw = Fuzzed(), random.Random(f"{seed} {kind}")
     with tempfile.TemporaryDirectory() as folder:
-        runs = [unpacked(release, Path(folder)) for release in (RELEASES[0], RELEASES[-3])]
+        names = (RELEASES[0], RELEASES[-3], *OTHER_NAMES)
+        runs = [unpacked(name, Path(folder)) for name in names]
         if kind == "segment":
             fuzz_segments(fuzzed, list(_segments(runs)), number, draw)
         having = [run for run in runs if kind != "segment" and _files(run, kind)]

@@ -6,13 +6,12 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kchaos.checkers.errors import RunDirectoryError
-from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Question
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.prediction import Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
@@ -22,10 +21,13 @@ from tests.mutants import (  # noqa: F401 - each registers its kinds
     kinds_alike,
     kinds_bytes,
     kinds_checkpoints,
+    kinds_forgeries,
     kinds_history,
     kinds_links,
+    kinds_points,
     kinds_run,
     kinds_snapshots,
+    kinds_tier,
     kinds_zookeeper,
 )
 from tests.mutants.kinds import KINDS, Kind
@@ -33,7 +35,7 @@ from tests.mutants.run_copy import NotApplicableError, RunCopy
 from tests.mutants.survivors import SURVIVORS
 
 FEW_STATES = 1_000
-"""How many states are tried first; see `judge_path`."""
+"""How many states are tried first, or twice those of the run itself; see `judge_path`."""
 ESCAPED = "escaped:"
 """What is said of a mutant begins so if the judge raised what it does not document."""
 
@@ -88,10 +90,14 @@ def judged_mutants(
     is_thorough: bool = False,
 ) -> Iterator[Judged]:
     """As `mutants`, each judged in plain Python and thrown away; see `judge_path`."""
-    original = judge(run) if is_thorough else None
+    original = judge(run)
+    followed = original.prediction.states if original.prediction is not None else 0
+    few_states = max(FEW_STATES, 2 * followed)
     for kind, place, mutant in mutants(run, kinds, folder, seed=seed):
         begun = time.perf_counter()
-        results, why = judge_path(mutant.path, original)
+        results, why = judge_path(
+            mutant.path, few_states=few_states, original=original if is_thorough else None
+        )
         yield Judged(
             kind=kind.name,
             run=run.name,
@@ -105,7 +111,9 @@ def judged_mutants(
         shutil.rmtree(mutant.path)
 
 
-def judge_path(path: Path, original: Results | None = None) -> tuple[Results | None, str]:
+def judge_path(
+    path: Path, *, few_states: int = FEW_STATES, original: Results | None = None
+) -> tuple[Results | None, str]:
     """The results of a run directory, or why there can be none.
 
     A run that no state explains is searched to its end, which takes seconds. Few states are tried
@@ -113,7 +121,9 @@ def judge_path(path: Path, original: Results | None = None) -> tuple[Results | N
     is the only reason, all states are tried when the original's results are given.
     """
     try:
-        results = judge(RunDirectory.open(path), predict=_quickly)
+        results = judge(
+            RunDirectory.open(path), predict=partial(predict_run, most_states=few_states)
+        )
         if original is not None and _is_undecided(results, original):
             results = judge(RunDirectory.open(path))
     except RunDirectoryError as error:
@@ -121,10 +131,6 @@ def judge_path(path: Path, original: Results | None = None) -> tuple[Results | N
     except Exception as error:  # noqa: BLE001 - what escapes is what is looked for
         return None, f"{ESCAPED} {error!r}"
     return results, ""
-
-
-def _quickly(evidence: RunEvidence) -> Prediction:
-    return predict_run(evidence, most_states=FEW_STATES)
 
 
 def _is_undecided(results: Results, original: Results) -> bool:
