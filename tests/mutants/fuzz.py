@@ -24,7 +24,7 @@ from kchaos.checkers.evidence.tier import stored_at
 from kchaos.checkers.judge import about_the_run
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.reader import SegmentContents, read_segment
-from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
+from tests.golden.stored import RELEASES, unpacked
 from tests.mutants.segment_edits import resealed, split
 
 MOST_SECONDS = 5.0
@@ -51,20 +51,23 @@ _KINDS = (
     "observations.jsonl",
     "links.jsonl",
     "manifest.json",
-    "hits.jsonl",
-    "tier.jsonl",
     "snapshots/*/snapshot.json",
     "snapshots/*/*/replication-offset-checkpoint",
     "snapshots/*/*/*/leader-epoch-checkpoint",
-    "snapshots/*/*/log-start-offset-checkpoint",
     "snapshots/*/*/recovery-point-offset-checkpoint",
     "snapshots/*/*/meta.properties",
     "snapshots/*/*/*/partition.metadata",
-    "snapshots/*/*/__remote_log_metadata-0/*.log",
-    "snapshots/*/remote/**/*.log",
-    "snapshots/*/remote/**/*.leader_epoch_checkpoint",
     "zookeeper/*/log.*",
 )
+_OF_OTHERS = {
+    "hits.jsonl": "points-2.8.2",
+    "tier.jsonl": "tiered-3.9.1",
+    "snapshots/*/*/log-start-offset-checkpoint": "tiered-3.9.1",
+    "snapshots/*/*/__remote_log_metadata-0/*.log": "tiered-3.9.1",
+    "snapshots/*/remote/**/*.log": "tiered-3.9.1",
+    "snapshots/*/remote/**/*.leader_epoch_checkpoint": "tiered-3.9.1",
+}
+"""Files of which the golden runs have none, or empty ones, and the run that has some."""
 
 
 @dataclass(slots=True)
@@ -195,7 +198,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     jobs = [("segment", given.segments, given.seed)]
-    jobs += [(pattern, given.files, given.seed) for pattern in _KINDS]
+    jobs += [(pattern, given.files, given.seed) for pattern in (*_KINDS, *_OF_OTHERS)]
     jobs = [job for job in jobs if given.kind in job[0]]
     problems: list[str] = []
     slowest_s, peak = 0.0, 0
@@ -217,7 +220,7 @@ def _of_kind(job: tuple[str, int, int]) -> Fuzzed:
     kind, number, seed = job
     fuzzed, draw = Fuzzed(), random.Random(f"{seed} {kind}")
     with tempfile.TemporaryDirectory() as folder:
-        names = (RELEASES[0], RELEASES[-3], *OTHER_NAMES)
+        names = (_OF_OTHERS[kind],) if kind in _OF_OTHERS else (RELEASES[0], RELEASES[-3])
         runs = [unpacked(name, Path(folder)) for name in names]
         if kind == "segment":
             fuzz_segments(fuzzed, list(_segments(runs)), number, draw)
