@@ -15,7 +15,7 @@ CutStyle = Literal["silent", "reset"]
 ZooKeeperCutStyle = Literal["silent", "reset", "dropped"]
 """With "dropped" connections that are open are reset, and new ones stay open and nothing passes."""
 Direction = Literal["request", "response"]
-Manner = Literal["hold", "delay", "skip"]
+Manner = Literal["hold", "delay", "skip", "fail"]
 """What becomes of a thread at a point: it waits until it is let on, or so long, or turns back."""
 Readers = Literal["all", "followers", "consumers"]
 CONTROLLER_BROKER_CHANGE = "controller-broker-change"
@@ -215,7 +215,7 @@ class HoldPoint:
         name: Names the hold for `ReleasePoint`.
         point: One of those that `clusters.agent.points` lists.
         manner: "hold" (a thread waits until the hold is released), "delay" (each waits so long), or
-            "skip" (the method is left undone, where the point allows that).
+            "skip" (the method is left undone) or "fail" (it fails), where the point allows that.
         delay_ms: How long each waits with "delay".
         readers: Only reads of followers, or of consumers; where the point tells who reads.
         topic: With `partition`, only reads that concern this partition; None for any.

@@ -12,6 +12,8 @@ expected; or it is an object:
                  {"link": {"api": "OffsetForLeaderEpoch", "source": 1, "partition": {...}}},
                  {"epochs": {"snapshot": "final", "broker": 2, "partition": "t-0",
                              "starts": [0, 5]}},
+                 {"table": {"snapshot": "step-1", "partition": "t-0",
+                            "columns": {"broker 0": ["0: msg 0 LE-0"], "metadata": []}}},
                  {"magics": {"snapshot": "final", "broker": 2, "partition": "t-0",
                              "runs": [2, 1, 2]}},
                  {"observed": {"kind": "high-watermark-forgotten", "broker": 1}},

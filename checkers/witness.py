@@ -7,7 +7,9 @@ all the named fields, where "api" is compared without case and underscores, and 
 "detail" are objects whose fields must be in one of the message's partitions, or in its detail; a
 `hit` if a line of hits.jsonl has all the named fields, an `observed` if one of observations.jsonl
 has; `epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs at these offsets
-(none for an empty file, or for no file): the epochs themselves may differ from run to run; `magics`
+(none for an empty file, or for no file): the epochs themselves may differ from run to run; `table`
+if a tiered partition at that snapshot has these lines in these columns, as
+`checkers.evidence.tier_tables` writes them; `magics`
 if the replica's batches, in their order, are in these message formats, each run of one format once;
 an `operation` if one of a client has all the named fields of
 `checkers.evidence.history.Operation`.
@@ -24,6 +26,7 @@ from kchaos.checkers.evidence.epoch_rounds import round_in_words
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.tier_tables import tables_of
 from kchaos.checkers.model.prediction import EpochRound
 from kchaos.checkers.searching import first_match
 from kchaos.checkers.segments.directory import topic_partition
@@ -69,6 +72,11 @@ def witness_of(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
         } if not rest:
             return _epochs_witness(wanted, evidence, label, broker, _about(name))
         case {
+            "table": {"snapshot": str(label), "partition": str(name), "columns": {} as columns},
+            **rest,
+        } if not rest:
+            return _table_witness(wanted, evidence, label, _about(name), columns)
+        case {
             "magics": {"snapshot": str(label), "broker": int(broker), "partition": str(name)},
             **rest,
         } if not rest:
@@ -76,7 +84,8 @@ def witness_of(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
         case _:
             raise ScenarioDataError(
                 f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, "
-                "hit, operation, observed, or epochs or magics with snapshot, broker and partition"
+                "hit, operation, observed, epochs or magics with snapshot, broker and partition, "
+                "or table with snapshot, partition and columns"
             )
 
 
@@ -133,6 +142,25 @@ def _epochs_witness(
     starts = [start for _, start in entries or ()]
     seen = "no leader-epoch-checkpoint" if entries is None else f"epochs begin at {starts}"
     return Witness(wanted=wanted, found=starts == wanted["epochs"].get("starts"), seen=seen)
+
+
+def _table_witness(
+    wanted: Mapping[str, Any],
+    evidence: RunEvidence,
+    label: str,
+    about: TopicPartition,
+    columns: Mapping[str, Any],
+) -> Witness:
+    table = tables_of(evidence, about).get(label)
+    if table is None:
+        return Witness(wanted=wanted, found=False, seen=f"the run has no snapshot {label}")
+    others = [
+        f"{column}: {'; '.join(table.get(column, ())) or 'nothing'}"
+        for column, lines in columns.items()
+        if list(table.get(column, ())) != list(lines)
+    ]
+    seen = f"snapshot {label} has {' | '.join(others)}" if others else f"snapshot {label} is so"
+    return Witness(wanted=wanted, found=not others, seen=seen)
 
 
 def _magics_witness(

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import os
+import re
 import signal
 import threading
+import time
 from pathlib import Path
 
 from kchaos.clusters.cache import cache_directory
@@ -24,6 +27,10 @@ from kchaos.clusters.processes import spawn
 # An archive holds for JVMs with the same verification; the collector must be one that can map it.
 _DUMP_FLAGS = ("-Xshare:dump", "-XX:+UseSerialGC", "-XX:-BytecodeVerificationRemote")
 _LIST = "classes.lst"
+_MOST = 3
+"""So many archives of a release are kept, each some 50 MiB; jars at another place need another."""
+_KEPT_S = 3600.0
+"""What was used within this time stays: others may be at it."""
 
 
 class ClassSharing:
@@ -40,6 +47,8 @@ class ClassSharing:
             return []
         key = _key(distribution, java_home)
         if (archives / f"{key}.jsa").is_file():
+            with contextlib.suppress(OSError):
+                os.utime(archives / f"{key}.jsa")
             return [f"-XX:SharedArchiveFile={archives / key}.jsa"]
         if (archives / f"{key}.lst").is_file():
             self._missing[key] = (distribution, java_home)
@@ -153,3 +162,20 @@ def _write_to(archives: Path, key: str, distribution: Distribution, java_home: P
             child.send(signal.SIGKILL)
         if code == 0:
             unfinished.replace(archives / f"{key}.jsa")
+            forget_oldest(archives, distribution.release)
+
+
+def forget_oldest(archives: Path, release: str) -> None:
+    """Remove what belongs to all but the archives of a release that were used last."""
+    files: dict[str, list[Path]] = {}
+    for file in archives.glob(f"{glob.escape(release)}-*"):
+        files.setdefault(file.stem, []).append(file)
+    used = {
+        key: max(file.stat().st_mtime for file in found)
+        for key, found in files.items()
+        if re.fullmatch("[0-9a-f]{12}", key.removeprefix(f"{release}-"))
+    }
+    for key in sorted(used, key=used.__getitem__, reverse=True)[_MOST:]:
+        if used[key] < time.time() - _KEPT_S:
+            for file in files[key]:
+                file.unlink(missing_ok=True)

@@ -113,15 +113,17 @@ def produce(
     topic: str,
     partition: int,
     values: Sequence[bytes],
+    keys: Sequence[bytes] = (),
     acks: int,
     magic: int = 2,
     codec: str = "none",
     timestamp_ms: int,
     timeout_s: float = 10.0,
 ) -> Produced:
-    """Sends one ProduceRequest with one batch of records that have no keys.
+    """Sends one ProduceRequest with one batch of records.
 
     Args:
+        keys: One for each value; without any, all are null.
         magic: 1 for brokers before 0.11 (ProduceRequest v2), else 2 (v3).
         acks: 1, or -1 for all in-sync replicas.
         timestamp_ms: Timestamp of every record.
@@ -132,8 +134,9 @@ def produce(
         NoAnswer: Nobody knows whether the records were appended.
     """
     builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 30)
-    for value in values:
-        if builder.append(timestamp_ms, None, value) is None:
+    named: Sequence[bytes | None] = keys or [None] * len(values)
+    for value, key in zip(values, named, strict=True):
+        if builder.append(timestamp_ms, key, value) is None:
             raise ValueError(f"{len(values)} records do not fit into one batch")
     builder.close()
     kinds = ProduceRequest.TopicProduceData
@@ -210,7 +213,7 @@ def fetch(
     )
     if error_code:
         return Fetched(error_code=error_code, high_watermark=-1)
-    records = tuple(_records(answered, offset))
+    records = tuple(records_of(answered, offset))
     return Fetched(error_code=0, high_watermark=high_watermark, records=records)
 
 
@@ -313,8 +316,13 @@ def list_offset(
     )
 
 
-def _records(batches: bytes, offset: int) -> Iterator[FetchedRecord]:
-    """Those from an offset on: a broker gives whole batches, the first may begin before it."""
+def records_of(batches: bytes, offset: int) -> Iterator[FetchedRecord]:
+    """Yields records from an offset on; the first batch may begin before it.
+
+    Args:
+        batches: As a Fetch from version 4 on has them.
+        offset: Inclusive.
+    """
     records = MemoryRecords(batches)
     while (batch := records.next_batch()) is not None:
         for record in batch:

@@ -18,11 +18,10 @@ from kchaos.checkers.folders import plain
 from kchaos.clusters import tiered
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
-from kchaos.clusters.agent.points import unknown_points
 from kchaos.clusters.class_archive import ClassSharing
 from kchaos.clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
 from kchaos.clusters.distribution import Distribution, java_of
-from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
+from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
 from kchaos.clusters.ground import Ground, Site
 from kchaos.clusters.jvm_broker import BrokerPlace, JvmBroker
 from kchaos.clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
@@ -32,6 +31,7 @@ from kchaos.clusters.memory import check_memory
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.spec_checks import refuse_unknown
 from kchaos.clusters.waiting import await_until
 
 # What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
@@ -156,7 +156,7 @@ class JvmCluster:
 
     def _start(self) -> None:
         distributions = {b.id: self._distribution_of(b.kafka) for b in self.spec.brokers}
-        self._check_points(distributions)
+        refuse_unknown(self.spec, {b: release_of(d.release) for b, d in distributions.items()})
         check_memory(
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
@@ -244,13 +244,6 @@ class JvmCluster:
             self._say(f"no links between the brokers: {self._ground.why_unlinked}")
             return
         self.links = Links(host=self._ground.links_host, guests=self._ground.guests)
-
-    def _check_points(self, distributions: Mapping[int, Distribution]) -> None:
-        """Refuse points that a broker's release does not have, before anything is started."""
-        for broker in self.spec.brokers:
-            why_not = unknown_points(broker.points, release_of(distributions[broker.id].release))
-            if why_not:
-                raise ReleaseError(f"broker {broker.id}: {why_not}")
 
     def _open_gate(self) -> None:
         """Listen for threads that come to points, if any broker has some; fetch the agent."""

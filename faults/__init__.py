@@ -9,6 +9,7 @@ from kchaos.faults.disk.lose_epochs import LoseEpochs
 from kchaos.faults.disk.lose_tail import LoseTail
 from kchaos.faults.disk.tear_epochs import TearEpochs
 from kchaos.faults.disk.wipe_log_directory import WipeLogDirectory
+from kchaos.faults.jvm.freeze_follower import FreezeFollower
 from kchaos.faults.jvm.hold_controller import HoldController
 from kchaos.faults.jvm.hold_point import HoldPoint
 from kchaos.faults.jvm.slow_fetch_reads import SlowFetchReads
@@ -38,6 +39,7 @@ FAULTS: Mapping[str, type[Any]] = {
         FastBounce,
         ForgeAnswers,
         FormatDowngrade,
+        FreezeFollower,
         HoldController,
         HoldPoint,
         HoldRequests,
@@ -66,6 +68,7 @@ __all__ = [
     "FastBounce",
     "ForgeAnswers",
     "FormatDowngrade",
+    "FreezeFollower",
     "HoldController",
     "HoldPoint",
     "HoldRequests",

@@ -36,6 +36,7 @@ from kchaos.faults import ExpireSession as ExpireSession
 from kchaos.faults import FastBounce as FastBounce
 from kchaos.faults import ForgeAnswers as ForgeAnswers
 from kchaos.faults import FormatDowngrade as FormatDowngrade
+from kchaos.faults import FreezeFollower as FreezeFollower
 from kchaos.faults import HoldController as HoldController
 from kchaos.faults import HoldPoint as HoldPoint
 from kchaos.faults import HoldRequests as HoldRequests

@@ -4,14 +4,15 @@ A run is written down several times: what a client did in actions and in history
 and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is
 missing that another names, nobody can say what happened, and the run is unknown.
 
-**Verifies**: what `clients`, `acts`, `times`, `coordination`, `copies`, `messages`, `fates`,
-`points`, `tiers` and `ending` say, a module for each pair of witnesses.
+**Verifies**: what `clients`, `acts`, `times`, `coordination`, `copies`, `cleaning`, `messages`,
+`fates`, `points`, `tiers` and `ending` say, a module for each pair of witnesses.
 **Does not verify**: what is written down once alone; `checkers.rules` and the model judge that.
 """
 
 from collections.abc import Iterator
 
 from kchaos.checkers.agreement.acts import acts_disagreements
+from kchaos.checkers.agreement.cleaning import cleaning_disagreements
 from kchaos.checkers.agreement.clients import client_disagreements
 from kchaos.checkers.agreement.coordination import coordination_disagreements
 from kchaos.checkers.agreement.copies import copy_disagreements
@@ -29,6 +30,7 @@ _CHECKS = (
     time_disagreements,
     coordination_disagreements,
     copy_disagreements,
+    cleaning_disagreements,
     message_disagreements,
     fate_disagreements,
     point_disagreements,

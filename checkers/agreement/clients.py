@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent, is_internal
-from kchaos.checkers.evidence.history import HISTORY, Operation, record_payload
+from kchaos.checkers.evidence.history import HISTORY, Operation, record_payloads
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.events import Produce
 
@@ -71,7 +71,8 @@ def _differences(name: str, timed: TimedEvent, told: Operation) -> Iterator[str]
         "topic": (action.topic, told.topic),
         "partition": (action.partition, told.partition),
         "acks": (action.acks, told.acks),
-        "records": (tuple(map(record_payload, action.records)), told.payloads),
+        "records": (record_payloads(action.records, action.keys), told.payloads),
+        "keys": (action.keys, told.keys),
     }
     different = [field for field, (one, other) in pairs.items() if one != other]
     if different:
@@ -101,5 +102,7 @@ def _unlike_the_step(
         yield f"produce {name!r} belongs to step {timed.step}, which is no such Produce"
     elif (step.get("acks"), step.get("codec", "none")) != (action.acks, action.codec):
         yield f"produce {name!r} has other acks or another codec than its step {timed.step}"
+    elif any(not key.startswith(f"{step.get('keys')}-") for key in action.keys):
+        yield f"produce {name!r} has other keys than its step {timed.step}"
     elif told.is_probe:
         yield f"produce {name!r} belongs to step {timed.step} and is marked as settling's probe"

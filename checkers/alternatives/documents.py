@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from kchaos.checkers.alternatives import kafka_7601, kip_279, kip_501
+from kchaos.checkers.alternatives import kafka_7601, kip_279, kip_405, kip_501
 from kchaos.checkers.alternatives.comparison import Comparison
 from kchaos.checkers.alternatives.searching import Bounds, Say
 from kchaos.checkers.errors import ComparisonError
@@ -41,6 +41,12 @@ DOCUMENTS: Mapping[str, Document] = MappingProxyType(
                 compare_run=kip_279.compare_run,
             ),
             Document(name="KAFKA-7601", title=kafka_7601.TITLE, compare=kafka_7601.compare),
+            Document(
+                name="KIP-405",
+                title=kip_405.TITLE,
+                compare=kip_405.compare,
+                compare_run=kip_405.compare_run,
+            ),
             Document(
                 name="KIP-501",
                 title=kip_501.TITLE,

@@ -76,6 +76,7 @@ def run_evidence(
                 dropped=tuple(evidence.dropped(about)),
                 operations=own,
                 settle=_settle(evidence.outcome.settle, about),
+                cleaned_until=evidence.cleaned_until(about),
                 may_delete=evidence.may_delete(about.topic),
                 has_other_codec=evidence.has_other_codec(about.topic),
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),

@@ -1,7 +1,8 @@
 """history.jsonl: what clients did, as operations.
 
 The file has a line when an operation is invoked and one when it ends: "ok", "fail" (it had no
-effect) or "info" (nobody knows). A read's "ok" line has "records", the values that it got, and
+effect) or "info" (nobody knows). "keys" are those of the "records", where they have any. A
+read's "ok" line has "records", the values that it got, and
 "base_offset", the offset of the first; "promised" there means that they lay below the leader's high
 watermark, as every record that a consumer gets does. A produce has "timestamp_ms", the time that
 each of its records says, in milliseconds since the epoch. "probe" is true in the lines of a write
@@ -10,7 +11,7 @@ line the "magics" of the batches that came, how many offsets were "readable", an
 bytes as they came (base64).
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -34,6 +35,7 @@ class Operation:
         outcome: "ok", "fail", "info", or "pending" if nothing came before the run ended.
         promised: Whether Kafka promised to keep its records.
         payloads: `payload_digest` of each record alone, in order.
+        keys: The records' keys as they were sent; empty where all are null.
         base_offset: Offset of the first record, or -1.
         error: What came back instead, or "".
         error_code: Kafka's number of the error, or 0.
@@ -59,6 +61,7 @@ class Operation:
     outcome: str
     promised: bool
     payloads: tuple[str, ...]
+    keys: tuple[str, ...] = ()
     base_offset: int = -1
     error: str = ""
     error_code: int = 0
@@ -92,6 +95,7 @@ class _Line:
     acks: int | None = None
     timestamp_ms: int | None = None
     records: tuple[str | None, ...] | None = None
+    keys: tuple[str, ...] = ()
     base_offset: int | None = None
     promised: bool | None = None
     error: str | None = None
@@ -124,14 +128,17 @@ def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
     return tuple(found.values())
 
 
-def record_payload(value: str | None) -> str:
-    """`payload_digest` of one record with a null key and this value."""
+def record_payload(value: str | None, key: str | None = None) -> str:
+    """`payload_digest` of one record with this key and value."""
     content = None if value is None else value.encode()
-    return payload_digest([Record(offset=0, timestamp=-1, key=None, value=content)])
+    name = None if key is None else key.encode()
+    return payload_digest([Record(offset=0, timestamp=-1, key=name, value=content)])
 
 
-def _payloads(records: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(record_payload(value) for value in records)
+def record_payloads(values: Sequence[str | None], keys: Sequence[str] = ()) -> tuple[str, ...]:
+    """`record_payload` of each; without keys all of theirs are null."""
+    named: Sequence[str | None] = keys or [None] * len(values)
+    return tuple(record_payload(*one) for one in zip(values, named, strict=True))
 
 
 def _invoked(line: _Line, place: str) -> Operation:
@@ -140,6 +147,9 @@ def _invoked(line: _Line, place: str) -> Operation:
         raise ScenarioDataError(
             f"{place} invokes {line.operation!r} without function, broker, topic and partition"
         )
+    records = line.records or ()
+    if line.keys and len(line.keys) != len(records):
+        raise ScenarioDataError(f"{place} has {len(line.keys)} keys for {len(records)} records")
     return Operation(
         operation=line.operation,
         function=function,
@@ -149,7 +159,8 @@ def _invoked(line: _Line, place: str) -> Operation:
         acks=1 if line.acks is None else line.acks,
         outcome="pending",
         promised=False,
-        payloads=_payloads(line.records or ()),
+        payloads=record_payloads(records, line.keys),
+        keys=line.keys,
         invoked_at=line.time,
         timestamp_ms=line.timestamp_ms,
         is_probe=line.operation.startswith(_PROBE_PREFIX) if line.probe is None else line.probe,
@@ -188,7 +199,7 @@ def _ended(operation: Operation, line: _Line) -> Operation:
         operation,
         outcome=line.type,
         promised=bool(line.promised),
-        payloads=operation.payloads if line.records is None else _payloads(line.records),
+        payloads=operation.payloads if line.records is None else record_payloads(line.records),
         base_offset=-1 if line.base_offset is None else line.base_offset,
         error=line.error or "",
         error_code=line.error_code or 0,

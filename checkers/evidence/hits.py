@@ -25,7 +25,7 @@ class PointHit:
     thread: str
     reader: str
     seen: str
-    fate: Literal["passed", "held", "released", "delayed", "skipped", "gone", "told"]
+    fate: Literal["passed", "held", "released", "delayed", "skipped", "gone", "told", "failed"]
     hold: str
     read_at: str = ""
 

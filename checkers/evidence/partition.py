@@ -228,6 +228,8 @@ class PartitionEvidence:
             the generation of the broker for which they were meant was over (KIP-380).
         never_told: Registered brokers of the assignment whose process got no LeaderAndIsr about the
             partition, as far as the links saw.
+        cleaned_until: Below it (exclusive) log cleaners may have removed records whose key comes
+            again; 0 where none was seen to.
         may_delete: Whether a setting lets brokers delete records of the topic during the run.
         has_other_codec: Whether a setting makes brokers compress anew what producers send.
         remote: Segments in the remote tier, as they were found; predicted_remote, as predicted.
@@ -259,6 +261,7 @@ class PartitionEvidence:
     dropped: tuple[DroppedFollower, ...] = ()
     late_requests: tuple[ControlRequest, ...] = ()
     never_told: tuple[int, ...] = ()
+    cleaned_until: int = 0
     may_delete: bool = False
     has_other_codec: bool = False
     remote: tuple[RemoteEvidence, ...] = ()

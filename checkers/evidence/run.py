@@ -51,7 +51,7 @@ from kchaos.checkers.evidence.zookeeper import (
     topic_configurations,
     topic_ids,
 )
-from kchaos.checkers.model.events import PartitionState, Produce, TopicCreated
+from kchaos.checkers.model.events import LogCleaned, PartitionState, Produce, TopicCreated
 from kchaos.checkers.model.prediction import EpochRound
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
@@ -267,6 +267,18 @@ class RunEvidence:
                 )
             elif isinstance(event, WipeLogDirectory) and event.broker in self.assignment(about):
                 yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=isr or ())
+
+    def cleaned_until(self, about: TopicPartition) -> int:
+        """The offset below which log cleaners were seen to go over the partition; else 0."""
+        return max(
+            (
+                one.event.cleaned_until
+                for one in self.events
+                if isinstance(one.event, LogCleaned)
+                and (one.event.topic, one.event.partition) == about
+            ),
+            default=0,
+        )
 
     def may_delete(self, topic: str) -> bool:
         """Whether a setting lets brokers delete records of the topic before their default time.

@@ -8,6 +8,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError, RunDirectoryError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.formats.checkpoints import (
+    CLEANED,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
@@ -164,6 +165,10 @@ class CopiedFiles:
     def log_starts(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
         """As `high_watermarks`, of log-start-offset-checkpoint (0.11 and later)."""
         return self._offsets(f"snapshots/{label}/broker-{broker}/{LOG_STARTS}")
+
+    def cleaned(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
+        """As `high_watermarks`, of cleaner-offset-checkpoint."""
+        return self._offsets(f"snapshots/{label}/broker-{broker}/{CLEANED}")
 
     def recovery_points(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
         """As `high_watermarks`, of recovery-point-offset-checkpoint."""

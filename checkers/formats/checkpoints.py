@@ -13,6 +13,8 @@ LOG_STARTS = "log-start-offset-checkpoint"
 """Name of the offset checkpoint that holds log start offsets, where they are not a segment's."""
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 """Name of the offset checkpoint that says up to where logs were flushed."""
+CLEANED = "cleaner-offset-checkpoint"
+"""Name of the offset checkpoint that says up to where compacted logs were cleaned."""
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 """Name of a partition's leader epoch checkpoint."""
 

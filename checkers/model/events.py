@@ -44,7 +44,8 @@ class Produce:
     Attributes:
         operation: Names the operation in history and prediction.
         broker: The broker that it was sent to (it may be a zombie).
-        records: The records' values; keys are null.
+        records: The records' values.
+        keys: Their keys, one for each record; empty means that all are null.
         acks: 1 or -1 (all).
         codec: "none" or a codec of Kafka's; with magic below 2 it decides between one entry a
             record and one wrapper.
@@ -57,6 +58,28 @@ class Produce:
     records: tuple[str, ...]
     acks: int
     codec: str = "none"
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCleaned:
+    """A running broker's log cleaner has gone over one log: what it left was looked at.
+
+    The model lets a record go only if the same log has a later one with the same key below
+    `cleaned_until`; whatever else is missing stays in the prediction.
+
+    Attributes:
+        cleaned_until: The first offset that it did not look at, as `cleaner-offset-checkpoint` has
+            it (exclusive).
+        kept: Ranges of offsets below it at which the disk still has records, as (first, last),
+            both inclusive.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    cleaned_until: int
+    kept: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +220,7 @@ Action = (
     | HoldPoint
     | ReleasePoint
     | Produce
+    | LogCleaned
     | HighWatermarkObserved
     | Snapshot
     | TierRead

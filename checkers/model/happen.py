@@ -23,13 +23,14 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
-from kchaos.checkers.model import control, exchange, late, leader, process, topic_settings
+from kchaos.checkers.model import cleaning, control, exchange, late, leader, process, topic_settings
 from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     Event,
     HighWatermarkObserved,
+    LogCleaned,
     PartitionState,
     Produce,
     TopicConfigured,
@@ -88,8 +89,8 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             world.put(("point holds",), left)
         case Produce():
             _produce(world, event)
-        case HighWatermarkObserved():
-            _observe(world, event)
+        case HighWatermarkObserved() | LogCleaned():
+            _look(world, event)
         case TopicCreated():
             control.topic_created(world, event)
         case TopicConfigured():
@@ -230,6 +231,13 @@ def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None
     world.put(("outbox", epoch, broker_id), replace(outbox, held_by=left))
     if not left and not outbox.is_unanswered:
         control.deliver(world, epoch, broker_id)
+
+
+def _look(world: World, event: HighWatermarkObserved | LogCleaned) -> None:
+    if isinstance(event, LogCleaned):
+        cleaning.clean(world, event)
+    else:
+        _observe(world, event)
 
 
 def _observe(world: World, event: HighWatermarkObserved) -> None:

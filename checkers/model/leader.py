@@ -7,6 +7,7 @@ Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.Replic
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import cleaning
 from kchaos.checkers.model.epoch_cache import UNDEFINED_EPOCH, EpochEnd
 from kchaos.checkers.model.events import PartitionState, Produce
 from kchaos.checkers.model.generation import Generation
@@ -115,11 +116,14 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
     generation = world.generation(broker, partition)
     batches = batches_of(
         request.records,
+        keys=request.keys,
         base_offset=base_offset,
         leader_epoch=replica.leader_epoch,
         magic=generation.magic_of_append(replica.log, generation.versions.magic),
         codec=request.codec,
     )
+    if request.keys:
+        cleaning.note_keys(world, request, batches)
     replica = assign_epochs_of(generation, replica, batches)
     rolls = generation.rolls(replica.log, batches)
     replica = replace(replica, log=replica.log.append(batches, rolls))

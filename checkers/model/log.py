@@ -129,19 +129,32 @@ class Log:
 EMPTY_LOG = Log()
 
 
+def records_of(values: Sequence[str], keys: Sequence[str] = ()) -> tuple[Record, ...]:
+    """Return records with these values; without keys all of theirs are null."""
+    named: Sequence[bytes | None] = [key.encode() for key in keys] or [None] * len(values)
+    return tuple(
+        Record(offset=-1, timestamp=-1, key=key, value=value.encode())
+        for value, key in zip(values, named, strict=True)
+    )
+
+
 def batches_of(
-    records: Sequence[str], *, base_offset: int, leader_epoch: int, magic: int, codec: str
+    records: Sequence[str],
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    magic: int,
+    codec: str,
+    keys: Sequence[str] = (),
 ) -> tuple[PredictedBatch, ...]:
-    """Return what a leader writes for one produced batch of records with null keys.
+    """Return what a leader writes for one produced batch of records with these values and keys.
 
     Magic 2 gives one batch. Magic 0 and 1 know no leader epoch, and give one entry a record when
     they are not compressed, else one wrapper.
     """
-    values = [
-        Record(offset=-1, timestamp=-1, key=None, value=record.encode()) for record in records
-    ]
+    values = records_of(records, keys)
     whole = magic >= 2 or codec != "none"
-    groups = [values] if whole else [[value] for value in values]
+    groups = [values] if whole else [(value,) for value in values]
     batches = []
     for group in groups:
         batches.append(

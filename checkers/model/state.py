@@ -22,6 +22,7 @@ A component's name is a tuple whose first item says what it is:
 | ("isr change", N, tp) | an ISR that is written, and that leader N has not learned of yet |
 | ("isr answer", N, tp) | whether leader N has the controller's answer about that ISR |
 | ("isr refused", N, tp) | whether leader N has the controller's refusal of the ISR that it wants |
+| ("keyed", tp) | `KeyedBatch`: batches with keys, as leaders appended and cleaners left them |
 | ("appended", N, tp) | whether leader N has appended and not yet moved its high watermark |
 | ("copying", L, N) | what was seen of broker N's files while snapshot L was taken |
 | ("sent",) | produces that are on their way to their broker |

@@ -23,7 +23,7 @@ _APART_MS = 2_000
 def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """Yields a finding for each batch that has what kchaos's clients never send.
 
-    They send null keys, no headers, no producer id, no transaction and the time of sending. So a
+    They send no headers, no producer id, no transaction and the time of sending. So a
     flag, an id, a header or an attribute in a batch, another codec than the operation's, and
     another timestamp than the operation's (in an older history one outside its time) were put there
     by somebody else, even if every replica has them. Keys and values are compared by

@@ -11,6 +11,7 @@ from kchaos.checkers.evidence.partition import (
     Side,
 )
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.compacted import without_superseded
 from kchaos.checkers.rules.offsets import in_words, merged
 
 
@@ -46,7 +47,7 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
     there one snapshot later, unless its log start passed it; and so each that its present leader
     has, below what that one's high watermark was then. After an unclean election anything may be
     cut, and after a disk lost its tail, whatever lay in that tail: on other replicas too, since
-    they follow the one that lost it.
+    they follow the one that lost it. A log cleaner may remove what was written again.
     **Does not verify**: what was cut and fetched again between two snapshots, byte for byte.
     """
     committed, of_leader = _committed_by_leader(evidence, side)
@@ -64,7 +65,8 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
             and _identity(batch) not in still
         ]
         high_watermark = max(own, of_leader)
-        for first, last in merged((batch.base_offset, batch.last_offset) for batch in cut):
+        ranges = merged((batch.base_offset, batch.last_offset) for batch in cut)
+        for first, last in without_superseded(evidence, side, ranges, before.batches):
             yield evidence.finding(
                 "truncated-below-high-watermark",
                 brokers=(now.broker,),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.compacted import but_for_cleaning
 from kchaos.checkers.rules.compare import differing_ranges
 from kchaos.checkers.rules.offsets import headers, in_words
 
@@ -15,6 +16,7 @@ def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
     **Verifies**: offsets, leader epoch, magic, checksum and payload of every batch that two
     in-sync replicas have at the same offset, once everything has settled.
+    What a log cleaner has removed of a batch on one of them is no difference.
     **Does not verify**: replicas outside the ISR, which may differ until they have truncated
     (if they never do, that is `replication-stopped`); snapshots before the last one, in which an
     in-sync follower may lag and hold what it will truncate; timestamps and headers of records
@@ -25,7 +27,8 @@ def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
         return
     measure, *others = replicas
     for other in others:
-        for first, last in differing_ranges(measure.batches, other.batches):
+        differing = differing_ranges(measure.batches, other.batches)
+        for first, last in but_for_cleaning(evidence, side, differing, (measure, other)):
             brokers = tuple(sorted((measure.broker, other.broker)))
             yield evidence.finding(
                 "divergence",

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.rules.offsets import common, covered, headers, in_words, without
+from kchaos.checkers.rules.compacted import without_superseded
+from kchaos.checkers.rules.offsets import common, covered, headers, in_words, merged, without
 
 
 def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
@@ -13,8 +14,8 @@ def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     **Verifies**: that between its log start and its last batch an in-sync replica lacks nothing
     that another one holds, once everything has settled.
     **Does not verify**: offsets that no replica has (compaction and aborted appends leave such);
-    compacted topics, whose replicas clean at different times; what is missing behind the last
-    batch, which is `missing-tail`.
+    records that a log cleaner may remove, since replicas clean at different times
+    (`rules.compacted`); what is missing behind the last batch, which is `missing-tail`.
     """
     if not evidence.is_final:
         return
@@ -24,8 +25,15 @@ def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             continue
         span = (evidence.log_start(replica), replica.batches[-1].last_offset)
         missing = without([span], covered(replica.batches))
-        held = [one for other in replicas if other is not replica for one in other.batches]
-        for first, last in common(missing, covered(held)):
+        held = [
+            found
+            for other in replicas
+            if other is not replica
+            for found in without_superseded(
+                evidence, side, common(missing, covered(other.batches)), other.batches
+            )
+        ]
+        for first, last in merged(held):
             yield evidence.finding(
                 "hole",
                 brokers=(replica.broker,),

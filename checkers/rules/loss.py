@@ -5,16 +5,13 @@ from dataclasses import dataclass, replace
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import (
-    PREDICTED,
-    BatchEvidence,
     Excuse,
     PartitionEvidence,
-    ReplicaEvidence,
     Side,
 )
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.rules.offsets import Range, headers, in_words, inside, merged, without
-from kchaos.checkers.segments.batch import join_payload_digests
+from kchaos.checkers.rules.compacted import NOT_CLEANED, Cleaned, acknowledged, cleaned, held
+from kchaos.checkers.rules.offsets import Range, headers, in_words, merged, without
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +33,17 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     **Verifies**: that the records are at the offset that the acknowledgement named, in at least one
     in-sync replica, once everything has settled.
     **Does not verify**: each in-sync replica (that is `divergence` and `hole`); records of acks=1
-    that a later acknowledgement with acks=all covered and nobody read; compacted topics; a read
-    that ends inside a batch, for that batch; which records an unclean election really cost.
+    that a later acknowledgement with acks=all covered and nobody read; what a log cleaner removed
+    because of a later record with the same key that is there (`rules.compacted`); a read that ends
+    inside a batch, for that batch; which records an unclean election really cost.
     """
     if not evidence.is_final:
         return
+    by_operation = cleaned(evidence, side)
     losses = [
-        found for one in _acknowledged(evidence, side) for found in _lost(evidence, side, one)
+        found
+        for one in acknowledged(evidence, side)
+        for found in _lost(evidence, side, one, by_operation.get(one.operation, NOT_CLEANED))
     ]
     broken = [found.offsets for found in losses if found.reason is None]
     for reason in dict.fromkeys(found.reason for found in losses):
@@ -63,52 +64,20 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             yield _finding(evidence, side, (first, last), concerned, reason)
 
 
-def _acknowledged(evidence: PartitionEvidence, side: Side) -> Iterator[Operation]:
-    """The operations that were acknowledged; for the predicted side, that should have been."""
-    predicted = {one.operation: one for one in evidence.predicted_produces}
-    for operation in evidence.operations:
-        if side == PREDICTED and operation.function == "produce":
-            expected = predicted.get(operation.operation)
-            if expected is not None and expected.acknowledged and expected.base_offset >= 0:
-                yield replace(
-                    operation,
-                    base_offset=expected.base_offset,
-                    promised=operation.acks == -1,
-                )
-        elif operation.outcome == "ok" and operation.base_offset >= 0 and operation.payloads:
-            yield operation
-
-
-def _lost(evidence: PartitionEvidence, side: Side, operation: Operation) -> Iterator[_Loss]:
+def _lost(
+    evidence: PartitionEvidence, side: Side, operation: Operation, by_cleaner: Cleaned
+) -> Iterator[_Loss]:
     all_of_it = (operation.base_offset, operation.last_offset)
     # Retention may have deleted what lies below the log start of every in-sync replica.
     start = min((evidence.log_start(one) for one in evidence.in_sync(side)), default=0)
-    held = [(0, start - 1)] if start else []
+    there = [(0, start - 1)] if start else []
+    there += by_cleaner.superseded
     for replica in evidence.in_sync(side):
-        held += _held(replica, operation)
-    for offsets in without([all_of_it], held):
+        there += held(replica.batches, operation, by_cleaner.removable)
+    for offsets in without([all_of_it], there):
         yield _Loss(
             offsets=offsets, operation=operation, reason=_permission(evidence, operation, offsets)
         )
-
-
-def _held(replica: ReplicaEvidence, operation: Operation) -> list[Range]:
-    """The operation's offsets at which the replica holds its records."""
-    found = []
-    within = (operation.base_offset, operation.last_offset)
-    for batch in inside(replica.batches, within):
-        span = (batch.base_offset, batch.last_offset)
-        if span[0] < within[0] or span[1] > within[1]:
-            # No produce of one batch lies inside another batch; a read may end anywhere.
-            if operation.function == "read":
-                found.append((max(span[0], within[0]), min(span[1], within[1])))
-        elif _is_payload(batch, operation.payloads[span[0] - within[0] : span[1] - within[0] + 1]):
-            found.append(span)
-    return found
-
-
-def _is_payload(batch: BatchEvidence, payloads: Sequence[str]) -> bool:
-    return batch.payload == join_payload_digests((payload, 1) for payload in payloads)
 
 
 def _permission(evidence: PartitionEvidence, operation: Operation, offsets: Range) -> str | None:

@@ -37,6 +37,7 @@ class StoredSegment:
         epochs: (leader epoch, start offset) of its leader epoch checkpoint, the whole chain up to
             its end; None without a readable one.
         size_bytes: Of its `.log`.
+        file: Its `.log`.
     """
 
     topic: str
@@ -46,6 +47,7 @@ class StoredSegment:
     batches: tuple[Batch, ...]
     epochs: tuple[tuple[int, int], ...] | None
     size_bytes: int
+    file: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ def stored_segments(store: Path) -> Iterator[StoredSegment]:
                 if entries is None
                 else tuple((one.leader_epoch, one.start_offset) for one in entries),
                 size_bytes=log.stat().st_size,
+                file=log,
             )
 
 

@@ -8,6 +8,7 @@ was seen there, and wait for one byte.
 
 from kchaos.clusters.agent.gate import Gate, PointHold
 from kchaos.clusters.agent.hits import Hit
-from kchaos.clusters.agent.points import POINTS, Point, point_of, unknown_points
+from kchaos.clusters.agent.point import Point
+from kchaos.clusters.agent.points import POINTS, point_of, unknown_points
 
 __all__ = ["POINTS", "Gate", "Hit", "Point", "PointHold", "point_of", "unknown_points"]

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kchaos.clusters.agent.points import Place, Point, point_of
+from kchaos.clusters.agent.point import Place, Point
+from kchaos.clusters.agent.points import point_of
 from kchaos.clusters.cache import cache_directory, locked
 from kchaos.clusters.distribution import changed_jars, present
 from kchaos.clusters.errors import MachineError
@@ -43,7 +44,7 @@ CLASS {java_class}
 METHOD {method}
 AT {where}
 IF clear(Thread.currentThread())
-DO RETURN
+DO {instead}
 ENDRULE
 """
 _HELLO = Point(name=HELLO, meaning="the JVM begins", places=())
@@ -108,6 +109,7 @@ def _rule(point: Point, place: Place, life: Life, gate: GateAddress) -> str:
     known = f'"{gate.token}\\t{life.broker}\\t{life.number}\\t{point.name}\\t"'
     thread = "Thread.currentThread().getName()"
     fields = (known, thread, r'"\t"', "reader", r'"\t"', "seen", r'"\n"')
+    instead = f"THROW {point.fails_with}" if point.fails_with else "RETURN" * point.can_skip
     names = {
         "name": point.name,
         "java_class": place.java_class,
@@ -119,11 +121,11 @@ def _rule(point: Point, place: Place, life: Life, gate: GateAddress) -> str:
         host=gate.host,
         port=gate.port,
         said=" + ".join(fields),
-        then=_REMEMBER.format(skip=SKIP[0]) if point.can_skip else "",
+        then=_REMEMBER.format(skip=SKIP[0]) if instead else "",
     )
     bound = f"BIND reader:String = {place.reader};\n     seen:String = {place.seen};\n     gate:"
     text = text.replace("BIND gate:", bound)
-    return text + (_SKIP_RULE.format(**names) if point.can_skip else "")
+    return text + (_SKIP_RULE.format(**names, instead=instead) if instead else "")
 
 
 def complaints(console: Path) -> list[str]:

@@ -224,13 +224,13 @@ class Gate:
             if hit.fate == "held":
                 self.changed.wait_for(lambda: hold.is_released)
             else:
-                wait_s = _SKIP_S if hit.fate == "skipped" else hold.act.delay_ms / 1000
+                wait_s = _SKIP_S if hit.fate in _UNDONE else hold.act.delay_ms / 1000
                 self.changed.wait_for(lambda: hold.is_released, timeout=wait_s)
             hold.let_on(hit)
-            if hit.fate != "skipped":
+            if hit.fate not in _UNDONE:
                 fate: Fate = "gone" if _has_ended(connection) else "released"
                 self._record(replace(hit, fate=fate, wall_time_s=time.time()))
-        return SKIP if hit.fate == "skipped" else GO
+        return SKIP if hit.fate in _UNDONE else GO
 
     def _arrived(self, fields: list[str]) -> tuple[Hit, PointHold | None]:
         """Count a hit; return it with the hold that keeps it, the oldest that matches."""
@@ -274,8 +274,14 @@ class Gate:
         return self.hits(broker, HELLO, life=life) > 0
 
 
-_FATES: dict[str, Fate] = {"hold": "held", "delay": "delayed", "skip": "skipped"}
+_FATES: dict[str, Fate] = {
+    "hold": "held",
+    "delay": "delayed",
+    "skip": "skipped",
+    "fail": "failed",
+}
 _TOLD = frozenset(name for name, point in POINTS.items() if point.is_told)
+_UNDONE = ("skipped", "failed")
 _FIELDS = 7
 
 

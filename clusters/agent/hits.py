@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from kchaos.checkers.acts import TopicPartition
 
-Fate = Literal["passed", "held", "released", "delayed", "skipped", "gone", "told"]
+Fate = Literal["passed", "held", "released", "delayed", "skipped", "gone", "told", "failed"]
 
 # A topic id may stand before the name.
 _PARTITION = re.compile(r"\((?:[\w-]{22}:)?([\w.-]+)-(\d+),")
@@ -21,10 +21,11 @@ class Hit:
 
     ``number`` counts a cluster's hits from 1; one that waits has two records with its number,
     ``held`` or ``delayed`` when it came and ``released`` when it went on, or ``gone`` if its
-    process had ended by then. ``life`` counts the broker's starts from 1. ``reader`` is who reads:
-    a replica id, a client id, or how far it may read; empty where it is not known. ``seen`` is
-    what was seen there, in Kafka's words. ``hold`` names what kept it. ``passed`` hits are
-    recorded once for each life of a broker and point, ``told`` ones each time.
+    process had ended by then. What is ``failed`` or ``skipped`` was not done. ``life`` counts the
+    broker's starts from 1. ``reader`` is who reads: a replica id, a client id, or how far it may
+    read; empty where it is not known. ``seen`` is what was seen there, in Kafka's words. ``hold``
+    names what kept it. ``passed`` hits are recorded once for each life of a broker and point,
+    ``told`` ones each time.
     """
 
     number: int

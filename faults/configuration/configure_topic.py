@@ -15,6 +15,15 @@ from kchaos.faults.errors import FaultError
 from kchaos.faults.view import ClusterView, off_zookeeper, unable
 
 
+def refused_by_brokers(view: ClusterView, configuration: Mapping[str, str]) -> str:
+    """Why a broker does not take these settings of a topic's own, or ""."""
+    for broker, one in view.brokers.items():
+        refused = topic_settings_refused(release_of(one.release), one.properties, configuration)
+        if refused:
+            return f"broker {broker}: {refused}"
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigureTopic:
     """Settings of a topic's own are added or replaced, as `kafka-configs --alter` does it.
@@ -36,12 +45,10 @@ class ConfigureTopic:
 
     def available(self, view: ClusterView) -> str:
         """Settings that every broker takes; each that runs goes on and reaches ZooKeeper."""
+        refused = refused_by_brokers(view, dict(self.configuration))
+        if refused:
+            return refused
         for broker, one in view.brokers.items():
-            refused = topic_settings_refused(
-                release_of(one.release), one.properties, dict(self.configuration)
-            )
-            if refused:
-                return f"broker {broker}: {refused}"
             if not one.is_running:
                 continue
             if one.is_paused:

@@ -33,14 +33,16 @@ def _misnamed(act: acts.HoldPoint) -> str:
     point = POINTS.get(act.point)
     if point is None:
         return f"no point is named {act.point!r}; known: {', '.join(POINTS)}"
-    if act.manner not in ("hold", "delay", "skip"):
-        return f"manner is {act.manner!r}; use 'hold', 'delay' or 'skip'"
+    if act.manner not in ("hold", "delay", "skip", "fail"):
+        return f"manner is {act.manner!r}; use 'hold', 'delay', 'skip' or 'fail'"
     if act.readers not in ("all", "followers", "consumers"):
         return f"readers is {act.readers!r}; use 'all', 'followers' or 'consumers'"
     if (act.manner == "delay") != (act.delay_ms > 0):
         return f"delay_ms={act.delay_ms} with manner={act.manner!r}: only a delay has one"
     if act.manner == "skip" and not point.can_skip:
         return f"what begins at {act.point} cannot be left undone"
+    if act.manner == "fail" and not point.fails_with:
+        return f"what begins at {act.point} cannot fail"
     if act.readers != "all" and not point.names_reader:
         return f"at {act.point} nothing tells who reads: take readers='all'"
     if (act.topic is None) != (act.partition is None):

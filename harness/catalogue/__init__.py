@@ -20,6 +20,7 @@ from kchaos.harness.catalogue.kip_101_1 import KIP_101_1
 from kchaos.harness.catalogue.kip_101_2 import KIP_101_2
 from kchaos.harness.catalogue.kip_279_2 import KIP_279_2
 from kchaos.harness.catalogue.kip_279_3 import KIP_279_3
+from kchaos.harness.catalogue.kip_279_compaction import KIP_279_COMPACTION
 from kchaos.harness.catalogue.kip_279_errors import KIP_279_ERRORS
 from kchaos.harness.catalogue.kip_279_old_protocol import KIP_279_OLD_PROTOCOL
 from kchaos.harness.catalogue.kip_279_untracked import KIP_279_UNTRACKED
@@ -36,6 +37,9 @@ from kchaos.harness.catalogue.kip_405_3 import KIP_405_3
 from kchaos.harness.catalogue.kip_405_4 import KIP_405_4
 from kchaos.harness.catalogue.kip_405_5 import KIP_405_5
 from kchaos.harness.catalogue.kip_405_control import KIP_405_CONTROL
+from kchaos.harness.catalogue.kip_405_half_uploaded import KIP_405_HALF_UPLOADED
+from kchaos.harness.catalogue.kip_405_slow_reads import KIP_405_SLOW_READS
+from kchaos.harness.catalogue.kip_405_upload_fails import KIP_405_UPLOAD_FAILS
 from kchaos.harness.catalogue.kip_501_below_min_isr_leader import KIP_501_BELOW_MIN_ISR_LEADER
 from kchaos.harness.catalogue.kip_501_equal_end import KIP_501_EQUAL_END
 from kchaos.harness.catalogue.kip_501_long_hang import KIP_501_LONG_HANG
@@ -63,6 +67,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_101_2,
         KIP_279_2,
         KIP_279_3,
+        KIP_279_COMPACTION,
         KIP_279_ERRORS,
         KIP_279_OLD_PROTOCOL,
         KIP_279_UNTRACKED,
@@ -79,6 +84,9 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_405_4,
         KIP_405_5,
         KIP_405_CONTROL,
+        KIP_405_UPLOAD_FAILS,
+        KIP_405_HALF_UPLOADED,
+        KIP_405_SLOW_READS,
         KIP_501_SLOW_READS,
         KIP_501_LONG_HANG,
         KIP_501_MIN_ISR,

@@ -1,12 +1,15 @@
 """What the scenarios of KIP-405 have in common."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
+from kchaos.checkers.alternatives.kip_405_page import of_scenario, wanted
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import Step
+from kchaos.harness.playing.steps import AwaitHighWatermark, AwaitState, Step
 from kchaos.harness.playing.tier_steps import TierRead
 
 MESSAGE_BYTES = 84
@@ -62,6 +65,28 @@ def tiered_cluster(
     )
 
 
+def failing_store(kafka: str, broker: int, point: str) -> ClusterSpec:
+    """Three brokers, the last one the controller; one of them can be stopped at the store."""
+    spec = tiered_cluster(kafka, (0, 1, 2), 2, {"group.initial.rebalance.delay.ms": "0"})
+    return with_points(spec, broker, point)
+
+
+def with_points(spec: ClusterSpec, broker: int, *points: str) -> ClusterSpec:
+    """The same cluster, of which one broker has the agent at these points."""
+    brokers = tuple(
+        replace(one, points=points) if one.id == broker else one for one in spec.brokers
+    )
+    return replace(spec, brokers=brokers)
+
+
+def settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[Step, ...]:
+    """Gates: this leader and ISR, and the high watermark on each of them."""
+    return (
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=isr, high_watermark=end),
+    )
+
+
 def tiered_topic(*, segment_messages: int, local_messages: int) -> tuple[tuple[str, str], ...]:
     """Settings of a topic with so many messages in a segment, of which so many stay local."""
     return (
@@ -81,6 +106,22 @@ def message(number: int, *, acks: int = -1) -> Produce:
 def messages(*numbers: int, acks: int = -1) -> tuple[Produce, ...]:
     """Several messages, one after the other."""
     return tuple(message(number, acks=acks) for number in numbers)
+
+
+def as_printed(scenario: int, release: str) -> tuple[Mapping[str, Any], ...]:
+    """The witnesses that each step left what the page's table has, or what its slip should be."""
+    return tuple(
+        {
+            "table": {
+                "snapshot": table.snapshot,
+                "partition": f"{TOPIC}-{PARTITION}",
+                "columns": {
+                    column: list(lines) for column, lines in wanted(table, release).items()
+                },
+            }
+        }
+        for table in of_scenario(scenario)
+    )
 
 
 def read_all(name: str, broker: int) -> tuple[Step, ...]:

@@ -6,14 +6,15 @@ from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
     TOPIC,
+    as_printed,
     message,
     messages,
     read_all,
+    settled,
     tiered_cluster,
     tiered_topic,
 )
 from kchaos.harness.playing.steps import (
-    AwaitHighWatermark,
     AwaitState,
     CreateTopic,
     Heal,
@@ -34,13 +35,6 @@ def _cluster(kafka: str) -> ClusterSpec:
     return tiered_cluster(kafka, (P, A, B), controller=B)
 
 
-def _settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[Step, ...]:
-    return (
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=isr, high_watermark=end),
-    )
-
-
 def _steps(case: str) -> tuple[Step, ...]:
     return (
         CreateTopic(
@@ -54,16 +48,16 @@ def _steps(case: str) -> tuple[Step, ...]:
         AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
         *messages(3, 4),
         Heal(name="epoch 1"),
-        *_settled(A, (A, P), 5),
+        *settled(A, (A, P), 5),
         Inject(name="epoch 2", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
         *messages(5, 6),
-        *_settled(P, (A, P), 7),
+        *settled(P, (A, P), 7),
         AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2))),
         Inject(name="epoch 3", fault=StopBroker(broker=P)),
         AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
         message(7),
         Heal(name="epoch 3"),
-        *_settled(A, (A, P), 8),
+        *settled(A, (A, P), 8),
         Tell(text="what broker A has of offsets 0 to 2 is in the remote tier only"),
         AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=3),
         AwaitOffsets(
@@ -78,7 +72,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         TakeSnapshot(label="step-1"),
         Tell(text="broker B becomes a replica; it has no data and asks for offset 0"),
         Reassign(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
-        *_settled(A, (B, A, P), 8),
+        *settled(A, (B, A, P), 8),
         AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=3),
         TakeSnapshot(label="step-2"),
         *read_all("old-leader", A),
@@ -126,11 +120,13 @@ KIP_405_1 = Entry(
         (_CASE, "3.6.2"): Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 2),),
-            witness=(_MOVED, _BUILT, _REBUILT),
+            witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.6.2")),
             source=_SOURCE,
         ),
         (_CASE, "3.9.1"): Expectation(
-            safe=True, witness=(_MOVED, _BUILT, _REBUILT), source=_SOURCE
+            safe=True,
+            witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.9.1")),
+            source=_SOURCE,
         ),
     },
     default_releases=("3.6.2", "3.9.1"),

@@ -4,16 +4,18 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ConfigureTopic, CutLink, PreferredElection, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
+    MESSAGE_BYTES,
     PARTITION,
     TOPIC,
+    as_printed,
     message,
     messages,
     read_all,
+    settled,
     tiered_cluster,
     tiered_topic,
 )
 from kchaos.harness.playing.steps import (
-    AwaitHighWatermark,
     AwaitState,
     CreateTopic,
     Heal,
@@ -36,13 +38,6 @@ def _cluster(kafka: str) -> ClusterSpec:
     return tiered_cluster(kafka, (P, B, A, CONTROLLER), CONTROLLER, drops)
 
 
-def _settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[Step, ...]:
-    return (
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=isr, high_watermark=end),
-    )
-
-
 def _steps(case: str) -> tuple[Step, ...]:
     assert case == _CASE
     return (
@@ -55,23 +50,23 @@ def _steps(case: str) -> tuple[Step, ...]:
         Inject(name="epoch 1", fault=StopBroker(broker=P)),
         AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A, B)),
         message(3),
-        *_settled(A, (A, B), 4),
+        *settled(A, (A, B), 4),
         Tell(text="broker B falls out of sync at offset 4; the others go on to message 9"),
         Inject(name="B is cut off from A", fault=CutLink(source=A, target=B)),
         Inject(name="B is cut off from P", fault=CutLink(source=P, target=B)),
         message(4, acks=1),
         AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
         Heal(name="epoch 1"),
-        *_settled(A, (A, P), 5),
+        *settled(A, (A, P), 5),
         Inject(name="epoch 2", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
         *messages(5, 6),
-        *_settled(P, (A, P), 7),
+        *settled(P, (A, P), 7),
         AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2))),
         Inject(name="epoch 3", fault=StopBroker(broker=P)),
         AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
         *messages(7, 8, 9),
         Heal(name="epoch 3"),
-        *_settled(A, (A, P), 10),
+        *settled(A, (A, P), 10),
         AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2), (6, 8, 3))),
         TakeSnapshot(label="step-1"),
         *_expired(),
@@ -94,10 +89,18 @@ def _expired() -> tuple[Step, ...]:
         Tell(text="broker B comes back, and asks for offset 4"),
         Heal(name="B is cut off from P"),
         Heal(name="B is cut off from A"),
-        *_settled(A, (A, B, P), 12),
+        *settled(A, (A, B, P), 12),
         AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=9),
         TakeSnapshot(label="step-3"),
-        Tell(text="beyond the page: B leads, and is asked for everything"),
+        Tell(text="beyond the page: nothing expires any more, and B leads and is asked for all"),
+        # The next write rolls the only local segment. If it went, B would forget what it believes.
+        Inject(
+            name="no local retention",
+            fault=ConfigureTopic(
+                topic=TOPIC,
+                configuration=(("local.retention.bytes", str(100 * MESSAGE_BYTES)),),
+            ),
+        ),
         ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
         Inject(name="B leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
         AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B, P)),
@@ -138,10 +141,12 @@ KIP_405_2 = Entry(
         (_CASE, "3.6.2"): Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 3, 8),),
-            witness=_WITNESS,
+            witness=(*_WITNESS, *as_printed(2, "3.6.2")),
             source=_SOURCE,
         ),
-        (_CASE, "3.9.1"): Expectation(safe=True, witness=_WITNESS, source=_SOURCE),
+        (_CASE, "3.9.1"): Expectation(
+            safe=True, witness=(*_WITNESS, *as_printed(2, "3.9.1")), source=_SOURCE
+        ),
     },
     default_releases=("3.6.2", "3.9.1"),
 )

@@ -14,6 +14,7 @@ from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
     TOPIC,
     UPLOADED,
+    as_printed,
     message,
     messages,
     read_all,
@@ -156,10 +157,12 @@ KIP_405_3 = Entry(
                 ("tier-other-lineage", (A,), 1, 1),
                 ("tier-unreadable", (A,), 1, 1),
             ),
-            witness=_EPOCHS,
+            witness=(*_EPOCHS, *as_printed(3, "3.6.2")),
             source=_SOURCE,
         ),
-        (UPLOADED, "3.9.1"): Expectation(safe=True, witness=_EPOCHS, source=_SOURCE),
+        (UPLOADED, "3.9.1"): Expectation(
+            safe=True, witness=(*_EPOCHS, *as_printed(3, "3.9.1")), source=_SOURCE
+        ),
     },
     default_releases=("3.6.2", "3.9.1"),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kchaos.clusters.agent.tier_points import REMOTE_OFFSET
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ConfigureTopic, CutLink, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
@@ -14,13 +15,16 @@ from kchaos.harness.catalogue.kip_405 import (
     TOPIC,
     UNCLEAN,
     UPLOADED,
+    as_printed,
     message,
     messages,
     read_all,
     tiered_cluster,
     tiered_topic,
     why_not_uploads,
+    with_points,
 )
+from kchaos.harness.playing.observing_steps import AwaitPoint
 from kchaos.harness.playing.steps import (
     AwaitHighWatermark,
     AwaitState,
@@ -41,9 +45,16 @@ def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
     return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, UNCLEAN, tiered=tiered)
 
 
+def _told_cluster(kafka: str) -> ClusterSpec:
+    """The same; B tells how far it believes its log to be in the remote tier."""
+    return with_points(cluster_of(kafka), B, REMOTE_OFFSET)
+
+
 def steps_of(case: str) -> tuple[Step, ...]:
     """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
     uploads = ((0, 2, 0), (0, 1, None)) if case == UPLOADED else ((0, 2, 0),)
+    # As leader B would not look again, and would let nothing go of which it has not heard.
+    heard = AwaitPoint(broker=B, point=REMOTE_OFFSET, seen=f"({TOPIC}-{PARTITION},offset=2)")
     return (
         CreateTopic(
             topic=TOPIC,
@@ -58,6 +69,7 @@ def steps_of(case: str) -> tuple[Step, ...]:
         AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
         *messages(2, 3),
         AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0),)),
+        *((heard,) if case == NEVER_UPLOADED else ()),
         TakeSnapshot(label="step-1"),
         Tell(text="A dies; B, out of sync, is elected and takes messages 4 and 5"),
         Inject(name="A is down", fault=KillBroker(broker=A)),
@@ -123,6 +135,7 @@ KIP_405_4 = Entry(
     source=_SOURCE,
     cases=FIXED_UPLOADS,
     cluster=cluster_of,
+    case_clusters={NEVER_UPLOADED: _told_cluster},
     steps=steps_of,
     cannot_show=why_not_uploads,
     expectations={
@@ -134,6 +147,7 @@ KIP_405_4 = Entry(
                 ("tier-unreadable", (B,), 1, 1),
             ),
             witness=(
+                *as_printed(4, "3.6.2"),
                 DIVERGED,
                 _MOVED,
                 {
@@ -148,6 +162,7 @@ KIP_405_4 = Entry(
         (UPLOADED, "3.9.1"): Expectation(
             safe=True,
             witness=(
+                *as_printed(4, "3.9.1"),
                 DIVERGED,
                 _MOVED,
                 epochs("step-3", B),

@@ -1,5 +1,8 @@
 """KIP-405, scenario 5: two lineages in the remote tier, and a replica that comes back empty."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import (
     ConfigureTopic,
@@ -17,6 +20,7 @@ from kchaos.harness.catalogue.kip_405 import (
     TOPIC,
     UNCLEAN,
     UPLOADED,
+    as_printed,
     message,
     messages,
     read_all,
@@ -24,6 +28,7 @@ from kchaos.harness.catalogue.kip_405 import (
     tiered_topic,
     why_not_uploads,
 )
+from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
 from kchaos.harness.playing.steps import (
     AwaitHighWatermark,
     AwaitState,
@@ -40,8 +45,36 @@ from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
 A, B, CONTROLLER = 0, 1, 2
 
 
+_EPOCH_OF_B = 1
+"""B's epoch, which the page calls LE-1: the controller elects it at once when A is gone."""
+
+
 def _cluster(kafka: str) -> ClusterSpec:
-    return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, UNCLEAN)
+    properties = {**UNCLEAN, "group.initial.rebalance.delay.ms": "0"}
+    return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, properties)
+
+
+def _reader(when: str, *, broker: int) -> tuple[Step, ...]:
+    """The page's reader at (3, LE-1): raw requests to a broker, and Kafka's own consumer."""
+    return (
+        AskAs(
+            operation=f"asked-{when}",
+            topic=TOPIC,
+            partition=PARTITION,
+            broker=broker,
+            offset=3,
+            leader_epoch=_EPOCH_OF_B,
+        ),
+        ConsumeFrom(
+            operation=f"consumer-{when}",
+            topic=TOPIC,
+            partition=PARTITION,
+            coordinator=CONTROLLER,
+            offset=3,
+            leader_epoch=_EPOCH_OF_B,
+            records=4,
+        ),
+    )
 
 
 def _configure(name: str, setting: str, number: int) -> Inject:
@@ -101,15 +134,51 @@ def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[S
         AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=7),
         AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=6),
         TakeSnapshot(label="step-4"),
+        *_reader("B-follows", broker=B),
         Tell(text="beyond the page: B leads, and is asked for everything"),
         ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
         Inject(name="B leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
         AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B)),
         *read_all("B-leads-again", B),
+        *_reader("B-leads", broker=B),
     )
 
 
 _SOURCE = "KIP-405, follower replication, scenario 5; KAFKA-15241; KAFKA-15695"
+_FENCED, _NOT_LEADER, _OUT_OF_RANGE = 74, 6, 1
+
+
+def _asked(when: str, request: str, error_code: int, **answer: Any) -> Mapping[str, Any]:
+    """The witness that a raw request was answered so."""
+    fields = {"operation": f"asked-{when}", "request": request, "error_code": error_code}
+    return {"observed": {"kind": "asked", **fields, **answer}}
+
+
+def _reader_of(when: str, of_leader: int, of_epoch: int, **found: Any) -> tuple[Any, ...]:
+    """What the page's reader must have got: the same on every release, but for `found`.
+
+    Args:
+        of_leader: The error of a Fetch that only leaders answer.
+        of_epoch: That of OffsetForLeaderEpoch.
+        found: What Kafka's own consumer got.
+    """
+    answered = [-1, -1] if of_epoch else [0, 5]
+    return (
+        _asked(when, "Fetch v10", of_leader, records=[]),
+        _asked(when, "Fetch v11", _OUT_OF_RANGE, records=[]),
+        _asked(when, "Fetch v11, current_leader_epoch", _FENCED, records=[]),
+        _asked(when, "Fetch v12, last_fetched_epoch", 0, records=[], diverging=[0, 5]),
+        _asked(when, "OffsetForLeaderEpoch", of_epoch, answered=answered),
+        {"observed": {"kind": "consumed", "operation": f"consumer-{when}", **found}},
+    )
+
+
+_REFUSED: Mapping[str, Any] = {"records": [], "error": "OffsetOutOfRangeException"}
+_READ_ON: Mapping[str, Any] = {
+    "records": [[at, f"message-{number:06d}-0"] for at, number in ((3, 3), (4, 4), (5, 7), (6, 8))],
+    "error": "",
+}
+_LEADS = _reader_of("B-leads", _OUT_OF_RANGE, 0, **_REFUSED)
 _RESTART = {"epochs": {"snapshot": "step-4", "broker": B, "partition": "t-0", "starts": [0, 5]}}
 _MOVED = {
     "link": {
@@ -133,7 +202,11 @@ KIP_405_5 = Entry(
         "A's (RemoteLogLeaderEpochState), so that A's records at offsets 2 and 3, acknowledged, "
         "and in the log of the leader, are found by nobody, and who reads on from offset 0 gets "
         "B's. On 3.6 B ships nothing (KAFKA-15241), so that A's are found while A leads; when B "
-        "leads it refuses readers of all that is remote (KAFKA-15695)."
+        "leads it refuses readers of all that is remote (KAFKA-15695). A reader at offset 3 of B's "
+        "epoch is fenced only if its Fetch says that epoch, as the page expects. Kafka's own "
+        "consumer says the newest one: its position passes the question for B's epoch, since that "
+        "is answered with the end of epoch 0, and it gets OFFSET_OUT_OF_RANGE; on 3.6, while A "
+        "leads, it reads A's records on without a word."
     ),
     source=_SOURCE,
     cases=FIXED_UPLOADS,
@@ -144,7 +217,11 @@ KIP_405_5 = Entry(
         (NEVER_UPLOADED, "3.6.2"): Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 5),),
-            witness=(_MOVED, _RESTART),
+            witness=(
+                *(_MOVED, _RESTART, *as_printed(5, "3.6.2")),
+                *_reader_of("B-follows", _NOT_LEADER, _NOT_LEADER, **_READ_ON),
+                *_LEADS,
+            ),
             source=_SOURCE,
         ),
         (UPLOADED, "3.9.1"): Expectation(
@@ -156,7 +233,11 @@ KIP_405_5 = Entry(
                 ("tier-unreadable", (A,), 2, 3),
                 ("tier-unreadable", (B,), 2, 3),
             ),
-            witness=(_MOVED, _RESTART),
+            witness=(
+                *(_MOVED, _RESTART, *as_printed(5, "3.9.1")),
+                *_reader_of("B-follows", _NOT_LEADER, _NOT_LEADER, **_REFUSED),
+                *_LEADS,
+            ),
             source=_SOURCE,
         ),
     },

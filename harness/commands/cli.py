@@ -122,7 +122,7 @@ def reproduce(
 
     played = reproduce(
         entry,
-        cases=cases or tuple(entry.cases),
+        cases=cases,
         kafkas=kafkas or entry.default_releases,
         runs=runs,
         judged_as=judged_as,

@@ -37,6 +37,7 @@ def reproduce(
     """Plays every case on every Kafka, so many times each, and judges each run at once.
 
     Args:
+        cases: None means all that a release can show.
         kafkas: Releases or paths to distributions; what is known of a release is also expected
             of a distribution of that release.
         judged_as: The release whose rules a patched build is judged by, or None.
@@ -46,7 +47,7 @@ def reproduce(
     for kafka in kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
         release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
-        for case in cases:
+        for case in cases or cases_shown(entry, judged_as or release, say):
             scenario = scenario_of(entry, case, kafka, release=release, judged_as=judged_as)
             for number in range(1, runs + 1):
                 count = f", run {number} of {runs}" if runs > 1 else ""
@@ -57,6 +58,17 @@ def reproduce(
                 played.append(one)
                 done(one)
     return played
+
+
+def cases_shown(entry: Entry, release: str, say: Callable[[str], None]) -> list[str]:
+    """The cases that a release can show; all, where it can show none, to be refused by name."""
+    why_not = {case: entry.cannot_show(case, release) for case in entry.cases}
+    if all(why_not.values()):
+        return list(entry.cases)
+    for case, why in why_not.items():
+        if why:
+            say(f"{entry.name} {case} is left out: {why}")
+    return [case for case, why in why_not.items() if not why]
 
 
 def judged(run: RunDirectory, say: Callable[[str], None]) -> Played:

@@ -20,8 +20,8 @@ from kchaos.harness.playing.play import Play
 class Produce:
     """One ProduceRequest with one batch of known records, sent to one broker.
 
-    The records' values are `OPERATION-INDEX`. A broker that does not lead yet appends nothing
-    and says so; it is asked again until the gate's time is up.
+    The records' values are `OPERATION-INDEX`, and their keys null, or `KEYS-INDEX`. A broker that
+    does not lead yet appends nothing and says so; it is asked again until the gate's time is up.
 
     Attributes:
         operation: Names the operation; must be new in the scenario.
@@ -31,6 +31,8 @@ class Produce:
         await_answer: Whether the gate is the answer; else `AwaitAnswer` comes later.
         accept_error: Whether an answer with an error passes the gate too.
         one_record_batches: Send as many requests with one record each, one after another.
+        keys: What the keys begin with; "" for null keys. Two operations with the same one write
+            the same keys.
     """
 
     operation: str
@@ -43,6 +45,7 @@ class Produce:
     accept_error: bool = False
     one_record_batches: bool = False
     codec: str = "none"
+    keys: str = ""
     timeout_s: float = 20.0
 
     def perform(self, play: Play) -> None:
@@ -56,10 +59,14 @@ class Produce:
         if broker is None:
             broker = _registered_leader(play, self.topic, self.partition, self.timeout_s)
         values = tuple(f"{self.operation}-{index}" for index in range(self.records))
-        batches = [(self.operation, values)]
+        keys = tuple(f"{self.keys}-{index}" for index in range(self.records) if self.keys)
+        batches = [(self.operation, values, keys)]
         if self.one_record_batches:
-            batches = [(f"{self.operation}.{i}", (value,)) for i, value in enumerate(values)]
-        for operation, records in batches:
+            batches = [
+                (f"{self.operation}.{i}", (value,), keys[i : i + 1])
+                for i, value in enumerate(values)
+            ]
+        for operation, records, keys_of_records in batches:
             action = events.Produce(
                 operation=operation,
                 broker=broker,
@@ -68,6 +75,7 @@ class Produce:
                 records=records,
                 acks=self.acks,
                 codec=self.codec,
+                keys=keys_of_records,
             )
             before = play.cluster.metadata.state(self.topic, self.partition)
             play.clients.produce(action, timeout_s=self.timeout_s)

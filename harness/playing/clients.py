@@ -54,9 +54,9 @@ class Clients:
             "probe": is_probe,
         }
         records, timestamp_ms = list(action.records), int(time.time() * 1000)
-        self.recorder.history(
-            action.operation, "invoke", **detail, timestamp_ms=timestamp_ms, records=records
-        )
+        more = {"timestamp_ms": timestamp_ms, "records": records}
+        keys = {"keys": list(action.keys)} if action.keys else {}
+        self.recorder.history(action.operation, "invoke", **detail, **more, **keys)
 
         def send() -> None:
             try:
@@ -101,6 +101,7 @@ class Clients:
                     topic=action.topic,
                     partition=action.partition,
                     values=[record.encode() for record in action.records],
+                    keys=[key.encode() for key in action.keys],
                     acks=action.acks,
                     magic=magic_of(broker),
                     codec=action.codec,

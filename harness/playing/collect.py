@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,16 @@ _NOT_OF_STORE = (*_SKIPPED_SUFFIXES, ".snapshot")
 _STABLE_S = 20.0
 
 
-def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
-    """Copies every broker's log directory to `snapshots/LABEL/broker-N/`.
+def take_snapshot(
+    play: Play, label: str, *, is_final: bool, has_moved: Callable[[], bool] = lambda: False
+) -> bool:
+    """Copies every broker's log directory to `snapshots/LABEL/broker-N/`; returns `is_final`.
 
     A running broker's files are read until two readings agree; the copy is what was read last.
+
+    Args:
+        has_moved: Whether a partition's state has changed since the cluster was at rest. Then the
+            copy may be of a replica on its way: it is kept as `moved-N`, and False returned.
 
     Raises:
         ScenarioError: A snapshot of that label exists.
@@ -52,6 +59,9 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
             "files": len(files),
         }
     remote = _copy_store(play, root)
+    if has_moved():
+        label, is_final = f"moved-{len(list(root.parent.glob('moved-*'))) + 1}", False
+        root.rename(root.with_name(label))
     observe_brokers(play, f"snapshot {label}")
     play.run.write(
         f"snapshots/{label}/snapshot.json",
@@ -66,6 +76,7 @@ def take_snapshot(play: Play, label: str, *, is_final: bool) -> None:
         },
     )
     play.action(events.Snapshot(label=label))
+    return is_final
 
 
 def _copy_store(play: Play, root: Path) -> int | None:

@@ -13,6 +13,7 @@ from kafka.protocol.admin import (
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
 from kchaos.checkers.model import events
+from kchaos.clusters.agent import POINTS, Gate
 from kchaos.clusters.client import NoAnswer, send
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.links import LinkRecord
@@ -49,11 +50,18 @@ class AwaitDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitPoint:
-    """Threads of a broker come to a named point of its code, so often from now on."""
+    """Threads of a broker come to a named point of its code, so often from now on.
+
+    Attributes:
+        times: How many must come.
+        seen: Only those that see exactly this count; "" for all. The point must be one that is
+            told (`clusters.agent.points.Point.is_told`).
+    """
 
     broker: int
     point: str
     times: int = 1
+    seen: str = ""
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
@@ -68,15 +76,24 @@ class AwaitPoint:
             raise ScenarioError(
                 f"broker {self.broker} runs without the point {self.point}: name it in its spec"
             )
-        before = gate.hits(self.broker, self.point)
+        if self.seen and not POINTS[self.point].is_told:
+            raise ScenarioError(f"what is seen at {self.point} is not told each time: leave it out")
+        before = self._count(gate)
         await_until(
-            lambda: gate.hits(self.broker, self.point) >= before + self.times,
+            lambda: self._count(gate) >= before + self.times,
             timeout_s=self.timeout_s,
-            waiting_for=f"{self.times} threads of broker {self.broker} to come to {self.point}",
-            last_seen=lambda: f"{gate.hits(self.broker, self.point) - before} came",
+            waiting_for=f"{self.times} threads of broker {self.broker} to come to {self.point}"
+            + f" and to see {self.seen}" * bool(self.seen),
+            last_seen=lambda: f"{self._count(gate) - before} came",
             remedy="see hits.jsonl",
             abort=gates.no_exit(play),
         )
+
+    def _count(self, gate: Gate) -> int:
+        if not self.seen:
+            return gate.hits(self.broker, self.point)
+        wanted = (self.broker, self.point, self.seen)
+        return sum((one.broker, one.point, one.seen) == wanted for one in gate.records())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

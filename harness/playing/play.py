@@ -25,12 +25,14 @@ class Play:
     the timeline can put acts and ZooKeeper's transactions into one order.
 
     Attributes:
+        is_offline: Whether nothing may be fetched.
         waited_s: How long steps that only wait, and settling, have taken so far, in seconds.
     """
 
     cluster: Cluster
     run: RunDirectory
     say: Callable[[str], None]
+    is_offline: bool = False
     waited_s: float = 0.0
     recorder: Recorder = field(init=False)
     observer: Observer = field(init=False)

@@ -7,47 +7,34 @@ import re
 import shlex
 import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.drivers import make_cluster
-from kchaos.clusters.errors import AwaitTimeout, BrokerExited, ClusterError, explained
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited, explained
 from kchaos.clusters.interrupts import check_interrupt, interrupts_at_gates
 from kchaos.clusters.leftovers import work_directory
-from kchaos.faults.errors import FaultError
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.process.restart import start_of
-from kchaos.harness.errors import HarnessError, UsageError
+from kchaos.harness.errors import UsageError
 from kchaos.harness.playing.collect import (
-    collect_brokers,
     collect_logs,
     collect_zookeeper,
-    take_snapshot,
 )
+from kchaos.harness.playing.ending import PLANNED, finish
 from kchaos.harness.playing.fetching import fetch
-from kchaos.harness.playing.gates import check_causes_of_death
 from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.possible_steps import IfPossible
-from kchaos.harness.playing.quiet import await_quiet_without_links
 from kchaos.harness.playing.scenario import Scenario, with_points
 from kchaos.harness.playing.settings import check_settings, kafkas_of
-from kchaos.harness.playing.settle import settle
 from kchaos.harness.playing.steps import Step
-from kchaos.harness.playing.tier_steps import read_tiered_logs
 
-BEFORE_HEALING = "before-healing"
-FINAL = "final"
 LATEST = "latest"
 _NAME_LENGTH = 120
-# What may end the steps early. Anything else is a defect of kchaos, or Ctrl-C.
-PLANNED = (ClusterError, FaultError, HarnessError, ExceptionGroup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +149,7 @@ def begin(
     """
     releases = {one.id: (one.release, one.judged_as) for one in cluster.brokers.values()}
     run = _new_run(scenario, cluster, options, releases, started)
-    now = Play(cluster=cluster, run=run, say=say)
+    now = Play(cluster=cluster, run=run, say=say, is_offline=options.offline)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
     _record_hits(now)
@@ -187,32 +174,6 @@ def perform(now: Play, index: int, step: Step) -> None:
             now.waited_s += time.monotonic() - began
 
 
-def finish(
-    now: Play,
-    *,
-    started: float,
-    failure: Exception | None,
-    settle_bound_s: float | None = None,
-) -> RunDirectory:
-    """Ends a run: heals, settles, collects, stops the cluster; returns the sealed directory.
-
-    Args:
-        failure: What ended the steps early, one of `PLANNED`; the run is unknown then.
-        settle_bound_s: As in `RunOptions`.
-    """
-    outcome = _come_to_rest(now, failure, settle_bound_s)
-    collect_zookeeper(now.run, now.cluster.work_directory)
-    now.cluster.stop()
-    now.clients.join()
-    collect_brokers(now.run, now.cluster)
-    seconds = round(time.time() - started, 3)
-    waited_s = round(now.waited_s, 3)
-    now.run.write("outcome.json", outcome | {"seconds": seconds, "waited_s": waited_s})
-    now.say(f"{waited_s:.1f} of {seconds:.1f} s were spent at gates")
-    now.run.seal()
-    return now.run
-
-
 def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
     """Performs every step; returns what ended them early, or None."""
     try:
@@ -228,65 +189,6 @@ def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
             error.add_note(f"{problems}: {[str(one) for one in problems.exceptions]}")
         raise
     return None
-
-
-def _come_to_rest(
-    now: Play, failure: Exception | None, settle_bound_s: float | None
-) -> dict[str, Any]:
-    """Snapshot, healing, settling, last snapshot; returns what goes to outcome.json."""
-    outcome: dict[str, Any] = {"finished": False, "unknown": None, "settle": None}
-    try:
-        try:
-            if failure is not None:
-                raise failure
-            now.recorder.step += 1
-            if now.faults.acting:
-                await_quiet_without_links(now, level=True)
-                take_snapshot(now, BEFORE_HEALING, is_final=False)
-                now.say("healing what still acts")
-        finally:
-            now.faults.heal_all(lambda: await_quiet_without_links(now))
-        partitions = _partitions(now)
-        now.say("waiting for the replicas to settle")
-        began = time.monotonic()
-        outcome["settle"] = settle(now, partitions, bound_s=settle_bound_s).to_json()
-        now.waited_s += time.monotonic() - began
-        if now.cluster.spec.tiered:
-            read_tiered_logs(now, partitions)
-        take_snapshot(now, FINAL, is_final=True)
-        if now.cluster.links is not None:
-            now.cluster.links.check()
-        if now.cluster.gate is not None:
-            now.observed("point-hits", counts=now.cluster.gate.counts())
-            now.cluster.gate.check()
-        check_causes_of_death(now)
-        outcome["finished"] = True
-    except PLANNED as error:
-        # The run is unknown, and says why; what was seen until here is worth keeping.
-        outcome["unknown"] = f"step {now.recorder.step}: {_said(error)}"
-        outcome["traceback"] = traceback.format_exc()
-        now.observed("unknown", reason=_said(error))
-        try:
-            take_snapshot(now, FINAL, is_final=True)
-        except PLANNED as problem:
-            now.observed("no-final-snapshot", reason=str(problem))
-    return outcome
-
-
-def _said(error: Exception) -> str:
-    """The error's words, and those of each that it gathers."""
-    inside = error.exceptions if isinstance(error, ExceptionGroup) else ()
-    return ": ".join([str(error), "; ".join(map(_said, inside))] if inside else [str(error)])
-
-
-def _partitions(now: Play) -> list[TopicPartition]:
-    """Every partition that the scenario made."""
-    metadata = now.cluster.metadata
-    return [
-        TopicPartition(topic, partition)
-        for topic in metadata.topics()
-        for partition in metadata.assignment(topic)
-    ]
 
 
 def _record_links(now: Play) -> None:

@@ -69,9 +69,16 @@ def settle(
     while moved and settled.state == "converged" and time.monotonic() < deadline:
         for about in moved:
             _settle_partition(play, about, untold, settled)
-        moved = [about for about in partitions if _has_moved(play, about, settled.seen(about))]
+        moved = moved_since(play, partitions, settled)
     play.observed("settled", **settled.to_json())
     return settled
+
+
+def moved_since(
+    play: Play, partitions: list[TopicPartition], settled: Settled
+) -> list[TopicPartition]:
+    """The partitions whose state in ZooKeeper is another one than when they settled."""
+    return [about for about in partitions if _has_moved(play, about, settled.seen(about))]
 
 
 def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:

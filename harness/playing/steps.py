@@ -12,7 +12,12 @@ from typing import Any, Protocol
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Fault
+from kchaos.faults.configuration.configure_topic import refused_by_brokers
+from kchaos.faults.view import view_of
+from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing import gates
+from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
+from kchaos.harness.playing.cleaning_steps import AwaitCleaned
 from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
 from kchaos.harness.playing.collect import take_snapshot
 from kchaos.harness.playing.gates import GATE_S
@@ -76,7 +81,14 @@ class CreateTopic:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Asks for it; returns when every live replica has heard of it and fetches."""
+        """Asks for it; returns when every live replica has heard of it and fetches.
+
+        Raises:
+            ScenarioError: A broker does not know a setting; nothing was asked for.
+        """
+        refused = refused_by_brokers(view_of(play.cluster), dict(self.configuration))
+        if refused:
+            raise ScenarioError(f"topic {self.topic}: {refused}")
         play.cluster.metadata.create_topic(self.topic, self.assignment, dict(self.configuration))
         for partition, replicas in enumerate(self.assignment):
             about = TopicPartition(self.topic, partition)
@@ -299,6 +311,8 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitAnswer,
         Read,
         FetchAs,
+        AskAs,
+        ConsumeFrom,
         TierRead,
         AwaitTiered,
         AwaitLocalStart,
@@ -318,6 +332,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitMessage,
         AwaitHighWatermarkKept,
         AwaitHighWatermarkForgotten,
+        AwaitCleaned,
         SetLogLevel,
         AwaitLeader,
         AwaitInSync,

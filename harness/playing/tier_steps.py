@@ -51,11 +51,13 @@ class AwaitTiered:
         segments: (first offset, last offset, leader epoch at its end) of each that must be there,
             in the order in which their copies began; None in the last place for any epoch. No
             others may be there.
+        finished_only: Whether copies that were begun and never ended may be there as well.
     """
 
     topic: str
     partition: int
     segments: tuple[tuple[int, int, int | None], ...]
+    finished_only: bool = False
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
@@ -64,7 +66,11 @@ class AwaitTiered:
         seen: list[RemoteSegment] = []
 
         def holds() -> bool:
-            seen[:] = segments_of(play, about)
+            seen[:] = [
+                one
+                for one in segments_of(play, about)
+                if one.state == FINISHED or not self.finished_only
+            ]
             return len(seen) == len(self.segments) and all(
                 _is_segment(one, wanted) for one, wanted in zip(seen, self.segments, strict=True)
             )

@@ -15,7 +15,8 @@ from kchaos.faults.api import Fault, Injection
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import HarnessError, RunUnknown, ScenarioError
 from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
-from kchaos.harness.playing.runner import PLANNED, RunOptions, begin, finish, perform
+from kchaos.harness.playing.ending import PLANNED, finish
+from kchaos.harness.playing.runner import RunOptions, begin, perform
 from kchaos.harness.playing.scenario import Scenario
 from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step
 from kchaos.harness.pytest_plugin.options import Settings

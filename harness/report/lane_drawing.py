@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.segments.tier import FINISHED
 from kchaos.harness.report.drawing import Box, pack, style_of_epoch
 from kchaos.harness.report.finding_views import partition_text
 from kchaos.harness.report.lanes import Lane, Span, lane_of, ticks
 from kchaos.harness.report.replicas import PartitionView, ReplicaView
+from kchaos.harness.report.tier_drawing import RemoteView, boxes_found, boxes_of_segment
 
 _ROOM = 1.04
 _WIDE, _NARROW, _THIN = 13.0, 3.6, 0.5
@@ -24,7 +26,7 @@ class DrawnLane:
         note: Log end offset and high watermark in words.
         joined: How many batches were drawn as how many stretches; "" if none was joined.
         high_watermarks: Where they are, in percent.
-        log_end_offset: Where it is, in percent.
+        log_end_offset: Where it is, in percent; None where there is none to show.
     """
 
     side: str
@@ -33,7 +35,7 @@ class DrawnLane:
     note: str
     joined: str
     high_watermarks: tuple[float, ...]
-    log_end_offset: float
+    log_end_offset: float | None
     description: str
 
 
@@ -55,6 +57,7 @@ class DrawnPartition:
 
     view: PartitionView
     replicas: tuple[DrawnReplica, ...]
+    remote: tuple[DrawnLane, ...]
     axis: tuple[tuple[int, float], ...]
     epochs: tuple[int, ...]
 
@@ -74,6 +77,7 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
             if side is not None
             for batch in side.batches
         }
+        | {batch.leader_epoch for one in view.remote for batch in one.batches}
     )
     return DrawnPartition(
         view=view,
@@ -82,14 +86,48 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
                 broker=replica.broker,
                 role=replica.role,
                 state=_state(replica),
-                lanes=tuple(_lanes(replica, place)),
+                lanes=(*_lanes(replica, place), *_found_remotely(view, replica, place)),
                 marks=_marks(view, replica.broker, findings, place),
                 problems=replica.found.problems if replica.found else (),
             )
             for replica in view.replicas
         ),
+        remote=tuple(_remote_lane(one, place) for one in view.remote),
         axis=tuple((offset, place(offset)) for offset in ticks(first, end)),
         epochs=tuple(epochs),
+    )
+
+
+def _found_remotely(view: PartitionView, replica: ReplicaView, place: Any) -> list[DrawnLane]:
+    """The lane of what a broker finds in the remote tier of what it has not itself."""
+    if not view.remote or replica.found is None:
+        return []
+    batches = replica.found.batches
+    start = batches[0].base_offset if batches else 0
+    boxes = boxes_found(replica.found.epoch_entries, start, view.remote, place)
+    if not boxes:
+        return []
+    note = f"found in the remote tier, below {start}"
+    return [_lane_of_boxes("remote", boxes, note, f"broker {replica.broker}, {note}")]
+
+
+def _remote_lane(one: RemoteView, place: Any) -> DrawnLane:
+    chain = " ".join(f"{epoch}:{start}" for epoch, start in one.epochs or ()) or "none"
+    state = "" if one.state == FINISHED else f", {one.state}"
+    note = f"by broker {one.broker}, epochs {chain}{state}"
+    return _lane_of_boxes(one.name, boxes_of_segment(one, place), note, f"{one.name}, {note}")
+
+
+def _lane_of_boxes(side: str, boxes: tuple[Box, ...], note: str, description: str) -> DrawnLane:
+    return DrawnLane(
+        side=side,
+        boxes=boxes,
+        differences=(),
+        note=note,
+        joined="",
+        high_watermarks=(),
+        log_end_offset=None,
+        description=description,
     )
 
 
@@ -104,6 +142,8 @@ def _domain(view: PartitionView) -> tuple[int, int]:
         ends += replica.foreseen.high_watermarks if replica.foreseen else ()
         if replica.found and replica.found.high_watermark is not None:
             ends.append(replica.found.high_watermark)
+    firsts += [one.start_offset for one in view.remote]
+    ends += [one.end_offset + 1 for one in view.remote]
     first = min(firsts, default=0)
     return first, max(*ends, first + 1)
 

@@ -19,6 +19,7 @@ from kchaos.harness.report.loading import Loaded, load
 from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from kchaos.harness.report.replicas import PartitionView, partition_views
 from kchaos.harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
+from kchaos.harness.report.tier_drawing import drawn_readings
 from kchaos.harness.report.time_drawing import draw_time
 
 MOST_FINDINGS = 300
@@ -78,8 +79,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "witnesses": answers.witnesses_of(loaded),
         "findings": finding_views(in_order(loaded.findings)[:MOST_FINDINGS], views),
         "findings_left_out": max(0, len(loaded.findings) - MOST_FINDINGS),
-        "partitions": [draw_partition(view, loaded.findings) for view in views[:MOST_PARTITIONS]],
-        "partitions_left_out": max(0, len(views) - MOST_PARTITIONS),
+        **_drawn(loaded, views),
         "caches": caches,
         "has_caches": any(
             replica["is_found"] or replica["rows"]
@@ -116,6 +116,16 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "brokers": _brokers(loaded),
         "command": loaded.run.command,
         "replay": loaded.run.replay or f"kchaos replay {loaded.directory.name}",
+    }
+
+
+def _drawn(loaded: Loaded, views: Sequence[PartitionView]) -> dict[str, Any]:
+    readings, problem = drawn_readings(loaded.evidence)
+    return {
+        "partitions": [draw_partition(view, loaded.findings) for view in views[:MOST_PARTITIONS]],
+        "partitions_left_out": max(0, len(views) - MOST_PARTITIONS),
+        "readings": readings,
+        "readings_problem": problem,
     }
 
 

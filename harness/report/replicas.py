@@ -3,14 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.errors import CheckError, CheckpointError
 from kchaos.checkers.evidence.snapshots import CopiedFiles, EpochEntries, StateSeen, TakenSnapshot
 from kchaos.checkers.model.prediction import PredictedReplica, Prediction
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.harness.report.loading import Loaded
+from kchaos.harness.report.tier_drawing import RemoteView, remote_views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class PartitionView:
     Attributes:
         state: What its state znode said when the snapshot was taken; None if it is unknown.
         is_final: Whether the snapshot was taken after everything had been healed.
+        remote: Its segments in the remote tier; none for a log that is not tiered.
+        remote_problem: Why that cannot be said, or "".
     """
 
     topic: str
@@ -67,6 +71,8 @@ class PartitionView:
     is_final: bool
     state: StateSeen | None
     replicas: tuple[ReplicaView, ...]
+    remote: tuple[RemoteView, ...] = ()
+    remote_problem: str = ""
 
     @property
     def name(self) -> str:
@@ -111,7 +117,17 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
                 )
                 for broker in ids
             ),
+            **_remote(loaded, label, about),
         )
+
+
+def _remote(loaded: Loaded, label: str, about: TopicPartition) -> dict[str, Any]:
+    if not (loaded.scenario.cluster or {}).get("tiered"):
+        return {}
+    try:
+        return {"remote": remote_views(loaded.evidence, label, about)}
+    except (CheckError, SegmentError, OSError) as error:
+        return {"remote_problem": str(error)}
 
 
 def _role(state: StateSeen | None, broker: int) -> str:

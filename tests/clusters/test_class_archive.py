@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.class_archive import await_archives
+from kchaos.clusters.class_archive import await_archives, forget_oldest
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 
@@ -25,3 +27,33 @@ def test_the_third_cluster_of_a_release_maps_the_archive_that_the_first_two_prep
         found.append((mapped, ".lst" in kept, ".jsa" in kept))
 
     assert found == [(False, True, False), (False, True, True), (True, True, True)]
+
+
+def test_of_a_release_only_the_archives_that_were_used_last_are_kept(tmp_path: Path) -> None:
+    now = time.time()
+    for number in range(5):
+        for suffix in ("lst", "jsa", "log"):
+            file = tmp_path / f"1.1.1-{number:012x}.{suffix}"
+            file.touch()
+            os.utime(file, (now, now - 86400 + number))
+    # Both are of another release, the second one of a build of one's own.
+    others = {"1.1.0-000000000000.jsa", "1.1.1-SNAPSHOT-000000000000.jsa"}
+    for name in others:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (now, now - 2 * 86400))
+
+    forget_oldest(tmp_path, "1.1.1")
+
+    kept = {file.name for file in tmp_path.iterdir()}
+    assert others <= kept
+    assert {name for name in kept - others if name.endswith("jsa")} == {
+        f"1.1.1-{number:012x}.jsa" for number in (2, 3, 4)
+    }
+    assert len(kept - others) == 9
+
+
+def test_an_archive_that_somebody_may_still_write_is_not_removed(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"1.1.1-{number:012x}.unfinished").touch()
+    forget_oldest(tmp_path, "1.1.1")
+    assert len(list(tmp_path.iterdir())) == 5

@@ -9,13 +9,13 @@ import pytest
 from replicated_topic import Topic
 
 from kchaos.clusters.agent import POINTS, Hit
-from kchaos.clusters.agent.points import REGISTERED, SEND_FETCH
+from kchaos.clusters.agent.points import REGISTERED
 from kchaos.clusters.client import fetch
 from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.waiting import await_until
-from kchaos.faults import HoldController, HoldPoint, SlowFetchReads
+from kchaos.faults import FreezeFollower, HoldController, HoldPoint, SlowFetchReads
 from kchaos.faults.api import Injection, MemoryJournal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import await_unregistered, observe_broker
@@ -135,13 +135,12 @@ def test_a_delay_that_is_longer_than_the_fault_lasts_is_no_success(
     assert replicas.produce(0, acks=-1).error_code == 0
 
 
-def test_a_follower_that_skips_its_fetches_goes_on_without_records(
+def test_a_frozen_follower_skips_its_fetches_and_goes_on_without_records(
     cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
 ) -> None:
     replicas = topic(0, 1)
     replicas.produce(0, acks=-1)
-    skipping = HoldPoint(name="no-fetch", broker=1, point=SEND_FETCH, manner="skip")
-    with skipping.inject(cluster, journal) as injection:
+    with FreezeFollower(broker=1).inject(cluster, journal) as injection:
         await_hits(injection, 2)
         replicas.produce(0, acks=1)
         # The same thread came again, so that it does other work in between.

@@ -17,6 +17,13 @@ CELLS = [
 ]
 # What another cell shows as well, and slower: `kchaos measure` plays these, as what is long.
 ALSO_SHOWN_BY_OTHERS = {
+    ("KIP-279-compaction", "kept", "1.1.1"),
+    ("KIP-279-compaction", "kept", "2.8.2"),
+    ("KIP-279-compaction", "rebuilt", "1.1.1"),
+    ("KIP-279-compaction", "rebuilt", "2.8.2"),
+    ("KIP-279-compaction", "rebuilt", "3.9.1"),
+    ("KIP-279-compaction", "not-rebuilt", "2.0.1"),
+    ("KIP-279-compaction", "not-rebuilt", "3.9.1"),
     ("KIP-380-missed-bounce", "moved", "2.2.2"),
     ("KIP-380-missed-bounce", "paused", "2.2.2"),
     ("KIP-380-stale-controlled-shutdown", "asked-itself", "2.1.1"),
@@ -25,6 +32,8 @@ ALSO_SHOWN_BY_OTHERS = {
     ("KIP-405-4", "never-uploaded", "3.6.2"),
     ("KIP-405-5", "never-uploaded", "3.6.2"),
     ("KIP-405-control", "hard-failures", "3.9.1"),
+    ("KIP-405-upload-fails", "fails-and-heals", "3.6.2"),
+    ("KIP-405-half-uploaded", "leader-dies", "3.6.2"),
 }
 QUICK = [
     cell

@@ -1,5 +1,6 @@
 """Tiered clusters: what is refused before anything starts, and how steps are read back."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from kchaos.clusters.errors import MachineError, ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.faults import ConfigureTopic
-from kchaos.harness.catalogue import CATALOGUE, scenario_of
+from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.catalogue.kip_405_control import without_tiering
+from kchaos.harness.commands.reproduce import cases_shown
 from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.playing.scenario import Scenario, step_from_json, step_to_json
 from kchaos.harness.playing.settings import check_settings
@@ -116,6 +118,21 @@ def test_without_tiering_only_what_is_about_the_remote_tier_is_left_out() -> Non
         kept,
     )
     assert list(without_tiering(steps)) == [created(("segment.bytes", "168")), kept]
+
+
+def test_of_the_cases_those_that_a_release_can_show_are_played_and_the_others_are_named() -> None:
+    said: list[str] = []
+    assert cases_shown(entry_named("KIP-405-4"), "3.6.2", said.append) == ["never-uploaded"]
+    assert cases_shown(entry_named("KIP-405-4"), "3.9.1", said.append) == ["uploaded"]
+    assert [line.partition(":")[0] for line in said] == [
+        "KIP-405-4 uploaded is left out",
+        "KIP-405-4 never-uploaded is left out",
+    ]
+
+
+def test_where_a_release_can_show_no_case_all_are_tried_so_that_it_says_why() -> None:
+    entry = replace(entry_named("KIP-405-4"), cannot_show=lambda case, release: "never")
+    assert cases_shown(entry, "3.9.1", print) == list(entry.cases)
 
 
 @pytest.mark.parametrize(

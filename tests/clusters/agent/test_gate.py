@@ -137,6 +137,15 @@ def test_a_thread_whose_work_is_left_undone_is_told_so(gate: Gate) -> None:
     assert fates(gate) == [(1, "skipped", "none")]
 
 
+def test_a_thread_that_is_to_fail_is_told_as_one_whose_work_is_left_undone(gate: Gate) -> None:
+    point = "remote-copy-checkpoint"
+    hold = gate.hold(HoldPoint(name="none", broker=1, point=point, manner="fail"))
+    assert answer(come(gate, point)) == b"s"
+    hold.release()
+    assert answer(come(gate, point)) == b"g"
+    assert fates(gate) == [(1, "failed", "none"), (2, "told", "")]
+
+
 @pytest.mark.parametrize(
     ("hold", "coming", "is_held"),
     [

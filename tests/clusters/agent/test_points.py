@@ -12,12 +12,18 @@ from class_files import has_class, methods_of
 from kchaos.clusters.agent import POINTS, point_of, unknown_points
 from kchaos.clusters.agent import points as table
 from kchaos.clusters.agent.byteman import Agent, GateAddress, Life, complaints, script
-from kchaos.clusters.agent.points import LOG_READ, REGISTERED, SEND_FETCH
+from kchaos.clusters.agent.points import (
+    LOG_READ,
+    REGISTERED,
+    SEND_FETCH,
+)
+from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.releases import KNOWN_RELEASES, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.tiered import tiering_refused, with_tiered_storage
 
 GATE = GateAddress(host="127.0.0.1", port=4711, token="secret")
 LIFE = Life(broker=1, number=2)
@@ -26,8 +32,11 @@ LIFE = Life(broker=1, number=2)
 @pytest.mark.cluster
 @pytest.mark.parametrize("release", KNOWN_RELEASES)
 def test_every_point_is_one_method_of_the_release_s_jars(release: str) -> None:
-    own = rf"kafka(_2\.\d+|-storage)-{re.escape(release)}\.jar"
-    jars = [jar for jar in resolve(release).class_path if re.fullmatch(own, jar.name)]
+    own = rf"kafka(_2\.\d+|-storage)-{re.escape(release)}(-test)?\.jar"
+    known = resolve(release)
+    if not tiering_refused(release_of(release), {}):
+        known = with_tiered_storage(known)
+    jars = [jar for jar in known.class_path if re.fullmatch(own, jar.name)]
     for name, point in POINTS.items():
         place = point.place(release_of(release))
         if place is None:
@@ -94,6 +103,12 @@ def test_the_rules_of_a_life_greet_first_and_say_who_came_where() -> None:
     assert re.findall(r"^AT (.+)$", rules, re.M) == ["ENTRY", "EXIT", "ENTRY", "ENTRY"]
     assert rules.count('new java.net.Socket("127.0.0.1", 4711)') == 3
     assert r'"secret\t1\t2\tregistered\t" + Thread.currentThread().getName()' in rules
+
+
+def test_a_method_that_may_fail_throws_where_another_returns() -> None:
+    rules = script([SEND_FETCH, REMOTE_COPY_CHECKPOINT], release_of("3.9.1"), LIFE, GATE)
+    undone = re.findall(r"^IF clear\(Thread.currentThread\(\)\)\nDO (.+)$", rules, re.M)
+    assert undone == ["RETURN", 'THROW new java.io.IOException("the remote store failed")']
 
 
 def test_the_flags_name_the_jar_and_a_file_of_rules_in_the_broker_s_folder(tmp_path: Path) -> None:

@@ -1,0 +1,116 @@
+"""A tiered partition at one snapshot as KIP-405 prints it: what each broker and the tier have.
+
+    "broker 0": ("3: msg 3 LE-1", …), "broker 0 epochs": ("LE-0, 0", …),
+    "remote": ("seg-0-2", "0: msg 0 LE-0", …, "epochs: LE-0, 0"), "metadata": ("seg-0-2", "LE-0, 0")
+
+Messages are numbered by the operations that wrote them. Leader epochs are counted, from LE-0 on, in
+the order in which the partition's logs, caches and remote segments have them: an election that
+nobody wrote in counts for the cluster and not on the page.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.snapshots import TakenSnapshot
+from kchaos.checkers.evidence.tier import remote_at, stored_at
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.directory import segment_files
+from kchaos.checkers.segments.reader import read_records, read_segment
+from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
+
+Table = Mapping[str, tuple[str, ...]]
+_NUMBER = re.compile(rb"message-(\d+)-0")
+
+
+def tables_of(evidence: RunEvidence, about: TopicPartition) -> Mapping[str, Table]:
+    """Return what each snapshot has of a partition, by label.
+
+    Raises:
+        SegmentError, ScenarioDataError: Files cannot be read.
+    """
+    found = {one.label: _Seen(evidence, one, about) for one in evidence.snapshots}
+    known = sorted({epoch for one in found.values() for epoch in one.epochs()})
+    names = {epoch: f"LE-{rank}" for rank, epoch in enumerate(known)}
+    return {label: one.table(names) for label, one in found.items()}
+
+
+class _Seen:
+    """The files of one snapshot."""
+
+    def __init__(
+        self, evidence: RunEvidence, snapshot: TakenSnapshot, about: TopicPartition
+    ) -> None:
+        self.label = snapshot.label
+        self.copied = evidence.copied
+        self.about = about
+        self.brokers = sorted(
+            broker
+            for broker, one in self.copied.replicas(self.label, snapshot.brokers)
+            if one == about
+        )
+        self.told = [
+            one
+            for one in remote_at(evidence.files, snapshot)
+            if (one.topic, one.partition) == about
+        ]
+        self.stored = {one.segment_id: one for one in stored_at(evidence.files, snapshot)}
+
+    def epochs(self) -> Iterator[int]:
+        """Every leader epoch that a cache or a segment names."""
+        for broker in self.brokers:
+            for epoch, _ in self.copied.epoch_entries(self.label, broker, self.about) or ():
+                yield epoch
+        for one in self.told:
+            yield from (epoch for epoch, _ in one.leader_epochs)
+
+    def table(self, names: Mapping[int, str]) -> Table:
+        """The lines of each column."""
+        lines: dict[str, tuple[str, ...]] = {}
+        for broker in self.brokers:
+            files = segment_files(self.copied.directory(self.label, broker, self.about))
+            lines[f"broker {broker}"] = tuple(
+                line for path in files for line in _records(path, int(path.stem), names)
+            )
+            entries = self.copied.epoch_entries(self.label, broker, self.about) or ()
+            lines[f"broker {broker} epochs"] = tuple(_entries(entries, names))
+        lines["remote"] = tuple(self._remote(names))
+        lines["metadata"] = tuple(
+            line for one in self.told for line in (_name(one), *_entries(one.leader_epochs, names))
+        )
+        return lines
+
+    def _remote(self, names: Mapping[int, str]) -> Iterator[str]:
+        for one in self.told:
+            stored = self.stored.get(one.segment_id)
+            if stored is None:
+                yield f"{_name(one)} is not in the store"
+                continue
+            yield _name(one)
+            yield from _records(stored.file, one.start_offset, names)
+            yield from (f"epochs: {line}" for line in _entries(stored.epochs or (), names))
+
+
+def _name(one: RemoteSegment) -> str:
+    state = "" if one.state == FINISHED else f" ({one.state})"
+    return f"seg-{one.start_offset}-{one.end_offset}{state}"
+
+
+def _entries(entries: Iterable[tuple[int, int]], names: Mapping[int, str]) -> Iterator[str]:
+    return (f"{names[epoch]}, {start}" for epoch, start in entries)
+
+
+def _records(path: Path, base_offset: int, names: Mapping[int, str]) -> Iterator[str]:
+    content = path.read_bytes()
+    for batch in read_segment(content, base_offset=base_offset, file=path.name).batches:
+        epoch = names.get(batch.leader_epoch, f"epoch {batch.leader_epoch}")
+        for offset, number in _numbered(content, batch):
+            yield f"{offset}: {number} {epoch}"
+
+
+def _numbered(content: bytes, batch: Batch) -> Iterator[tuple[int, str]]:
+    for record in read_records(content, batch):
+        said = _NUMBER.fullmatch(record.value or b"")
+        yield record.offset, f"msg {int(said[1])}" if said else "probe"

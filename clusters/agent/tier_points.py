@@ -1,0 +1,59 @@
+"""Named points of tiered logs, and of the remote store that stands for any other."""
+
+from __future__ import annotations
+
+from kchaos.clusters.agent.point import Place, Point
+
+REMOTE_OFFSET = "remote-offset"
+REMOTE_COPY_CHECKPOINT = "remote-copy-checkpoint"
+REMOTE_READ = "remote-read"
+
+_REMOTE_STORE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+
+TIER_POINTS = (
+    Point(
+        name=REMOTE_OFFSET,
+        meaning="a log has been told how far its records are in the remote tier",
+        at_exit=True,
+        names_partitions=True,
+        is_told=True,
+        places=(
+            Place(
+                since=(3, 6, 0),
+                java_class="kafka.log.UnifiedLog",
+                method="updateHighestOffsetInRemoteStorage",
+                seen='"(" + $0.topicPartition() + ",offset=" + $1 + ")"',
+            ),
+        ),
+    ),
+    Point(
+        name=REMOTE_COPY_CHECKPOINT,
+        meaning="the remote store has a segment's log and indexes, and not its checkpoint",
+        fails_with='new java.io.IOException("the remote store failed")',
+        is_told=True,
+        places=(
+            # The copies of a segment's files are those of an anonymous class.
+            Place(
+                since=(3, 6, 0),
+                java_class=f"{_REMOTE_STORE}$1",
+                method="transfer(java.nio.ByteBuffer,java.io.File)",
+                seen='"(" + $2.getName() + ")"',
+            ),
+        ),
+    ),
+    Point(
+        name=REMOTE_READ,
+        meaning="a segment in the remote store is about to be read for a consumer",
+        is_told=True,
+        places=(
+            Place(
+                since=(3, 6, 0),
+                java_class=_REMOTE_STORE,
+                method="fetchLogSegment("
+                "org.apache.kafka.server.log.remote.storage.RemoteLogSegmentMetadata,int)",
+                seen='"(start=" + $1.startOffset() + ",position=" + $2 + ")"',
+            ),
+        ),
+    ),
+)
+"""Points that releases have from 3.6.0 on."""

@@ -1,0 +1,133 @@
+"""KIP-405: a leader dies half way through an upload; the metadata names it, the data is partial."""
+
+from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import HoldPoint, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_405 import (
+    PARTITION,
+    TOPIC,
+    failing_store,
+    message,
+    messages,
+    read_all,
+    settled,
+    tiered_topic,
+)
+from kchaos.harness.playing.steps import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
+
+A, B, CONTROLLER = 0, 1, 2
+_CASE = "leader-dies"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return failing_store(kafka, A, REMOTE_COPY_CHECKPOINT)
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    assert case == _CASE
+    return (
+        CreateTopic(
+            topic=TOPIC,
+            assignment=((A, B),),
+            configuration=tiered_topic(segment_messages=2, local_messages=1),
+        ),
+        Inject(
+            name="store hangs",
+            fault=HoldPoint(name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT),
+        ),
+        *messages(0, 1, 2),
+        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=3),
+        Tell(text="the log is in the store, its checkpoint is not, and the leader dies"),
+        AwaitHeld(name="store hangs"),
+        Inject(name="A is down", fault=KillBroker(broker=A)),
+        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(B,)),
+        TakeSnapshot(label="half"),
+        Tell(text="B leads, and ships the same segment itself"),
+        message(3),
+        message(4),
+        AwaitTiered(
+            topic=TOPIC,
+            partition=PARTITION,
+            segments=((0, 1, 0), (2, 3, None)),
+            finished_only=True,
+        ),
+        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=4),
+        *read_all("B-leads", B),
+        TakeSnapshot(label="shipped"),
+        Heal(name="store hangs"),
+        Heal(name="A is down"),
+        *settled(B, (A, B), 5),
+    )
+
+
+_SOURCE = "KIP-405; kafka.log.remote.RemoteLogManager (copyLogSegment), 3.6.2 and 3.9"
+_HALF = {
+    "table": {
+        "snapshot": "half",
+        "partition": f"{TOPIC}-{PARTITION}",
+        "columns": {
+            "remote": ["seg-0-1 (COPY_SEGMENT_STARTED)", "0: msg 0 LE-0", "1: msg 1 LE-0"],
+            "metadata": ["seg-0-1 (COPY_SEGMENT_STARTED)", "LE-0, 0"],
+        },
+    }
+}
+_LEFT = {
+    "table": {
+        "snapshot": "shipped",
+        "partition": f"{TOPIC}-{PARTITION}",
+        "columns": {
+            "remote": [
+                "seg-0-1 (COPY_SEGMENT_STARTED)",
+                "0: msg 0 LE-0",
+                "1: msg 1 LE-0",
+                "seg-0-1",
+                "0: msg 0 LE-0",
+                "1: msg 1 LE-0",
+                "epochs: LE-0, 0",
+                "seg-2-3",
+                "2: msg 2 LE-0",
+                "3: msg 3 LE-1",
+                "epochs: LE-0, 0",
+                "epochs: LE-1, 3",
+            ],
+        },
+    }
+}
+_WITNESS = (
+    {"hit": {"point": REMOTE_COPY_CHECKPOINT, "broker": A, "fate": "held"}},
+    _HALF,
+    _LEFT,
+)
+
+KIP_405_HALF_UPLOADED = Entry(
+    name="KIP-405-half-uploaded",
+    title="A leader dies in the middle of an upload, and the next one ships the segment itself",
+    story=(
+        "The metadata topic says that a copy has begun and the store has a part of it when the "
+        "leader dies. Its successor counts only copies that have ended, so that it ships the same "
+        "segment under another id, and lets its local one go only then: readers miss nothing. What "
+        "the dead leader left in the store and in the metadata stays there: only its own broker "
+        "would have deleted it."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "the leader is killed between a segment's log and its checkpoint"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CASE, release): Expectation(safe=True, witness=_WITNESS, source=_SOURCE)
+        for release in ("3.6.2", "3.9.1")
+    },
+    default_releases=("3.6.2", "3.9.1"),
+)

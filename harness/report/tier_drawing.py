@@ -1,0 +1,235 @@
+"""Tiered logs on the page: what is in the remote tier, who finds what of it, what readers got."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.snapshots import EpochEntries
+from kchaos.checkers.evidence.tier import TierFetch, TierReading, remote_at, stored_at
+from kchaos.checkers.model import requests
+from kchaos.checkers.model.epoch_cache import EpochEntry
+from kchaos.checkers.model.tier import holder
+from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.tier import FINISHED
+from kchaos.harness.report.drawing import Box, style_of_epoch
+from kchaos.harness.report.lanes import ticks
+
+Place = Callable[[float], float]
+MOST_OFFSETS = 2000
+"""Of what is remote, no more offsets than this are drawn for one broker, or for one reading."""
+_NARROW = 3.0
+_ERRORS = {1: "OFFSET_OUT_OF_RANGE", 6: "NOT_LEADER_OR_FOLLOWER"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteView:
+    """One segment in the remote tier, as metadata and store have it in one snapshot.
+
+    Attributes:
+        broker: Who copied it.
+        end_offset: Inclusive.
+        leader_epochs: (leader epoch, its first offset in the segment), as the metadata says.
+        epochs: (leader epoch, start offset) of its checkpoint; None where the store has none.
+        batches: What the store has of it; none where it has nothing.
+    """
+
+    segment_id: str
+    broker: int
+    state: str
+    start_offset: int
+    end_offset: int
+    leader_epochs: EpochEntries
+    epochs: EpochEntries | None
+    batches: tuple[Batch, ...]
+
+    @property
+    def name(self) -> str:
+        """Such as "seg 0-3"."""
+        return f"seg {self.start_offset}-{self.end_offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnReading:
+    """One reading of a tiered log: a box for each offset, by where it was served from."""
+
+    name: str
+    note: str
+    boxes: tuple[Box, ...]
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnReadings:
+    """Every reading of one partition on one axis of offsets, as (offset, percent)."""
+
+    partition: str
+    readings: tuple[DrawnReading, ...]
+    axis: tuple[tuple[int, float], ...]
+    left_out: int
+
+
+def remote_views(
+    evidence: RunEvidence, label: str, about: TopicPartition
+) -> tuple[RemoteView, ...]:
+    """Every segment of a partition in the remote tier at a snapshot, oldest copy first.
+
+    Raises:
+        CheckError: Metadata or store cannot be read.
+    """
+    snapshot = next(one for one in evidence.snapshots if one.label == label)
+    stored = {one.segment_id: one for one in stored_at(evidence.files, snapshot)}
+    return tuple(
+        RemoteView(
+            segment_id=one.segment_id,
+            broker=one.broker,
+            state=one.state,
+            start_offset=one.start_offset,
+            end_offset=one.end_offset,
+            leader_epochs=one.leader_epochs,
+            epochs=stored[one.segment_id].epochs if one.segment_id in stored else None,
+            batches=stored[one.segment_id].batches if one.segment_id in stored else (),
+        )
+        for one in remote_at(evidence.files, snapshot)
+        if (one.topic, one.partition) == about
+    )
+
+
+def boxes_of_segment(one: RemoteView, place: Place) -> tuple[Box, ...]:
+    """What the store has of a segment; a hatched box over all of it where it has nothing."""
+    if not one.batches:
+        return (
+            _box(one.start_offset, one.end_offset, place, "hole", "", f"{one.name} is not there"),
+        )
+    return tuple(_batch_box(batch, one, place) for batch in one.batches)
+
+
+def boxes_found(
+    entries: EpochEntries | None,
+    local_start: int,
+    segments: Sequence[RemoteView],
+    place: Place,
+) -> tuple[Box, ...]:
+    """What a broker finds in the tier of the offsets below its own log, by its epoch cache.
+
+    Args:
+        entries: Its cache; None for none.
+        local_start: The first offset that it has itself.
+        segments: What the tier has.
+    """
+    known = tuple(
+        requests.RemoteSegment(
+            segment_id=one.segment_id,
+            start_offset=one.start_offset,
+            end_offset=one.end_offset,
+            leader_epochs=tuple(EpochEntry(*entry) for entry in one.leader_epochs),
+            chain=(),
+            batches=(),
+            is_finished=True,
+        )
+        for one in segments
+        if one.state == FINISHED
+    )
+    by_id = {one.segment_id: one for one in segments}
+    cache = tuple(EpochEntry(*entry) for entry in entries or ())
+    first = min((one.start_offset for one in segments), default=local_start)
+    boxes: list[Box] = []
+    for offset in range(first, min(local_start, first + MOST_OFFSETS)):
+        held = holder(cache, offset, known)
+        segment = by_id[held.segment_id] if held is not None else None
+        batch = next(
+            (b for b in (segment.batches if segment else ()) if b.base_offset == offset), None
+        )
+        if segment is not None and batch is not None:
+            boxes.append(_batch_box(batch, segment, place))
+        elif held is None:
+            why = f"offset {offset}: no segment of its leader epoch has it"
+            boxes.append(_box(offset, offset, place, "hole", "", why))
+    return tuple(boxes)
+
+
+def drawn_readings(evidence: RunEvidence) -> tuple[list[DrawnReadings], str]:
+    """The readings of each partition, and why they cannot be drawn, or ""."""
+    try:
+        readings = evidence.tier_readings
+    except CheckError as error:
+        return [], str(error)
+    partitions = sorted({TopicPartition(one.topic, one.partition) for one in readings})
+    drawn = [draw_readings(readings, about) for about in partitions]
+    return [one for one in drawn if one is not None], ""
+
+
+def draw_readings(readings: Iterable[TierReading], about: TopicPartition) -> DrawnReadings | None:
+    """Every reading of a partition, or None where nobody read it."""
+    found = [one for one in readings if (one.topic, one.partition) == about]
+    if not found:
+        return None
+    first = min(one.first_offset for one in found)
+    end = max(first + 1, *(one.end_offset for one in found))
+
+    def place(offset: float) -> float:
+        return round(100 * (offset - first) / (end - first), 3)
+
+    return DrawnReadings(
+        partition=f"{about.topic}-{about.partition}",
+        readings=tuple(
+            DrawnReading(
+                name=one.operation,
+                note=f"broker {one.broker}, {one.manner}; local from {one.local_start_offset}, "
+                f"end {one.end_offset}",
+                boxes=tuple(_read_boxes(one, place)),
+                description=f"{one.operation} from broker {one.broker}: {_in_words(one)}",
+            )
+            for one in found
+        ),
+        axis=tuple((offset, place(offset)) for offset in ticks(first, end)),
+        left_out=sum(len(one.fetches) > MOST_OFFSETS for one in found),
+    )
+
+
+def source_of(reading: TierReading, fetch: TierFetch) -> str:
+    """Where the answer to a Fetch came from: "local", "remote", or "nowhere"."""
+    if not fetch.records:
+        return "nowhere"
+    return "remote" if fetch.offset < reading.local_start_offset else "local"
+
+
+def _read_boxes(reading: TierReading, place: Place) -> Iterator[Box]:
+    for fetch in reading.fetches[:MOST_OFFSETS]:
+        source = source_of(reading, fetch)
+        if source == "nowhere":
+            said = _ERRORS.get(fetch.error_code, f"error {fetch.error_code}")
+            why = said if fetch.error_code else "no records and no error"
+            title = f"offset {fetch.offset}: {why}"
+            yield _box(fetch.offset, fetch.offset, place, "hole", "-", title)
+            continue
+        for record in fetch.records:
+            title = f"offset {record.offset}, served from the {source} log"
+            yield _box(
+                record.offset, record.offset, place, f"served-{source}", source[0].upper(), title
+            )
+
+
+def _in_words(reading: TierReading) -> str:
+    counted = {"local": 0, "remote": 0, "nowhere": 0}
+    for fetch in reading.fetches:
+        counted[source_of(reading, fetch)] += max(1, len(fetch.records))
+    return ", ".join(f"{count} records {name}" for name, count in counted.items() if count)
+
+
+def _batch_box(batch: Batch, segment: RemoteView, place: Place) -> Box:
+    epoch = batch.leader_epoch
+    title = (
+        f"offsets {batch.base_offset} to {batch.last_offset}, leader epoch {epoch}, in "
+        f"{segment.name} ({segment.segment_id}), copied by broker {segment.broker}, {segment.state}"
+    )
+    return _box(
+        batch.base_offset, batch.last_offset, place, style_of_epoch(epoch), f"e{epoch}", title
+    )
+
+
+def _box(first: int, last: int, place: Place, style: str, label: str, title: str) -> Box:
+    x = place(first)
+    width = round(place(last + 1) - x, 3)
+    return Box(x=x, width=width, label=label if width >= _NARROW else "", title=title, style=style)

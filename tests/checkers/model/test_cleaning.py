@@ -1,0 +1,136 @@
+"""What a log cleaner may remove, and what of leader epochs is rebuilt of what it left."""
+
+import pytest
+from model_timelines import cluster, kill, payloads, ranges, replica, start, state, terminate
+
+from kchaos.checkers.acts import LoseEpochs
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.evidence.history import record_payloads
+from kchaos.checkers.model import predict
+from kchaos.checkers.model.events import Event, LogCleaned, Produce, Snapshot
+from kchaos.checkers.model.prediction import PredictedReplica
+from kchaos.checkers.segments.batch import join_payload_digests
+
+LOST = LoseEpochs(broker=1, topic="t", partition=0)
+
+
+def write(operation: str, *keys: str, codec: str = "none") -> Produce:
+    return Produce(
+        operation=operation,
+        broker=1,
+        topic="t",
+        partition=0,
+        records=tuple(f"{operation}-{key}" for key in keys),
+        keys=keys,
+        acks=1,
+        codec=codec,
+    )
+
+
+def cleaned(until: int, *kept: tuple[int, int]) -> LogCleaned:
+    return LogCleaned(broker=1, topic="t", partition=0, cleaned_until=until, kept=kept)
+
+
+def led_by_1(release: str = "1.1.1", **configuration: object) -> list[Event]:
+    return [*cluster(release, controller=0, replicas=(1,), **configuration), state(1, 0, (1,))]
+
+
+def after(*events: Event, release: str = "1.1.1", **configuration: object) -> PredictedReplica:
+    timeline = [*led_by_1(release, **configuration), *events, Snapshot(label="after")]
+    return replica(predict(timeline), 1)
+
+
+ONCE, AGAIN = write("once", "a", "b"), write("again", "a", "b")
+NEXT_EPOCH = [*kill(1), state(-1, 1, (1,)), *start(1, "1.1.1", czxid=201), state(1, 2, (1,))]
+
+
+def test_records_that_were_written_again_go_with_their_batch() -> None:
+    found = after(ONCE, AGAIN, cleaned(4, (2, 3)))
+
+    assert ranges(found) == [(2, 3, 0)]
+
+
+def test_what_a_cleaner_left_stays_although_it_might_have_gone() -> None:
+    found = after(ONCE, AGAIN, cleaned(4, (0, 3)))
+
+    assert ranges(found) == [(0, 1, 0), (2, 3, 0)]
+
+
+def test_a_record_that_was_never_written_again_may_not_go() -> None:
+    found = after(write("once", "a"), write("other", "c"), AGAIN, cleaned(4, (2, 3)))
+
+    assert ranges(found) == [(1, 1, 0), (2, 3, 0)]
+
+
+def test_a_record_that_comes_again_beyond_what_was_cleaned_may_not_go() -> None:
+    assert ranges(after(ONCE, AGAIN, cleaned(2))) == [(0, 1, 0), (2, 3, 0)]
+
+
+def test_a_record_without_a_key_may_not_go() -> None:
+    keyless = Produce(operation="p", broker=1, topic="t", partition=0, records=("x",), acks=1)
+
+    assert ranges(after(keyless, AGAIN, cleaned(3, (1, 2)))) == [(0, 0, 0), (1, 2, 0)]
+
+
+def test_a_batch_that_keeps_records_keeps_its_offsets() -> None:
+    found = after(write("once", "a", "c"), AGAIN, cleaned(4, (1, 3)))
+
+    left = record_payloads(("once-c",), ("c",))
+    assert ranges(found) == [(0, 1, 0), (2, 3, 0)]
+    assert payloads(found)[0] == join_payload_digests([(left[0], 1)])
+
+
+def test_a_batch_that_was_cleaned_before_is_cleaned_again() -> None:
+    found = after(
+        write("once", "a", "c"),
+        AGAIN,
+        cleaned(4, (1, 3)),
+        write("third", "c"),
+        cleaned(5, (2, 4)),
+    )
+
+    assert ranges(found) == [(2, 3, 0), (4, 4, 0)]
+
+
+def test_messages_of_magic_1_go_one_by_one_and_a_wrapper_is_refused() -> None:
+    old = {"message_format": "0.10.2"}
+    plain = after(write("once", "a", "c"), AGAIN, cleaned(4, (1, 3)), **old)
+
+    assert ranges(plain) == [(1, 1, -1), (2, 2, -1), (3, 3, -1)]
+    with pytest.raises(ModelError, match="the wrapper at offset 0 was cleaned: use magic 2"):
+        after(write("once", "a", "c", codec="gzip"), AGAIN, cleaned(4, (1, 3)), **old)
+
+
+@pytest.mark.parametrize(
+    ("cleans", "entries"), [(False, ((0, 0), (2, 1), (4, 3))), (True, ((0, 0), (4, 3)))]
+)
+def test_an_epoch_whose_records_are_gone_is_not_rebuilt(
+    cleans: bool, entries: tuple[tuple[int, int], ...]
+) -> None:
+    found = after(
+        write("first", "x"),
+        *NEXT_EPOCH,
+        ONCE,
+        *kill(1),
+        state(-1, 3, (1,)),
+        *start(1, "1.1.1", czxid=301),
+        state(1, 4, (1,)),
+        AGAIN,
+        *([cleaned(5, (0, 0), (3, 4))] if cleans else []),
+        *kill(1),
+        LOST,
+        *start(1, "1.1.1", czxid=401),
+    )
+
+    assert found.epoch_entries == entries
+
+
+def test_after_a_clean_stop_no_epoch_is_rebuilt() -> None:
+    found = after(ONCE, *terminate(1), LOST, *start(1, "1.1.1", czxid=201))
+
+    assert found.epoch_entries == ()
+
+
+def test_who_runs_no_such_log_cleans_none() -> None:
+    with pytest.raises(ModelError, match="broker 1 runs no cleaner over a log of t"):
+        after(ONCE, *kill(1), cleaned(2))

@@ -1,0 +1,180 @@
+"""Logs from which a log cleaner removed records: what it may remove, and what is lost."""
+
+from typing import Any
+
+from rule_evidence import batch, evidence, replica, shown
+
+from kchaos.checkers.evidence.history import Operation, record_payload
+from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, EarlierReplica
+from kchaos.checkers.rules.backwards import truncated_below_high_watermark
+from kchaos.checkers.rules.divergence import divergence
+from kchaos.checkers.rules.hole import hole
+from kchaos.checkers.rules.loss import loss
+from kchaos.checkers.segments.batch import join_payload_digests
+
+
+def written(operation: str, base_offset: int, *keys: str, acks: int = -1) -> Operation:
+    """An operation whose record with key k has the value OPERATION-k."""
+    return Operation(
+        operation=operation,
+        function="produce",
+        broker=0,
+        topic="t",
+        partition=0,
+        acks=acks,
+        outcome="ok",
+        promised=acks == -1,
+        payloads=tuple(record_payload(f"{operation}-{key}", key) for key in keys),
+        keys=keys,
+        base_offset=base_offset,
+        isr_when_ended=(0, 1),
+        ended_at=800.0,
+    )
+
+
+def on_disk(operation: Operation, epoch: int, *kept: int) -> BatchEvidence:
+    """The operation's batch with the records at these places; without any, with all."""
+    places = kept or range(len(operation.keys))
+    payload = join_payload_digests((operation.payloads[place], 1) for place in places)
+    first = operation.base_offset
+    return BatchEvidence(
+        base_offset=first,
+        last_offset=first + len(operation.keys) - 1,
+        leader_epoch=epoch,
+        magic=2,
+        payload=payload,
+        record_count=len(places),
+    )
+
+
+ONCE = written("once", 0, "a", "b", "c")
+AGAIN = written("again", 3, "a", "b")
+LAST = written("last", 5, "d")
+OPERATIONS: dict[str, Any] = {"operations": (ONCE, AGAIN, LAST), "cleaned_until": 5}
+THINNED = (on_disk(ONCE, 0, 2), on_disk(AGAIN, 1), on_disk(LAST, 1))
+WHOLE = (on_disk(ONCE, 0), on_disk(AGAIN, 1), on_disk(LAST, 1))
+
+
+def test_what_was_written_again_and_is_gone_is_not_lost() -> None:
+    assert shown(loss(evidence(replica(0, *THINNED), **OPERATIONS), OBSERVED)) == []
+
+
+def test_without_a_cleaner_the_same_log_has_lost_records() -> None:
+    seen = evidence(replica(0, *THINNED), operations=(ONCE, AGAIN, LAST))
+
+    assert shown(loss(seen, OBSERVED)) == [("committed-loss", (0,), 0, 2)]
+
+
+def test_a_record_that_was_never_written_again_is_lost_although_a_cleaner_went_over_it() -> None:
+    planted = (on_disk(ONCE, 0, 0, 1), on_disk(AGAIN, 1), on_disk(LAST, 1))
+
+    found = shown(loss(evidence(replica(0, *planted), **OPERATIONS), OBSERVED))
+
+    assert ("committed-loss", (0,), 2, 2) in [(*one[:2], one[3], one[3]) for one in found]
+
+
+def test_a_record_that_is_gone_because_of_one_that_is_gone_too_is_lost() -> None:
+    planted = (on_disk(ONCE, 0, 2), on_disk(LAST, 1))
+
+    assert shown(loss(evidence(replica(0, *planted), **OPERATIONS), OBSERVED)) == [
+        ("committed-loss", (0,), 0, 1),
+        ("committed-loss", (0,), 3, 4),
+    ]
+
+
+def test_a_record_that_was_written_again_beyond_the_cleaned_part_is_lost() -> None:
+    seen = evidence(
+        replica(0, on_disk(ONCE, 0, 2), on_disk(AGAIN, 1), on_disk(LAST, 1)),
+        **OPERATIONS | {"cleaned_until": 3},
+    )
+
+    assert shown(loss(seen, OBSERVED)) == [("committed-loss", (0,), 0, 2)]
+
+
+def test_replicas_that_were_cleaned_at_different_times_have_no_hole_and_do_not_diverge() -> None:
+    gone = written("gone", 0, "a", "b")
+    more = written("more", 2, "a", "b", "c")
+    seen = evidence(
+        replica(0, on_disk(more, 1)),
+        replica(1, on_disk(gone, 0), on_disk(more, 1)),
+        operations=(gone, more),
+        cleaned_until=5,
+    )
+    thinned = evidence(replica(0, *THINNED), replica(1, *WHOLE), **OPERATIONS)
+
+    assert shown(hole(seen, OBSERVED)) == []
+    assert shown(divergence(thinned, OBSERVED)) == []
+
+
+def test_records_of_an_epoch_that_was_never_there_are_a_hole_although_a_cleaner_was() -> None:
+    gone = written("gone", 0, "a", "b")
+    more = written("more", 2, "a", "b", "c")
+    other = written("other", 0, "x", "y", acks=1)
+    seen = evidence(
+        replica(0, on_disk(more, 2)),
+        replica(1, on_disk(other, 0), on_disk(more, 2)),
+        operations=(other, gone, more),
+        cleaned_until=5,
+    )
+
+    assert shown(hole(seen, OBSERVED)) == [("hole", (0,), 0, 1)]
+
+
+def test_a_batch_of_another_epoch_diverges_although_its_rest_was_cleaned() -> None:
+    other = written("other", 0, "x", "y", "z", acks=1)
+    seen = evidence(
+        replica(0, *THINNED),
+        replica(1, on_disk(other, 1), *WHOLE[1:]),
+        **OPERATIONS | {"operations": (other, ONCE, AGAIN, LAST)},
+    )
+
+    ((kind, brokers, first, last),) = shown(divergence(seen, OBSERVED))
+
+    assert (kind, brokers, last) == ("divergence", (0, 1), 2)
+    assert first <= last
+
+
+def test_what_a_cleaner_removed_was_not_truncated() -> None:
+    before = EarlierReplica(
+        side=OBSERVED,
+        broker=0,
+        snapshot="before",
+        leader_epoch=3,
+        high_watermarks=(6,),
+        batches=WHOLE,
+    )
+    gone = (on_disk(AGAIN, 1), on_disk(LAST, 1))
+    all_again = written("again", 3, "a", "b", "c")
+    cleaned = evidence(
+        replica(0, on_disk(all_again, 1)),
+        earlier=(before,),
+        operations=(ONCE, all_again),
+        cleaned_until=6,
+    )
+    cut = evidence(replica(0, *gone), earlier=(before,), **OPERATIONS)
+
+    assert ("truncated-below-high-watermark", (0,), 0, 2) not in shown(
+        truncated_below_high_watermark(cleaned, OBSERVED)
+    )
+    assert shown(truncated_below_high_watermark(cut, OBSERVED)) == [
+        ("truncated-below-high-watermark", (0,), 2, 2)
+    ]
+
+
+def test_a_keyless_record_that_is_gone_is_lost() -> None:
+    keyless = Operation(
+        operation="p",
+        function="produce",
+        broker=0,
+        topic="t",
+        partition=0,
+        acks=-1,
+        outcome="ok",
+        promised=True,
+        payloads=(record_payload("a"),),
+        base_offset=0,
+        isr_when_ended=(0,),
+    )
+    seen = evidence(replica(0, batch(1, 0, "b")), operations=(keyless,), cleaned_until=2, isr=(0,))
+
+    assert shown(loss(seen, OBSERVED)) == [("committed-loss", (0,), 0, 0)]

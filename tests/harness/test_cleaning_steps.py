@@ -1,0 +1,70 @@
+"""Waiting for a log cleaner, on literal checkpoint files and segments: no cluster."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.harness.playing.cleaning_steps import AwaitCleaned
+from kchaos.harness.playing.play import Play
+
+CLEANED = AwaitCleaned(broker=0, topic="t", partition=0, cleaned_until=4, timeout_s=0.2)
+
+
+def segment(base_offset: int, *values: bytes) -> bytes:
+    builder = MemoryRecordsBuilder(2, 0, 1 << 20)
+    for value in values:
+        assert builder.append(0, value, value) is not None
+    builder.close()
+    written = bytearray(builder.buffer())
+    written[:8] = base_offset.to_bytes(8, "big")
+    return bytes(written)
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Play:
+    broker = SimpleNamespace(
+        id=0, is_running=True, log_directory=tmp_path / "log", check_running=lambda: None
+    )
+    (tmp_path / "log" / "t-0").mkdir(parents=True)
+    cluster = SimpleNamespace(brokers={0: broker}, metadata=SimpleNamespace(position=lambda: 5))
+    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    return Play(cluster=cast(Any, cluster), run=run, say=print)
+
+
+def checkpoint(play: Play, offset: int) -> None:
+    file = play.cluster.brokers[0].log_directory / "cleaner-offset-checkpoint"
+    file.write_text(f"0\n1\nt 0 {offset}\n")
+
+
+def test_the_model_is_told_which_offsets_are_left_below_where_the_cleaner_ended(
+    play: Play,
+) -> None:
+    directory = play.cluster.brokers[0].log_directory / "t-0"
+    (directory / f"{0:020}.log").write_bytes(segment(0, b"a") + segment(2, b"b", b"c"))
+    (directory / f"{0:020}.log.deleted").write_bytes(segment(1, b"gone"))
+    (directory / f"{4:020}.log").write_bytes(segment(4, b"d"))
+    checkpoint(play, 4)
+
+    CLEANED.perform(play)
+
+    (line,) = (play.run.path / "actions.jsonl").read_text().splitlines()
+    told = json.loads(line)
+    assert told["action"]["event"] == "LogCleaned"
+    assert told["action"]["kept"] == [[0, 0], [2, 3]]
+
+
+@pytest.mark.parametrize("came_to", [None, 2, 5])
+def test_a_cleaner_that_came_to_another_offset_is_waited_for(
+    play: Play, came_to: int | None
+) -> None:
+    if came_to is not None:
+        checkpoint(play, came_to)
+
+    with pytest.raises(AwaitTimeout, match=rf"up to offset 4.*cleaned up to {came_to}"):
+        CLEANED.perform(play)

@@ -1,0 +1,66 @@
+"""How a run ends on real brokers."""
+
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.judge import judge
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import FastBounce
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing import collect
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import CreateTopic, Inject
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = []
+
+    def bounced(now: Play, root: Path) -> None:
+        copies.append(root.name)
+        if len(copies) == 1:
+            before = now.cluster.metadata.state("t", 0)
+            Inject(name="late", fault=FastBounce(broker=0)).perform(now)
+            await_until(
+                lambda: now.cluster.metadata.state("t", 0) != before,
+                timeout_s=30,
+                waiting_for="the controller to see the bounce",
+                last_seen=lambda: now.cluster.metadata.state("t", 0),
+            )
+
+    monkeypatch.setattr(collect, "_copy_store", bounced)
+    scenario = Scenario(
+        entry="moves-late",
+        case="",
+        release="2.8.2",
+        cluster=ClusterSpec(
+            brokers=brokers_of("2.8.2", (0, 1)), first_broker=1, properties=dict(QUICK)
+        ),
+        steps=(
+            CreateTopic(topic="t", assignment=((0, 1),)),
+            Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
+        ),
+    )
+
+    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+
+    results = judge(run)
+    shown = [str(results.unknown), *map(str, results.findings)]
+    assert (results.conforms, results.safe) == (True, True), shown
+    assert copies == ["final", "final"]
+    kept = {
+        one.name: run.read(f"snapshots/{one.name}/snapshot.json")
+        for one in sorted((run.path / "snapshots").iterdir())
+    }
+    assert {name: one["is_final"] for name, one in kept.items()} == {
+        "final": True,
+        "moved-1": False,
+    }
