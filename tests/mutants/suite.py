@@ -4,7 +4,7 @@ import random
 import shutil
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.verdict import FindingKey, finding_key
+from tests.golden.stored import OTHER_NAMES
 from tests.mutants import (  # noqa: F401 - each registers its kinds
     kinds_actions,
     kinds_alike,
@@ -36,6 +37,8 @@ from tests.mutants.survivors import SURVIVORS
 
 FEW_STATES = 1_000
 """How many states are tried first, or twice those of the run itself; see `judge_path`."""
+OF_OTHERS = {"forgeries": "forged", "points": "points", "tier": "tiered"}
+"""Areas of evidence that only some of `OTHER_NAMES` have, and how the names of those begin."""
 ESCAPED = "escaped:"
 """What is said of a mutant begins so if the judge raised what it does not document."""
 
@@ -168,6 +171,19 @@ def wrong(judged: Iterable[Judged]) -> list[str]:
         if one.crash:
             found.append(f"{where}: {one.crash}")
     return found
+
+
+def in_turn(releases: Sequence[str], kinds: Sequence[Kind]) -> list[tuple[str, list[Kind]]]:
+    """Each run with its share of the kinds; what only some runs have is changed in those."""
+    usual = [one for one in releases if one not in OTHER_NAMES]
+    common = [one for one in kinds if one.area not in OF_OTHERS]
+    wanted = [(one, common[place :: len(usual)]) for place, one in enumerate(usual)]
+    others = [one for one in releases if one in OTHER_NAMES]
+    return [*wanted, *((one, _own(one, kinds)) for one in others)]
+
+
+def _own(name: str, kinds: Sequence[Kind]) -> list[Kind]:
+    return [one for one in kinds if name.startswith(OF_OTHERS.get(one.area, "-"))]
 
 
 def kinds_named(pattern: str = "") -> list[Kind]:
