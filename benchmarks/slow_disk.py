@@ -1,11 +1,17 @@
 """KIP-501 on a disk that is really slow: when does the ISR shrink, and what do producers get?
 
 Run `.venv/bin/python -m benchmarks.slow_disk --kafka 2.8.2 --kafka 3.9.1`. The leader's data lie on
-a file system that waits before each read of a segment (`benchmarks.delaying_disk` says what that
-needs; `pip install mfusepy`, and libfuse in FUSE_LIBRARY_PATH if it is nowhere else); "cached" is
-the same disk behind the page cache. Beside it the agent's delay inside the log read, on an ordinary
-disk. A client writes with acks=1
-ten times a second, for so many seconds; lag is 3 s.
+
+- disk: a file system that waits before each read of the partition's files, without the page cache;
+- cached: the same behind the page cache (both: `clusters.disk`, which says what it needs);
+- cgroup: an ext4 file system on a loop device from which the leader may read --bytes a second
+  (root, mkfs.ext4, a loop device, and the blkio controller of cgroup 1 or the io one of cgroup 2);
+- dropped: the same, and all pages of the partition's segments are written back and dropped from
+  the page cache, as often as this machine can;
+- agent: an ordinary disk, and the agent's delay inside the log read.
+
+A client writes with acks=1 ten times a second, for so many seconds; lag is 3 s. The last columns
+are the reads that waited, and the bytes that the leader read from the throttled device.
 """
 
 from __future__ import annotations
@@ -14,8 +20,8 @@ import argparse
 import contextlib
 import os
 import subprocess
-import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,15 +32,19 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from kchaos.checkers.acts import HoldPoint
-from kchaos.checkers.children import dying_with_parent
-from kchaos.clusters.agent.points import LOG_READ
+from kchaos.clusters.agent.points import LOG_READ, disk_point
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.catalogue.kip_501 import ALL, LEADER, cluster_of
 
 _WAIT_S = 60.0
-_HOW = ("disk", "cached", "agent")
+_POINTS = {
+    "disk": disk_point("read", is_cached=False),
+    "cached": disk_point("read", is_cached=True),
+    "agent": LOG_READ,
+}
+_HOW = (*_POINTS, "cgroup", "dropped")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,31 +55,95 @@ class Seen:
     acknowledged: int = 0
     failed: int = 0
     slow_reads: int = 0
+    read_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttled:
+    """A loop device with a file system, and the cgroup whose members read so little of it."""
+
+    group: Path
+    device: str
+
+    def read_bytes(self) -> int:
+        """What the members have read of the device so far."""
+        file = self.group / "blkio.throttle.io_service_bytes"
+        if file.is_file():
+            lines = [line.split() for line in file.read_text().splitlines()]
+            return sum(int(one[2]) for one in lines if one[:2] == [self.device, "Read"])
+        lines = [line.split() for line in (self.group / "io.stat").read_text().splitlines()]
+        found = [dict(f.split("=") for f in one[1:]) for one in lines if one[0] == self.device]
+        return sum(int(one["rbytes"]) for one in found)
+
+
+def run(*command: object) -> str:
+    """What a command says; ends the benchmark if it fails."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+    return done.stdout.strip()
 
 
 @contextlib.contextmanager
-def delaying_disk(folder: Path, mount: Path, how: str) -> Iterator[Path]:
-    """Yields the file in which the delay of each read stands, in seconds."""
-    delay, reads = folder.with_name("delay"), folder.with_name("reads")
-    for one in (folder, mount):
-        one.mkdir(parents=True)
-    delay.write_text("0")
-    command = [sys.executable, "-m", "benchmarks.delaying_disk", folder, mount, delay, reads, how]
-    disk = subprocess.Popen(list(map(str, command)), preexec_fn=dying_with_parent())
+def throttled_disk(work: Path, mount: Path, bytes_s: int) -> Iterator[Throttled]:
+    """Mounts a file system of its own, which the group's members read slowly once they are in."""
+    image, root = work / "image", Path("/sys/fs/cgroup")
+    group = (root / "blkio" if (root / "blkio").is_dir() else root) / f"kchaos-{os.getpid()}"
+    with image.open("wb") as file:
+        file.truncate(256 << 20)
+    run("mkfs.ext4", "-q", image)
+    mount.mkdir(parents=True)
+    loop = run("losetup", "--find", "--show", image)
+    with contextlib.ExitStack() as undo:
+        undo.callback(run, "losetup", "--detach", loop)
+        run("mount", loop, mount)
+        undo.callback(run, "umount", "--lazy", mount)
+        (mount / "lost+found").rmdir()  # Kafka takes every folder for a partition.
+        number = os.stat(loop).st_rdev
+        device = f"{os.major(number)}:{os.minor(number)}"
+        group.mkdir()
+        undo.callback(_remove, group)
+        old = group / "blkio.throttle.read_bps_device"
+        if old.is_file():
+            old.write_text(f"{device} {bytes_s}")
+        else:
+            (group / "io.max").write_text(f"{device} rbps={bytes_s}")
+        yield Throttled(group=group, device=device)
+
+
+def _remove(group: Path) -> None:
+    await_until(
+        lambda: not (group / "cgroup.procs").read_text().strip(),
+        timeout_s=_WAIT_S,
+        waiting_for=f"nobody to be in {group}",
+        last_seen=lambda: (group / "cgroup.procs").read_text(),
+    )
+    group.rmdir()
+
+
+@contextlib.contextmanager
+def throttled(broker: Any, disk: Throttled, *, drops: bool) -> Iterator[None]:
+    """The broker's process is in the group; its segments' pages are dropped all the time."""
+    (disk.group / "cgroup.procs").write_text(str(broker.pid))
+    ended = threading.Event()
+    thread = threading.Thread(target=_drop, args=(broker.log_directory, ended), daemon=True)
+    if drops:
+        thread.start()
     try:
-        await_until(
-            lambda: os.path.ismount(mount) or disk.poll() is not None,
-            timeout_s=_WAIT_S,
-            waiting_for=f"a file system at {mount}",
-            last_seen=lambda: f"exit code {disk.poll()}",
-        )
-        if disk.poll() is not None:
-            raise SystemExit("the file system did not start: see above for what it needs")
-        yield delay
+        yield
     finally:
-        subprocess.run(["umount", "--lazy", str(mount)], check=False)
-        disk.terminate()
-        disk.wait()
+        ended.set()
+        if drops:
+            thread.join()
+        (disk.group.parent / "cgroup.procs").write_text(str(broker.pid))
+
+
+def _drop(folder: Path, ended: threading.Event) -> None:
+    while not ended.wait(0.01):
+        for file in folder.glob("t-0/*.log"):
+            with file.open("rb") as segment:
+                os.fsync(segment.fileno())
+                os.posix_fadvise(segment.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def measured(
@@ -100,26 +174,18 @@ def measured(
 
 
 @contextlib.contextmanager
-def slowed(delay: Path, delay_s: float) -> Iterator[None]:
-    """Each read of a segment waits."""
-    delay.write_text(str(delay_s))
-    try:
-        yield
-    finally:
-        delay.write_text("0")
-
-
-@contextlib.contextmanager
-def held(cluster: Cluster, delay_s: float) -> Iterator[None]:
-    """Each read of a log for a follower waits, by the agent."""
+def held(cluster: Cluster, point: str, delay_s: float) -> Iterator[None]:
+    """Whatever comes to the point for the partition waits."""
     assert cluster.gate is not None
     act = HoldPoint(
         name="slow",
         broker=LEADER,
-        point=LOG_READ,
+        point=point,
         manner="delay",
         delay_ms=int(delay_s * 1000),
-        readers="followers",
+        readers="followers" if point == LOG_READ else "all",
+        topic="t",
+        partition=0,
     )
     hold = cluster.gate.hold(act)
     try:
@@ -143,27 +209,31 @@ def await_in_sync(cluster: Cluster) -> None:
     )
 
 
-def play(kafka: str, how: str, delay_s: float, seconds: float) -> Seen:
+def play(kafka: str, how: str, options: argparse.Namespace) -> Seen:
     """One cluster, slow by its disk or by the agent."""
-    spec = cluster_of(kafka)
-    brokers = tuple(replace(one, points=(LOG_READ,)) for one in spec.brokers)
+    spec = cluster_of(kafka, zookeeper_session_timeout_ms="20000")
+    points = (_POINTS[how],) if how in _POINTS else ()
+    brokers = tuple(replace(one, points=points * (one.id == LEADER)) for one in spec.brokers)
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slow-disk-")))
         data = work / "cluster" / f"broker-{LEADER}" / "data"
-        delay = None
-        if how != "agent":
-            delay = stack.enter_context(delaying_disk(work / "disk", data, how))
-        spec = spec if delay else replace(spec, brokers=brokers)
+        disk = None
+        if not points:
+            disk = stack.enter_context(throttled_disk(work, data, options.bytes))
+        spec = replace(spec, brokers=brokers)
         cluster = stack.enter_context(LocalCluster(spec, work_directory=work / "cluster"))
         cluster.metadata.create_topic("t", (ALL,))
         await_in_sync(cluster)
-        slow = slowed(delay, delay_s) if delay else held(cluster, delay_s)
-        seen = measured(cluster, slow, seconds)
-        reads = work / "reads"
-        seen.slow_reads = len(reads.read_text().splitlines()) if reads.is_file() else 0
-        if delay is None and cluster.gate is not None:
-            seen.slow_reads = cluster.gate.hits(LEADER, LOG_READ)
-        return seen
+        if disk is None:
+            seen = measured(cluster, held(cluster, points[0], options.delay), options.seconds)
+            assert cluster.gate is not None
+            # Those that passed are recorded once.
+            kept = [one for one in cluster.gate.records() if one.fate == "delayed"]
+            return replace(seen, slow_reads=len(kept))
+        before = disk.read_bytes()
+        slow = throttled(cluster.brokers[LEADER], disk, drops=how == "dropped")
+        seen = measured(cluster, slow, options.seconds)
+        return replace(seen, read_bytes=disk.read_bytes() - before)
 
 
 def main() -> None:
@@ -172,16 +242,21 @@ def main() -> None:
     parser.add_argument("--kafka", action="append", help="a release; default 2.0.1, 2.8.2, 3.9.1")
     parser.add_argument("--delay", type=float, default=2.0, help="seconds that each read takes")
     parser.add_argument("--seconds", type=float, default=25.0, help="for how long it is slow")
+    parser.add_argument(
+        "--bytes", type=int, default=1024, help="a second, from the throttled device"
+    )
     parser.add_argument("--how", action="append", choices=_HOW)
     options = parser.parse_args()
-    print("release  slow by  ISR is the leader alone after  acknowledged  failed  slow reads")
+    print(
+        "release  slow by  ISR is the leader alone after  acknowledged  failed  waited       bytes"
+    )
     for kafka in options.kafka or ("2.0.1", "2.8.2", "3.9.1"):
         for how in options.how or _HOW:
-            seen = play(kafka, how, options.delay, options.seconds)
+            seen = play(kafka, how, options)
             shrunk = "never" if seen.shrunk_s is None else f"{seen.shrunk_s:.1f} s"
             print(
                 f"{kafka:8} {how:8} {shrunk:30} {seen.acknowledged:12} {seen.failed:7} "
-                f"{seen.slow_reads:11}",
+                f"{seen.slow_reads:11} {seen.read_bytes:11}",
                 flush=True,
             )
 

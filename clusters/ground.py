@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable, Wire
+from kchaos.clusters.disk.mounting import remedy
 from kchaos.clusters.distribution import Distribution, resolve
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.leftovers import record_process
@@ -42,6 +43,18 @@ class Site:
     wire: Wire | None = None
 
 
+def listeners(site: Site, advertised: tuple[str, int]) -> dict[str, str]:
+    """Return how a broker listens at its site; other brokers are told `advertised`."""
+    return {
+        "listeners": f"INTERNAL://{site.listen_host}:{site.inner_ports[0]},"
+        f"CLIENT://{site.listen_host}:{site.client_listen_port}",
+        "advertised.listeners": f"INTERNAL://{advertised[0]}:{advertised[1]},"
+        f"CLIENT://127.0.0.1:{site.client_port.number}",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+    }
+
+
 class Ground(Protocol):
     """What a driver brings: sites, processes, and an address for the links."""
 
@@ -64,6 +77,10 @@ class Ground(Protocol):
     @property
     def why_unreached(self) -> str:
         """What to suspect when brokers do not reach ZooKeeper and nothing came in at the links."""
+
+    @property
+    def why_no_disk(self) -> str:
+        """Why no broker's disk can be made slow, and what to do; empty where one can."""
 
     def resolve(self, kafka: str, *, offline: bool) -> Distribution:
         """Return the Kafka of that name; see ``clusters.distribution.resolve``."""
@@ -112,6 +129,11 @@ class LocalGround:
 
     def __init__(self, work_directory: Path) -> None:
         self._work_directory = work_directory
+
+    @property
+    def why_no_disk(self) -> str:
+        """What this machine lacks, or this user may not."""
+        return remedy()
 
     def resolve(self, kafka: str, *, offline: bool) -> Distribution:
         """Return the Kafka of that name."""

@@ -10,6 +10,7 @@ from kchaos.clusters.agent.byteman import Agent, Life, complaints
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.api import Injectable, Wire
 from kchaos.clusters.configuration import java_command, log4j_text, properties_text
+from kchaos.clusters.disk.mounting import Disk
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
 from kchaos.clusters.log_tail import last_lines
@@ -33,8 +34,8 @@ class BrokerPlace:
     properties, for the Kafka it is started with; ``metadata`` is its cluster's;
     ``jvm_flags_of`` returns the flags for a Kafka that runs in a folder; ``spawn`` starts a
     command line, its console output appended to a file; ``wire`` is its network where the driver
-    can take that away; ``agent`` is loaded into its JVM, None for no agent, and ``gate`` is where
-    that reports.
+    can take that away; ``agent`` is loaded into its JVM, None for no agent; ``disk`` is its own
+    where that can be slow; ``gate`` is where both report.
     """
 
     id: int
@@ -51,6 +52,7 @@ class BrokerPlace:
     spawn: Callable[[Sequence[str], Distribution, Path, Sequence[Path]], Process]
     wire: Wire | None = None
     agent: Agent | None = None
+    disk: Disk | None = None
     gate: Gate | None = None
 
 
@@ -102,8 +104,9 @@ class JvmBroker:
 
     @property
     def log_directory(self) -> Path:
-        """Kafka's log.dir."""
-        return Path(self.properties["log.dir"])
+        """Kafka's log.dir, or where its files are read without being slow."""
+        disk = self.place.disk
+        return Path(self.properties["log.dir"]) if disk is None else disk.files
 
     @property
     def server_log(self) -> Path:
@@ -143,7 +146,8 @@ class JvmBroker:
     @property
     def points(self) -> frozenset[str]:
         """The points at which its threads can be held; see ``clusters.api.Injectable``."""
-        return frozenset() if self.place.agent is None else frozenset(self.place.agent.points)
+        served = (self.place.agent, self.place.disk)
+        return frozenset(point for one in served if one is not None for point in one.points)
 
     def configure(
         self, kafka: str | None = None, properties: Mapping[str, str] | None = None
@@ -183,6 +187,9 @@ class JvmBroker:
         log4j = directory / "log4j.properties"
         log4j.write_text(log4j_text(self.server_log), encoding="utf-8")
         self._lives += 1
+        if self.place.disk is not None:
+            self.place.disk.check()
+            self.place.disk.begin_life(self._lives)
         agent = self.place.agent
         flags = [*self.place.jvm_flags_of(self.distribution, directory), *self.jvm_flags]
         if agent is not None:

@@ -18,11 +18,13 @@ from kchaos.checkers.folders import plain
 from kchaos.clusters import tiered
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
+from kchaos.clusters.agent.points import code_points
 from kchaos.clusters.class_archive import ClassSharing
 from kchaos.clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
+from kchaos.clusters.disk.mounting import Disk, mounted
 from kchaos.clusters.distribution import Distribution, java_of
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
-from kchaos.clusters.ground import Ground, Site
+from kchaos.clusters.ground import Ground, listeners
 from kchaos.clusters.jvm_broker import BrokerPlace, JvmBroker
 from kchaos.clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
 from kchaos.clusters.links import Cut, Links
@@ -31,7 +33,7 @@ from kchaos.clusters.memory import check_memory
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.spec_checks import refuse_unknown
+from kchaos.clusters.spec_checks import refuse_slow_disks, refuse_unknown
 from kchaos.clusters.waiting import await_until
 
 # What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
@@ -76,6 +78,7 @@ class JvmCluster:
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
         self._client: KazooClient | None = None
+        self._disks: list[Disk] = []
 
     @property
     def brokers(self) -> Mapping[int, JvmBroker]:
@@ -157,6 +160,7 @@ class JvmCluster:
     def _start(self) -> None:
         distributions = {b.id: self._distribution_of(b.kafka) for b in self.spec.brokers}
         refuse_unknown(self.spec, {b: release_of(d.release) for b, d in distributions.items()})
+        refuse_slow_disks(self.spec, lambda: self._ground.why_no_disk)
         check_memory(
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
@@ -253,19 +257,23 @@ class JvmCluster:
             raise MachineError(
                 f"the brokers' agents could not reach the harness: {self._ground.why_unlinked}"
             )
-        self._agent_jar = byteman_jar(offline=self._offline)
+        if any(code_points(broker.points) for broker in self.spec.brokers):
+            self._agent_jar = byteman_jar(offline=self._offline)
         self.gate = Gate(self._ground.links_host)
 
     def _agent(self, broker_spec: BrokerSpec) -> Agent | None:
-        if self.gate is None or not broker_spec.points:
+        points = code_points(broker_spec.points)
+        if self.gate is None or not points:
             return None
-        return Agent(jar=self._agent_jar, points=broker_spec.points, gate=self.gate.address)
+        return Agent(jar=self._agent_jar, points=points, gate=self.gate.address)
 
     def _place(
         self, broker_spec: BrokerSpec, distributions: Mapping[int, Distribution]
     ) -> JvmBroker:
         broker_id = broker_spec.id
         site = self._ground.site("broker", broker_id)
+        disk = mounted(broker_spec, site.directory, self.gate, self.work_directory)
+        self._disks += [] if disk is None else [disk]
         advertised = (site.host, site.inner_ports[0])
         zookeepers = [member.inner_address for member in self._zookeepers]
         if self.links is not None:
@@ -282,7 +290,7 @@ class JvmCluster:
             "zookeeper.connect": ",".join(
                 f"{host}:{port}" for host, port in zookeepers * (1 if zookeepers[1:] else 2)
             ),
-            **_listeners(site, advertised),
+            **listeners(site, advertised),
             **mixed_protocol([release_of(d.release) for d in distributions.values()]),
             **tiered.properties_of_tiering(self.spec, self.work_directory),
             **self.spec.properties,
@@ -302,6 +310,7 @@ class JvmCluster:
             spawn=partial(self._ground.spawn, site),
             wire=site.wire,
             agent=self._agent(broker_spec),
+            disk=disk,
             gate=self.gate,
         )
         return JvmBroker(
@@ -354,6 +363,8 @@ class JvmCluster:
             for broker in self._brokers.values():
                 ending.callback(broker.give_back_ports)
             ending.callback(self._ground.close)
+            for disk in self._disks:
+                ending.callback(disk.take_away)
             if self._class_sharing is not None:
                 ending.callback(self._class_sharing.collect)
             if self.gate is not None:
@@ -379,14 +390,3 @@ class JvmCluster:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _listeners(site: Site, advertised: tuple[str, int]) -> dict[str, str]:
-    return {
-        "listeners": f"INTERNAL://{site.listen_host}:{site.inner_ports[0]},"
-        f"CLIENT://{site.listen_host}:{site.client_listen_port}",
-        "advertised.listeners": f"INTERNAL://{advertised[0]}:{advertised[1]},"
-        f"CLIENT://127.0.0.1:{site.client_port.number}",
-        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT",
-        "inter.broker.listener.name": "INTERNAL",
-    }

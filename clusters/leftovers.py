@@ -13,6 +13,7 @@ from kchaos.checkers.folders import held, is_abandoned, remove_abandoned
 from kchaos.clusters.cache import STAGING, cache_directory
 from kchaos.clusters.errors import ClusterError, MachineError
 from kchaos.clusters.processes import Child, kill_by_identity, process_start_time, process_table
+from kchaos.clusters.unmounting import unmount_below
 
 RUNNING = "running"
 _PROCESSES = "processes.jsonl"
@@ -90,6 +91,7 @@ def gc() -> Collected:
         try:
             for pid, start_time in leftover.processes:
                 kill_by_identity(pid, start_time)
+            unmount_below(leftover.directory)
             if remove_abandoned(leftover.directory):
                 removed.append(leftover)
         except (OSError, ClusterError) as error:

@@ -7,6 +7,7 @@ from kchaos.faults.configuration.configure_topic import ConfigureTopic
 from kchaos.faults.configuration.format_downgrade import FormatDowngrade
 from kchaos.faults.disk.lose_epochs import LoseEpochs
 from kchaos.faults.disk.lose_tail import LoseTail
+from kchaos.faults.disk.slow_disk import SlowDisk
 from kchaos.faults.disk.tear_epochs import TearEpochs
 from kchaos.faults.disk.wipe_log_directory import WipeLogDirectory
 from kchaos.faults.jvm.freeze_follower import FreezeFollower
@@ -50,6 +51,7 @@ FAULTS: Mapping[str, type[Any]] = {
         PauseBroker,
         PreferredElection,
         RollBroker,
+        SlowDisk,
         SlowFetchReads,
         StaleRequest,
         StopBroker,
@@ -79,6 +81,7 @@ __all__ = [
     "PauseBroker",
     "PreferredElection",
     "RollBroker",
+    "SlowDisk",
     "SlowFetchReads",
     "StaleRequest",
     "StopBroker",

@@ -96,6 +96,8 @@ def _unlike_the_step(
     step = step.get("do") or step
     wanted, kind = str(step.get("operation")), step.get("step")
     is_own = kind == "Produce" and (name == wanted or name.startswith(f"{wanted}."))
+    if kind == "WriteUntil":
+        is_own, step = name.startswith(f"{wanted}."), {**step, "acks": 1}
     if kind == "WriteWhereTold":
         is_own, step = name.startswith(f"{wanted}-"), {**step, "acks": 1}
     if not is_own:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.alternatives.kip_501_courses import Fetch, TimeLine
+from kchaos.checkers.evidence.dropped import told_follower
 from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.formats.told import FETCH_BEGUN
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.generations import generation_for
 from kchaos.checkers.model.rules.kip_501 import Follower
@@ -18,7 +20,7 @@ from kchaos.checkers.model.rules.kip_501 import Follower
 _LAG = "replica.lag.time.max.ms"
 _LAG_MS = {True: 30_000, False: 10_000}
 """Kafka's default from 2.5 on (KIP-537), and before."""
-_PENDING = ("fetch-read", "log-read")
+_PENDING = ("fetch-read", "log-read", FETCH_BEGUN)
 """Points behind ReplicaManager.fetchMessages: what is kept there is pending."""
 _OFFSET = r"\((?:[\w-]{{22}}:)?{topic}-{partition},.*?(?:fetchOffset=|offset=|\[)(\d+)"
 
@@ -185,10 +187,23 @@ def _fetches(
 def _kept(
     hits: Sequence[PointHit], about: TopicPartition, term: Term
 ) -> list[tuple[PointHit, float]]:
-    """Followers' fetches about the partition that the leader kept, and until when."""
+    """Followers' fetches about the partition that the leader kept, and until when.
+
+    One that the leader only told of it kept until it counted that follower, or began anew for it.
+    """
     found: dict[int, tuple[PointHit, float]] = {}
+    begun: dict[int, int] = {}
     for hit in hits:
-        if hit.broker != term.leader or not hit.reader.isdecimal():
+        if hit.broker != term.leader:
+            continue
+        follower = told_follower(hit)
+        if follower is not None and term.began <= hit.time < term.ended:
+            before = begun.pop(follower, None)
+            if before is not None:
+                found[before] = (found[before][0], hit.time)
+            if hit.point == FETCH_BEGUN and _offset(hit, about) >= 0:
+                begun[follower], found[hit.number] = hit.number, (hit, math.inf)
+        if not hit.reader.isdecimal():
             continue
         if hit.fate in ("held", "delayed") and term.began <= hit.time < term.ended:
             if _offset(hit, about) >= 0:

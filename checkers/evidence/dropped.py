@@ -6,6 +6,7 @@ links do not record fetches that bring nothing new.
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from kchaos.checkers.acts import PauseBroker, ResumeBroker, StartBroker, StopBro
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.partition import DroppedFollower
+from kchaos.checkers.formats.told import FETCH_BEGUN, FETCH_COUNTED
 from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, PartitionState
 
 _FETCH_WAIT = "replica.fetch.wait.max.ms"
@@ -23,6 +25,7 @@ _FETCH_WAIT_MS = 500
 
 # A replica id, or the client id of a fetcher thread.
 _FOLLOWER = re.compile(r"(\d+)|broker-(\d+)-fetcher-\d+")
+_COUNTED = re.compile(r"Replica\(replicaId=(\d+)[,)]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +56,17 @@ def fetch_wait_s(cluster: Any) -> float:
 
 
 def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFetch, ...]:
-    """Every follower's fetch that its leader kept for longer than `wait_s`, in their order."""
+    """Every follower's fetch that its leader kept for longer than `wait_s`, in their order.
+
+    What a fault kept at a point it kept until it let it on. Otherwise a leader that tells when it
+    begins to read for a fetch has kept it until it counted one of that follower's, or began anew.
+    """
     found: dict[tuple[int, int], OverdueFetch] = {}
+    begun: dict[tuple[int, int], tuple[int, int]] = {}
     for hit in hits:
+        if hit.fate == "told":
+            _take_told(hit, found, begun)
+            continue
         follower = _FOLLOWER.fullmatch(hit.reader)
         if follower is None:
             continue
@@ -69,16 +80,52 @@ def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFet
     return tuple(one for one in found.values() if _end(one.kept_until) - one.kept_from > wait_s)
 
 
+def told_follower(hit: PointHit) -> int | None:
+    """The follower of which a leader told that it begins to read for it, or that it counted it."""
+    named = None
+    if hit.fate == "told" and hit.point == FETCH_BEGUN:
+        named = _FOLLOWER.fullmatch(hit.reader)
+    elif hit.fate == "told" and hit.point == FETCH_COUNTED:
+        named = _COUNTED.search(hit.seen)
+    return None if named is None else int(next(filter(None, named.groups())))
+
+
+def _take_told(
+    hit: PointHit,
+    found: dict[tuple[int, int], OverdueFetch],
+    begun: dict[tuple[int, int], tuple[int, int]],
+) -> None:
+    """A read that begins ends the one before of the same follower, as one that was counted does."""
+    follower = told_follower(hit)
+    if follower is None:
+        return
+    who = (hit.broker, follower)
+    before = begun.pop(who, None)
+    if before is not None:
+        found[before] = replace(found[before], kept_until=hit.time)
+    if hit.point == FETCH_BEGUN:
+        begun[who] = (hit.broker, hit.number)
+        found[begun[who]] = OverdueFetch(follower=follower, leader=hit.broker, kept_from=hit.time)
+
+
 def dropped_followers(
     events: Iterable[TimedEvent],
     overdue: Sequence[OverdueFetch],
     about: TopicPartition,
+    *,
+    looks: Mapping[int, Sequence[float]],
+    wait_s: float,
 ) -> Iterator[DroppedFollower]:
     """Yields each follower that ran, was registered, waited for its leader, and left the ISR.
 
-    Whoever waits for the leader's answer can do nothing to stay in sync. What is yielded ends when
+    Whoever waits for the leader's answer can do nothing to stay in sync; nor can one whose fetch
+    was read less than `wait_s` before the leader looked. What is yielded ends when
     the follower is in the ISR again, when the partition has a leader in another leader epoch, or
     when the follower itself stops, stands still or loses its registration.
+
+    Args:
+        looks: When each leader, where it tells that, looked who is in sync, ascending. What it
+            wrote then is in ZooKeeper later.
     """
     brokers = _Healthy()
     before: PartitionState | None = None
@@ -89,7 +136,8 @@ def dropped_followers(
         if isinstance(event, PartitionState) and (event.topic, event.partition) == about:
             ended = set(out) if _is_new_term(before, event) else set(out) & set(event.isr)
             out = {one: _led(drop, event.leader, time) for one, drop in out.items()}
-            dropped = _dropped(before, event, time, overdue)
+            decided = _looked(looks.get(event.leader, ()), time)
+            dropped = _dropped(before, event, (decided, time), overdue, wait_s)
             out |= {one.broker: one for one in dropped if one.broker in brokers}
             before = event
         for broker in ended & set(out):
@@ -129,21 +177,33 @@ def _is_new_term(before: PartitionState | None, now: PartitionState) -> bool:
     return before is not None and now.leader >= 0 and now.leader_epoch != before.leader_epoch
 
 
+def _looked(looks: Sequence[float], time: float) -> float:
+    """When the leader last looked before that time, which is itself where it tells none."""
+    index = bisect_right(looks, time)
+    return looks[index - 1] if index else time
+
+
 def _dropped(
     before: PartitionState | None,
     now: PartitionState,
-    time: float,
+    times: tuple[float, float],
     overdue: Sequence[OverdueFetch],
+    wait_s: float,
 ) -> Iterator[DroppedFollower]:
-    """Yields those whom a leader that goes on has dropped while it kept a fetch of theirs."""
+    """Yields those whom a leader that goes on has dropped while it kept a fetch of theirs.
+
+    Args:
+        times: When it decided that, and when it was written.
+    """
+    decided, written = times
     if before is None or now.leader < 0 or now.leader != before.leader:
         return
     for follower in sorted(set(before.isr) - set(now.isr)):
         for one in overdue:
-            is_kept = one.kept_from < time < _end(one.kept_until)
+            is_kept = one.kept_from < decided < _end(one.kept_until) + wait_s
             if (one.follower, one.leader) == (follower, now.leader) and is_kept:
                 yield DroppedFollower(
-                    broker=follower, leader=now.leader, kept_from=one.kept_from, dropped_at=time
+                    broker=follower, leader=now.leader, kept_from=one.kept_from, dropped_at=written
                 )
                 break
 

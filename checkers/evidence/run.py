@@ -197,7 +197,11 @@ class RunEvidence:
     @cached_property
     def overdue_fetches(self) -> tuple[OverdueFetch, ...]:
         """Followers' fetches that their leaders kept for too long before they read."""
-        return overdue_fetches(self.hits, fetch_wait_s(self.scenario.cluster))
+        return overdue_fetches(self.hits, self._fetch_wait_s)
+
+    @property
+    def _fetch_wait_s(self) -> float:
+        return fetch_wait_s(self.scenario.cluster)
 
     @cached_property
     def control(self) -> tuple[ControlRequest, ...] | None:
@@ -333,7 +337,13 @@ class RunEvidence:
 
     def dropped(self, about: TopicPartition) -> Iterator[DroppedFollower]:
         """Yields each follower that left its ISR while it waited for its leader."""
-        return dropped_followers(self.events, self.overdue_fetches, about)
+        looks: dict[int, list[float]] = {}
+        for view in self.leader_views:
+            if view.is_check and view.about == about:
+                looks.setdefault(view.leader, []).append(view.time)
+        return dropped_followers(
+            self.events, self.overdue_fetches, about, looks=looks, wait_s=self._fetch_wait_s
+        )
 
     def min_insync_replicas(self, about: TopicPartition, leader: int) -> int:
         """The topic's min.insync.replicas, else that of the leader's broker as it last started."""

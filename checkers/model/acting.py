@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.model import control, deciding, exchange, failing, leader, queues
+from kchaos.checkers.model import control, deciding, exchange, failing, lagging, leader, queues
 from kchaos.checkers.model.actions import (
     Action,
     Answer,
@@ -22,12 +22,20 @@ from kchaos.checkers.model.actions import (
     Learn,
     Look,
     MoveHighWatermark,
+    Relinquish,
     Remove,
     Shrink,
     Write,
     WriteIsr,
 )
-from kchaos.checkers.model.bounds import CONTROLLER_EPOCH, PARTITION, RECORDS, Grain, Machine
+from kchaos.checkers.model.bounds import (
+    BLAMELESS,
+    CONTROLLER_EPOCH,
+    PARTITION,
+    RECORDS,
+    Grain,
+    Machine,
+)
 from kchaos.checkers.model.deciding import decide, known_state
 from kchaos.checkers.model.events import PartitionState, Produce
 from kchaos.checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
@@ -38,6 +46,7 @@ from kchaos.checkers.model.fault_actions import (
     Kill,
     LetStop,
     MoveController,
+    PassLag,
     Reassign,
     Receive,
     Register,
@@ -56,6 +65,7 @@ from kchaos.checkers.model.queue_actions import (
 )
 from kchaos.checkers.model.replica import Replica, Role
 from kchaos.checkers.model.requests import Exchange, LeaderAndIsr, Stage
+from kchaos.checkers.model.rules.kip_501 import reaches_earlier_end
 from kchaos.checkers.model.world import World
 
 
@@ -151,20 +161,57 @@ def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
     end_offset = replica.log.log_end_offset
     if view is None or not generation.falls_out_of_isr(view.log_end_offset, end_offset):
         return False
-    if any(
-        generation.keeps_who_waits(offset, view.last_leader_end_offset)
-        for offset in _pending_offsets(world, action)
-    ):
+    if not lagging.has_lagged(world, machine, action.leader, action.follower):
         return False
+    if keeps(world, action.leader, action.follower):
+        return False
+    if machine.remembers_blameless:
+        _remember(world, action.leader, action.follower)
     isr = tuple(member for member in state.isr if member != action.follower)
     return _write_isr(world, machine, replica, state, isr)
 
 
-def _pending_offsets(world: World, action: Shrink) -> Iterator[int]:
+def keeps(world: World, leader_id: int, follower: int) -> bool:
+    """Tell whether a fetch of the follower that the leader has keeps it in the ISR (KIP-501)."""
+    replica = world.known_replica(leader_id, PARTITION)
+    view = replica.view(follower)
+    generation = control.generation_of(world, leader_id)
+    return view is not None and any(
+        generation.keeps_who_waits(offset, view.last_leader_end_offset)
+        for (offset,) in _pending(world, leader_id, follower)
+    )
+
+
+def _remember(world: World, leader_id: int, follower: int) -> None:
+    """Note who is dropped while the leader has a fetch of it, and whether that one kept up."""
+    view = world.known_replica(leader_id, PARTITION).view(follower)
+    offsets = [offset for (offset,) in _pending(world, leader_id, follower)]
+    if view is not None and offsets:
+        kept_up = any(reaches_earlier_end(one, view.last_leader_end_offset) for one in offsets)
+        world.put(BLAMELESS, world.get(BLAMELESS) | {(follower, kept_up)})
+
+
+def _pending(world: World, leader_id: int, follower: int) -> Iterator[tuple[int]]:
     """Yields where the fetches begin that the leader has of the follower and has not answered."""
-    for one in world.exchanges(action.follower, action.leader):
+    for one in world.exchanges(follower, leader_id):
         if one.api == "Fetch" and one.is_at_leader:
-            yield from (asked.fetch_offset for about, asked in one.asked if about == PARTITION)
+            yield from ((asked.fetch_offset,) for about, asked in one.asked if about == PARTITION)
+
+
+def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
+    """A follower's fetch has waited for more than follower.fetch.process.time.max.ms (KIP-501).
+
+    The leader is last in the ISR that it asks for. Controllers elect by the order of the assignment
+    (PartitionStateMachine.offlinePartitionLeaderElection), which may be the same leader again.
+    """
+    found = _true_leader(world, machine, action.leader)
+    generation = control.generation_of(world, action.leader)
+    if found is None or not generation.gives_up_when_slow:
+        return False
+    state, leader_id = found[1], action.leader
+    if not any(keeps(world, leader_id, one) for one in state.isr if one != leader_id):
+        return False
+    return deciding.replace_leader(world, machine, by_isr=generation.elects_by_isr)
 
 
 def _expand(world: World, machine: Machine, action: Expand) -> bool:
@@ -229,7 +276,7 @@ def _ask(world: World, machine: Machine, action: Ask) -> bool:
         sent = exchange.send(world, follower_id, leader_id, asked)
         if machine.grain.has_requests:
             return True
-        answered = _answered(world, follower_id, leader_id, sent)
+        answered = _answered(world, machine, follower_id, leader_id, sent)
         if machine.grain is Grain.ROUNDS and answered is not None:
             exchange.handle(world, follower_id, leader_id, answered)
         return True
@@ -241,7 +288,8 @@ def _look(world: World, machine: Machine, action: Look) -> bool:
     there = Stage.ARRIVED if machine.grain.has_queues else Stage.SENT
     if request is None or request.stage is not there or world.running(action.leader) is None:
         return False
-    exchange.look(world, action.follower, action.leader, request)
+    looked = exchange.look(world, action.follower, action.leader, request)
+    lagging.note_look(world, machine, action.follower, action.leader, looked)
     return True
 
 
@@ -254,11 +302,13 @@ def _answer(world: World, machine: Machine, action: Answer) -> bool:
         request.stage is not Stage.SENT or world.running(action.leader) is not None
     ):
         return False
-    _answered(world, action.follower, action.leader, request)
+    _answered(world, machine, action.follower, action.leader, request)
     return True
 
 
-def _answered(world: World, follower_id: int, leader_id: int, request: Exchange) -> Exchange | None:
+def _answered(
+    world: World, machine: Machine, follower_id: int, leader_id: int, request: Exchange
+) -> Exchange | None:
     """Let the leader answer; one whose process has ended never does.
 
     A Fetch that finds nothing is answered at once: that it waits first differs from two such
@@ -269,6 +319,8 @@ def _answered(world: World, follower_id: int, leader_id: int, request: Exchange)
         return None
     if request.stage is Stage.SENT:
         request = exchange.look(world, follower_id, leader_id, request)
+        request = lagging.note_look(world, machine, follower_id, leader_id, request)
+    lagging.count(world, machine, follower_id, leader_id, request)
     request, _ = exchange.count(world, follower_id, leader_id, request)
     if request.stage is Stage.WAITING:
         request = exchange.answer_waiting(world, follower_id, leader_id, request)
@@ -291,6 +343,7 @@ _DOING: Mapping[type[Any], Callable[[World, Machine, Any], bool]] = {
     Deliver: _deliver,
     Receive: _receive,
     Shrink: _shrink,
+    Relinquish: _relinquish,
     Expand: _expand,
     WriteIsr: deciding.write_isr,
     Learn: _learn,
@@ -302,6 +355,7 @@ _DOING: Mapping[type[Any], Callable[[World, Machine, Any], bool]] = {
     AnswerGivenUp: failing.answer_given_up,
     WriteCheckpoint: failing.write_checkpoint,
     Kill: failing.kill,
+    PassLag: lagging.pass_lag,
     AskToStop: deciding.ask_to_stop,
     LetStop: deciding.let_stop,
     Stop: failing.stop,

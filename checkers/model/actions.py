@@ -12,6 +12,7 @@ from kchaos.checkers.model.fault_actions import (
     Kill,
     LetStop,
     MoveController,
+    PassLag,
     Reassign,
     Receive,
     Register,
@@ -82,6 +83,16 @@ class Shrink:
 
     def __str__(self) -> str:
         return f"leader {self.leader} takes broker {self.follower} out of the ISR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relinquish:
+    """A leader that is slow to read for a follower gives up its leadership (KIP-501)."""
+
+    leader: int
+
+    def __str__(self) -> str:
+        return f"leader {self.leader} is slow to read and gives up its leadership"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +208,7 @@ Action = (
     | Remove
     | Deliver
     | Shrink
+    | Relinquish
     | Expand
     | Learn
     | Ask
@@ -210,6 +222,7 @@ Action = (
     | Receive
     | WriteCheckpoint
     | Kill
+    | PassLag
     | AskToStop
     | LetStop
     | Stop

@@ -13,6 +13,13 @@ RECORDS = ("records",)
 """The component that says how many records were written."""
 PROMISED = ("promised",)
 """The component that says what was below some leader's high watermark: (offset, payload)."""
+LAGS = ("lags",)
+"""The component that says how often `replica.lag.time.max.ms` has passed, where that may happen."""
+BLAMELESS = ("blameless",)
+"""The component that says who left the ISR while its leader had a fetch of it, as (broker, whether
+that fetch starts where the leader's log ended at the one before, or above)."""
+GAVE_UP = ("gave up",)
+"""The component that says who gave up its leadership because it read slowly: broker ids."""
 FAULTS = ("faults",)
 """The component that says which `Faults` may still happen."""
 
@@ -60,6 +67,8 @@ class Faults:
         controllers: Controllers that are elected after the first, each in an epoch of its own.
         time_outs: Requests of a fetcher thread that it waits for no more.
         reassignments: Times that other brokers are to hold the partition.
+        lags: Times that `replica.lag.time.max.ms` passes. With any, a leader drops nobody sooner;
+            without, as much time has passed as it takes.
     """
 
     kills: int = 0
@@ -68,6 +77,7 @@ class Faults:
     controllers: int = 0
     time_outs: int = 0
     reassignments: int = 0
+    lags: int = 0
 
     @property
     def has_sessions(self) -> bool:
@@ -98,6 +108,9 @@ class Machine:
             more than that, or where there are queues.
         remembers_promises: Whether what was committed is part of the state, for
             `checkers.model.properties.kept`.
+        remembers_blameless: Whether who left the ISR while its leader had a fetch of it, and who
+            gave up its leadership, is part of the state, for the properties of
+            `checkers.model.properties.REMEMBERING`.
         faults: What may happen besides; by default brokers run all the time.
         spares: How many of the brokers, the last ones, hold the partition only once it is
             reassigned to them.
@@ -110,6 +123,7 @@ class Machine:
     grain: Grain = Grain.ANSWERS
     skips_epochs: bool = False
     remembers_promises: bool = False
+    remembers_blameless: bool = False
     faults: Faults = NO_FAULTS
     spares: int = 0
 

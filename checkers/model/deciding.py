@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from kchaos.checkers.model import control, queues
 from kchaos.checkers.model.actions import Elect, Remove, WriteIsr
-from kchaos.checkers.model.bounds import CONTROLLER_EPOCH, FAULTS, PARTITION, Machine
+from kchaos.checkers.model.bounds import CONTROLLER_EPOCH, FAULTS, GAVE_UP, PARTITION, Machine
 from kchaos.checkers.model.events import ControllerElected, PartitionState, TopicCreated
 from kchaos.checkers.model.fault_actions import (
     AskToStop,
@@ -264,6 +264,18 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
         control.queue(world, epoch, broker, stops)
     world.put(REASSIGNED, None)
     return True
+
+
+def replace_leader(world: World, machine: Machine, *, by_isr: bool) -> bool:
+    """Elect anew for a leader that gives up; by the assignment it may be the same one again."""
+    state = known_state(world)
+    able = [one for one in world.assignment(PARTITION) if one in state.isr and one in _live(world)]
+    found = [one for one in able if one != state.leader] + [state.leader] if by_isr else able
+    if not found:
+        return False
+    if machine.remembers_blameless:
+        world.put(GAVE_UP, world.get(GAVE_UP) | {state.leader})
+    return _decide_next(world, machine, found[0], state.isr)
 
 
 def _decide_next(world: World, machine: Machine, leader_id: int, isr: Collection[int]) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kchaos.checkers.model import control, exchange, process, queues
+from kchaos.checkers.model import control, exchange, lagging, process, queues
 from kchaos.checkers.model.actions import AnswerGivenUp, GiveUp
 from kchaos.checkers.model.bounds import PARTITION, Machine
 from kchaos.checkers.model.deciding import spend
@@ -122,9 +122,11 @@ def answer_given_up(world: World, machine: Machine, action: AnswerGivenUp) -> bo
         return True
     if request.stage in (Stage.SENT, Stage.ARRIVED):
         request = exchange.look(world, follower, leader, request)
+        request = lagging.note_look(world, machine, follower, leader, request)
         if machine.grain.splits_reads:
             return True
     if request.stage is Stage.READ:
+        lagging.count(world, machine, follower, leader, request)
         request, _ = exchange.count(world, follower, leader, request)
     exchange.end(world, follower, leader, request)
     return True

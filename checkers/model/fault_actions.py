@@ -38,6 +38,14 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassLag:
+    """So much time passes as a follower may lag."""
+
+    def __str__(self) -> str:
+        return "replica.lag.time.max.ms passes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskToStop:
     """A broker asks the controller for a controlled shutdown."""
 

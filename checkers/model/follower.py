@@ -19,7 +19,7 @@ from kchaos.checkers.model.epoch_cache import (
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.generation import FollowerLog, Stopped
 from kchaos.checkers.model.log import UnexpectedAppendOffset
-from kchaos.checkers.model.prediction import Truncation
+from kchaos.checkers.model.prediction import PredictedBatch, Truncation
 from kchaos.checkers.model.replica import (
     FetcherState,
     FetcherThread,
@@ -231,7 +231,9 @@ def _append(
         _fail(world, broker_id, leader, partition)
         return True
     after = leading.assign_epochs_of(
-        world.generation(broker, partition), replace(replica, log=log), answer.batches
+        world.generation(broker, partition),
+        replace(replica, log=log),
+        answer.batches[answer.noted :],
     )
     high_watermark = min(log.log_end_offset, answer.high_watermark)
     after = replace(after, high_watermark=high_watermark)
@@ -264,12 +266,17 @@ def _unnoted_epoch(fetch: FetchState, before: Entries, after: Entries, answer: F
 
 
 def note_epochs(
-    world: World, broker_id: int, leader: int, partition: TopicPartition, answer: FetchAnswer
+    world: World,
+    broker_id: int,
+    leader: int,
+    partition: TopicPartition,
+    batches: tuple[PredictedBatch, ...],
 ) -> bool:
-    """Note the epochs of fetched batches, which a follower does before it writes them.
+    """Note the epochs of fetched batches, before any of their answer is written.
 
-    The cache is on disk then, and a process that is killed in between leaves it so
-    (kafka.log.Log.append, 1.1.1 and 2.8.2). Returns whether there was anything to note.
+    A follower notes them all before it writes any. The cache is on disk then, and a process that
+    is killed in between leaves it so (kafka.log.Log.append, 1.1.1 and 2.8.2). Returns whether
+    there was anything to note.
     """
     broker = _broker(world, broker_id)
     fetch = _thread(world, broker_id, leader).fetch(partition)
@@ -279,7 +286,7 @@ def note_epochs(
     if fetch.fetch_offset != replica.log.log_end_offset:
         return False
     generation = world.generation(broker, partition)
-    noted = leading.assign_epochs_of(generation, replica, answer.batches)
+    noted = leading.assign_epochs_of(generation, replica, batches)
     world.put_replica(broker_id, partition, noted)
     return noted != replica
 

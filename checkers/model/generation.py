@@ -149,6 +149,11 @@ class Generation:
         keeps_who_waits: (offset of a fetch of that follower that the leader has and has not
             answered, the leader's log end offset at its fetch before) to whether it stays in the
             ISR all the same.
+        catches_up_when_counted: Whether a follower counts as caught up from the moment at which its
+            fetch is counted, not from that at which the leader began to read for it.
+        gives_up_when_slow: Whether a leader that is slow to read for a follower, which that keeps
+            in the ISR, gives up its leadership.
+        elects_by_isr: Whether who gave up is the last whom the controller elects.
         counts_election_as_fetch: Whether a leader that goes on in a new epoch takes the election
             for the last fetch of followers outside the ISR, too: who then asks from where the
             leader's log ended has caught up.
@@ -251,6 +256,9 @@ class Generation:
     may_join_isr: Callable[[int, frozenset[int]], bool]
     falls_out_of_isr: Callable[[int, int], bool]
     keeps_who_waits: Callable[[int, int], bool]
+    catches_up_when_counted: bool = False
+    gives_up_when_slow: bool = False
+    elects_by_isr: bool = False
     counts_election_as_fetch: bool
     asks_controller_for_isr: bool
     moves_high_watermark_with_isr: bool

@@ -31,14 +31,18 @@ from kchaos.checkers.model.actions import (
     Learn,
     Look,
     MoveHighWatermark,
+    Relinquish,
     Remove,
     Shrink,
     Write,
     WriteIsr,
 )
 from kchaos.checkers.model.bounds import (
+    BLAMELESS,
     CONTROLLER_EPOCH,
     FAULTS,
+    GAVE_UP,
+    LAGS,
     PARTITION,
     PROMISED,
     RECORDS,
@@ -54,6 +58,7 @@ from kchaos.checkers.model.fault_actions import (
     Kill,
     LetStop,
     MoveController,
+    PassLag,
     Reassign,
     Receive,
     Register,
@@ -106,6 +111,9 @@ def initial_state(machine: Machine) -> State:
         act(world, machine, Receive(broker=broker_id, controller_epoch=CONTROLLER_EPOCH))
     world.put(RECORDS, 0)
     world.put(PROMISED, frozenset())
+    world.put(BLAMELESS, frozenset())
+    world.put(GAVE_UP, frozenset())
+    world.put(LAGS, 0)
     world.put(FAULTS, machine.faults)
     return EMPTY.changed({**world.changes, **relevant(machine, world.changes)})
 
@@ -122,6 +130,8 @@ def possible_actions(machine: Machine) -> Iterator[Action]:
         yield Write(leader=one)
         yield Elect(leader=one)
         yield Learn(leader=one)
+        if machine.generations[one].gives_up_when_slow:
+            yield Relinquish(leader=one)
         if machine.grain.has_requests:
             yield WriteIsr(leader=one)
         if machine.grain.splits_reads:
@@ -169,6 +179,11 @@ def changes_of(machine: Machine, read: Read, action: Action) -> Mapping[Componen
     changes = relevant(machine, world.changes)
     if machine.remembers_promises:
         changes[PROMISED] = promises(world, changes)
+    state = changes.get(("state", PARTITION))
+    if machine.remembers_blameless and state is not None:
+        # Who is back in the ISR may be dropped for another reason next time.
+        left = (one for one in world.get(BLAMELESS) if one[0] not in state.isr)
+        changes[BLAMELESS] = frozenset(left)
     return changes
 
 
@@ -221,6 +236,8 @@ def possible_faults(machine: Machine) -> Iterator[Action]:
             yield EndSession(broker=one)
         if faults.expiries:
             yield Register(broker=one)
+    if faults.lags:
+        yield PassLag()
     if faults.has_sessions:
         yield SeeBrokers()
     if faults.controllers:

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
 from kchaos.checkers.model import exchange, leader
-from kchaos.checkers.model.bounds import PARTITION, PROMISED
+from kchaos.checkers.model.acting import keeps
+from kchaos.checkers.model.bounds import BLAMELESS, GAVE_UP, LAGS, PARTITION, PROMISED
 from kchaos.checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.lagging import followers_of
 from kchaos.checkers.model.prediction import PredictedBatch
 from kchaos.checkers.model.replica import FetcherState, FetchState, Replica, Role
 from kchaos.checkers.model.requests import Stage
@@ -152,6 +154,73 @@ def two_epochs(world: World) -> str:
     return ""
 
 
+def online(world: World) -> str:
+    """There is a leader, unless nobody runs who left the ISR while its leader had a fetch of it.
+
+    The machine must remember who did (KIP-501).
+    """
+    return _offline(world, {one for one, _ in world.get(BLAMELESS)}, "its leader had a fetch of it")
+
+
+def online_if_kept_up(world: World) -> str:
+    """The same of followers whose fetch begins where the leader's log ended at the one before.
+
+    These are the followers that KIP-501 promises to keep.
+    """
+    kept_up = {one for one, kept_up in world.get(BLAMELESS) if kept_up}
+    return _offline(world, kept_up, "it had kept up and its leader had its next fetch")
+
+
+def _offline(world: World, dropped: set[int], while_what: str) -> str:
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    if state.leader != -1:
+        return ""
+    for one in sorted(dropped - set(state.isr)):
+        if world.running(one) is not None and one in world.registered():
+            return f"nobody leads, and broker {one} runs, which left the ISR while {while_what}"
+    return ""
+
+
+def droppable(world: World) -> str:
+    """A leader may drop a follower whose process has ended, once its last fetch is long ago.
+
+    The machine must count how often the lag has passed.
+    """
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    if state.leader == -1 or world.running(state.leader) is None:
+        return ""
+    replica = world.known_replica(state.leader, PARTITION)
+    if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
+        return ""
+    known = followers_of(world, state.leader, replica)
+    for member in state.isr:
+        if member == state.leader or world.running(member) is not None:
+            continue
+        is_old = known[member].fetched_at < (world.get(LAGS) or 0)
+        if is_old and keeps(world, state.leader, member):
+            return (
+                f"leader {state.leader} keeps broker {member} in the ISR, whose process has ended "
+                "and which last fetched more than the lag ago"
+            )
+    return ""
+
+
+def moves_once(world: World) -> str:
+    """Nobody leads again who gave up its leadership because it was slow to read.
+
+    The machine must remember who did (KIP-501).
+    """
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    if state.leader in world.get(GAVE_UP):
+        return f"broker {state.leader} leads again, which gave up because it was slow to read"
+    return ""
+
+
+REMEMBERING = ("online", "online-if-kept-up", "moves-once")
+"""Those for which a machine must remember who was dropped and who gave up."""
 PROPERTIES: Mapping[str, Property] = {
     "strong-isr": strong_isr,
     "kept": kept,
@@ -161,6 +230,10 @@ PROPERTIES: Mapping[str, Property] = {
     "formats-rise": formats_rise,
     "one-round": one_round,
     "two-epochs": two_epochs,
+    "online": online,
+    "online-if-kept-up": online_if_kept_up,
+    "droppable": droppable,
+    "moves-once": moves_once,
 }
 
 

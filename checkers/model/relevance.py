@@ -10,8 +10,11 @@ from functools import cache
 from typing import Any
 
 from kchaos.checkers.model.bounds import (
+    BLAMELESS,
     CONTROLLER_EPOCH,
     FAULTS,
+    GAVE_UP,
+    LAGS,
     NO_FAULTS,
     PARTITION,
     PROMISED,
@@ -39,6 +42,7 @@ def varying(machine: Machine) -> tuple[Component, ...]:
         machine.grain,
         machine.faults,
         machine.remembers_promises,
+        machine.remembers_blameless,
     )
 
 
@@ -49,11 +53,13 @@ def _varying(
     grain: Grain,
     faults: Faults,
     remembers_promises: bool,
+    remembers_blameless: bool,
 ) -> tuple[Component, ...]:
     pairs = [(one, other) for one in replicas for other in replicas if one != other]
     epochs = range(CONTROLLER_EPOCH, last_controller + 1)
     found: list[Component] = [RECORDS]
     found += [PROMISED] if remembers_promises else []
+    found += [BLAMELESS, GAVE_UP] if remembers_blameless else []
     found += [("state", PARTITION)]
     found += [("replica", one, PARTITION) for one in replicas]
     found += [("outbox", epoch, one) for epoch in epochs for one in replicas]
@@ -78,6 +84,9 @@ def _varying_with_faults(
 ) -> Iterator[Component]:
     if faults != NO_FAULTS:
         yield FAULTS
+    if faults.lags:
+        yield LAGS
+        yield from (("followers", one) for one in replicas)
     if faults.has_requests:
         yield ("registered",)
         yield ("last czxid",)

@@ -56,13 +56,19 @@ class RemoteSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer:
-    """What a leader answers to a Fetch for one partition."""
+    """What a leader answers to a Fetch for one partition.
+
+    Attributes:
+        noted: Of how many of the batches the follower has noted the epochs, and not yet written
+            them (`follower.note_epochs`).
+    """
 
     error: str = ""
     batches: tuple[PredictedBatch, ...] = ()
     high_watermark: int = -1
     log_start_offset: int = 0
     diverging: EpochEnd | None = None
+    noted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +113,8 @@ class Exchange:
             goes on.
         was_paused: Whether its sender stood still while it waited: when it goes on the time may be
             over, and it asks anew although the answer is there.
+        looked_at: How often `replica.lag.time.max.ms` had passed when the leader looked at its log,
+            and where that ended, in a machine where the former is counted.
         number: Which request at the links it is, as (connection, correlation id), where a run is
             followed.
     """
@@ -119,6 +127,7 @@ class Exchange:
     holds: tuple[str, ...] = ()
     refused: frozenset[TopicPartition] = frozenset()
     was_paused: bool = False
+    looked_at: tuple[int, int] = (0, 0)
     number: tuple[int, int] | None = None
 
     @property

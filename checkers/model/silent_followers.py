@@ -122,10 +122,16 @@ def _half_handled(
     for partition, answer in waiting.answers:
         if not isinstance(answer, FetchAnswer):
             continue
-        for count in range(1, len(answer.batches) + 1):
+        for count in range(answer.noted + 1, len(answer.batches) + 1):
             world = World(state)
-            part = replace(answer, batches=answer.batches[:count])
-            if following.note_epochs(world, broker_id, leader_id, partition, part):
+            more = answer.batches[answer.noted : count]
+            if following.note_epochs(world, broker_id, leader_id, partition, more):
+                noted = replace(answer, noted=count)
+                answers = tuple(
+                    (about, noted if about == partition else one) for about, one in waiting.answers
+                )
+                after = replace(waiting, answers=answers)
+                exchange.change(world, broker_id, leader_id, waiting, after)
                 yield world
 
 

@@ -1,10 +1,14 @@
-"""What a named point of Kafka's code is."""
+"""What a named point is, and where it is from one release on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from kchaos.clusters.releases import Release
+
+DiskOperation = Literal["read", "write", "flush"]
+DISK_OPERATIONS: tuple[DiskOperation, ...] = ("read", "write", "flush")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,8 @@ class Point:
     throw in place of being done, or empty. ``names_reader`` is whether it is known there who reads,
     and ``names_partitions`` whether what is seen names partitions as ``(TOPIC-PARTITION,``.
     ``is_told`` is whether each thread that comes there is recorded, for what it sees.
-    ``places`` are sorted by release.
+    ``places`` are sorted by release. ``of_disk`` is what a disk does there, None for a point of
+    Kafka's code, and ``is_cached`` whether the page cache lies before that disk.
     """
 
     name: str
@@ -46,6 +51,8 @@ class Point:
     names_reader: bool = False
     names_partitions: bool = False
     is_told: bool = False
+    of_disk: DiskOperation | None = None
+    is_cached: bool = False
 
     def place(self, release: Release) -> Place | None:
         """Return where the point is in a release, None where it has no such place."""

@@ -1,6 +1,7 @@
 """Named points of Kafka's code, as data: where each is in which release.
 
-Class names, methods and their parameters were read from the jars of the releases.
+Class names, methods and their parameters were read from the jars of the releases. A few points are
+of a broker's disk in place of its code: ``clusters.disk`` serves them, the same in every release.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
-from kchaos.checkers.formats.told import FETCH_COUNTED, ISR_CHECK
-from kchaos.clusters.agent.point import Place, Point
+from kchaos.checkers.formats.told import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK
+from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation, Place, Point
 from kchaos.clusters.agent.tier_points import TIER_POINTS
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
@@ -22,6 +23,11 @@ FETCH_REQUEST = "fetch-request"
 FETCH_READ = "fetch-read"
 LOG_READ = "log-read"
 EPOCH_FLUSH = "epoch-flush"
+
+
+def disk_point(operation: DiskOperation, *, is_cached: bool) -> str:
+    """Return the name of the point at which a broker's disk does this."""
+    return f"{'cached-' if is_cached else ''}disk-{operation}"
 
 
 _EPOCH_CACHE = "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache"
@@ -57,6 +63,36 @@ def _looked(end: str, followers: str) -> str:
 
 
 _END_IN_METADATA = "logEndOffset().messageOffset()"
+_READS_BEGIN = (
+    Place(
+        since=(0, 10, 2, 0),
+        java_class=_REPLICA_MANAGER,
+        method="readFromLocalLog",
+        reader='"" + $1',
+        seen='"" + $6',
+    ),
+    Place(
+        since=(3, 3, 0),
+        java_class=_REPLICA_MANAGER,
+        method="readFromLocalLog",
+        reader='"" + $1.replicaId()',
+        seen='"" + $2',
+    ),
+    Place(
+        since=(3, 5, 0),
+        java_class=_REPLICA_MANAGER,
+        method="readFromLocalLog",
+        reader='"" + $1.replicaId',
+        seen='"" + $2',
+    ),
+    Place(
+        since=(3, 6, 0),
+        java_class=_REPLICA_MANAGER,
+        method="readFromLog",
+        reader='"" + $1.replicaId',
+        seen='"" + $2',
+    ),
+)
 
 POINTS: Mapping[str, Point] = {
     point.name: point
@@ -166,36 +202,15 @@ POINTS: Mapping[str, Point] = {
             meaning="a Fetch is about to read logs, before it takes any partition's lock",
             names_reader=True,
             names_partitions=True,
-            places=(
-                Place(
-                    since=(0, 10, 2, 0),
-                    java_class=_REPLICA_MANAGER,
-                    method="readFromLocalLog",
-                    reader='"" + $1',
-                    seen='"" + $6',
-                ),
-                Place(
-                    since=(3, 3, 0),
-                    java_class=_REPLICA_MANAGER,
-                    method="readFromLocalLog",
-                    reader='"" + $1.replicaId()',
-                    seen='"" + $2',
-                ),
-                Place(
-                    since=(3, 5, 0),
-                    java_class=_REPLICA_MANAGER,
-                    method="readFromLocalLog",
-                    reader='"" + $1.replicaId',
-                    seen='"" + $2',
-                ),
-                Place(
-                    since=(3, 6, 0),
-                    java_class=_REPLICA_MANAGER,
-                    method="readFromLog",
-                    reader='"" + $1.replicaId',
-                    seen='"" + $2',
-                ),
-            ),
+            places=_READS_BEGIN,
+        ),
+        Point(
+            name=FETCH_BEGUN,
+            meaning="a Fetch is about to read logs, and the broker says whose",
+            names_reader=True,
+            names_partitions=True,
+            is_told=True,
+            places=_READS_BEGIN,
         ),
         Point(
             name=FETCH_COUNTED,
@@ -295,6 +310,21 @@ POINTS: Mapping[str, Point] = {
                 Place(since=(3, 9, 0), java_class=_EPOCH_CACHE, method="writeIfDirExists"),
             ),
         ),
+        *(
+            Point(
+                name=disk_point(operation, is_cached=is_cached),
+                meaning=f"the kernel asks a broker's disk to {operation}, "
+                f"{'behind' if is_cached else 'without'} the page cache",
+                places=(),
+                names_partitions=True,
+                of_disk=operation,
+                is_cached=is_cached,
+            )
+            for is_cached in (False, True)
+            for operation in DISK_OPERATIONS
+            # Behind the page cache nobody waits for what is written.
+            if not (is_cached and operation == "write")
+        ),
     )
 }
 """The points by name."""
@@ -320,10 +350,29 @@ def unknown_points(names: Iterable[str], release: Release) -> str:
     for name in names:
         if name not in POINTS:
             return f"no point is named {name!r}; known: {', '.join(POINTS)}"
-        if POINTS[name].place(release) is None:
+        if POINTS[name].of_disk is None and POINTS[name].place(release) is None:
             near = _nearest(POINTS[name], release)
             return f"Kafka {release.text} has no point {name!r}; the nearest that has is {near}"
     return ""
+
+
+def disk_points(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the points that are of a broker's disk and not of its code.
+
+    Raises ReleaseError when a disk had to have its page cache and to have none.
+    """
+    found = tuple(name for name in names if POINTS[name].of_disk is not None)
+    if len({POINTS[name].is_cached for name in found}) > 1:
+        raise ReleaseError(
+            f"one disk cannot be behind the page cache and without it: {', '.join(found)}; take "
+            "either the cached points or the others"
+        )
+    return found
+
+
+def code_points(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the points that are of a broker's code: its agent serves them."""
+    return tuple(name for name in names if POINTS[name].of_disk is None)
 
 
 def _nearest(point: Point, release: Release) -> str:

@@ -66,6 +66,7 @@ class DockerGround:
         self.guests: ipaddress.IPv4Network | None = None
         self.why_unlinked = "the cluster is not started"
         self.why_unreached = ""
+        self.why_no_disk = "a container's cannot: play it with --driver local"
         self._work_directory = work_directory
         self._java_of = java_of
         self._image = image

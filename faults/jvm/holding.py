@@ -39,6 +39,11 @@ def _misnamed(act: acts.HoldPoint) -> str:
         return f"readers is {act.readers!r}; use 'all', 'followers' or 'consumers'"
     if (act.manner == "delay") != (act.delay_ms > 0):
         return f"delay_ms={act.delay_ms} with manner={act.manner!r}: only a delay has one"
+    if point.of_disk is not None and act.manner == "hold":
+        return (
+            f"at {act.point} a disk is slow, it does not stop: a broker that is killed could not "
+            "end before it; take manner='delay'"
+        )
     if act.manner == "skip" and not point.can_skip:
         return f"what begins at {act.point} cannot be left undone"
     if act.manner == "fail" and not point.fails_with:

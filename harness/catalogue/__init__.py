@@ -44,6 +44,7 @@ from kchaos.harness.catalogue.kip_501_below_min_isr_leader import KIP_501_BELOW_
 from kchaos.harness.catalogue.kip_501_equal_end import KIP_501_EQUAL_END
 from kchaos.harness.catalogue.kip_501_long_hang import KIP_501_LONG_HANG
 from kchaos.harness.catalogue.kip_501_min_isr import KIP_501_MIN_ISR
+from kchaos.harness.catalogue.kip_501_slow_disk import KIP_501_SLOW_DISK
 from kchaos.harness.catalogue.kip_501_slow_follower import KIP_501_SLOW_FOLLOWER
 from kchaos.harness.catalogue.kip_501_slow_reads import KIP_501_SLOW_READS
 from kchaos.harness.errors import UsageError
@@ -93,6 +94,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_501_EQUAL_END,
         KIP_501_BELOW_MIN_ISR_LEADER,
         KIP_501_SLOW_FOLLOWER,
+        KIP_501_SLOW_DISK,
     )
 }
 

@@ -22,6 +22,14 @@ from kchaos.harness.commands.cli_options import as_json, sayer
     metavar="RULE",
     help="What the release would do without a fix, as docs/rules.md names it; may be repeated.",
 )
+@click.option(
+    "--with",
+    "also",
+    multiple=True,
+    metavar="RULE|PROPERTY=VALUE",
+    help="What only a document proposes, as a rule of docs/explore.md, or as KIP-501's broker "
+    "properties; may be repeated.",
+)
 @click.option("--replicas", type=click.IntRange(2, 4), help="[default: 2, or one for each release]")
 @click.option("--records", type=click.IntRange(1), help="[default: 3, with 3 replicas 2]")
 @click.option("--epochs", type=click.IntRange(1), help="Leader epochs after the first.")
@@ -39,7 +47,7 @@ from kchaos.harness.commands.cli_options import as_json, sayer
     "--fault",
     "faults",
     multiple=True,
-    type=click.Choice(["kill", "stop", "expire", "controller", "time-out", "reassign"]),
+    type=click.Choice(["kill", "stop", "expire", "controller", "time-out", "reassign", "lag"]),
     help="May happen once, at any time; may be repeated.",
 )
 @click.option(
@@ -51,7 +59,12 @@ from kchaos.harness.commands.cli_options import as_json, sayer
     "--property",
     "properties",
     multiple=True,
-    type=click.Choice(["strong-isr", "kept", "agreement", "truncation-ends"]),
+    type=click.Choice(
+        [
+            *("strong-isr", "kept", "agreement", "truncation-ends"),
+            *("online", "online-if-kept-up", "droppable", "moves-once"),
+        ]
+    ),
     help="May be repeated.  [default: strong-isr]",
 )
 @click.option("--processes", type=click.IntRange(1), default=1, show_default=True)
@@ -67,6 +80,7 @@ from kchaos.harness.commands.cli_options import as_json, sayer
 def explore(
     releases: tuple[str, ...],
     without: tuple[str, ...],
+    also: tuple[str, ...],
     replicas: int | None,
     records: int | None,
     epochs: int | None,
@@ -96,6 +110,7 @@ def explore(
         Wanted,
         explore_release,
         faults_of,
+        proposed,
         releases_of,
     )
 
@@ -104,6 +119,7 @@ def explore(
     wanted = Wanted(
         releases=named,
         without=without,
+        also=proposed(also),
         records=records or bound,
         leader_epoch=epochs or bound,
         log_size=log_size or bound,

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.alternatives.kip_501_example import solution_of
+from kchaos.checkers.errors import ModelError
 from kchaos.checkers.explorer import Exploration, Progress, explore
 from kchaos.checkers.exploring import Schedule, Schedules, find_schedule, system_of
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.bounds import Faults, Grain, Machine
 from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.properties import REMEMBERING
+from kchaos.checkers.model.rules.kip_501 import ENABLE, PROCESS_TIME, SHIPPED, rules_of
+from kchaos.checkers.model.rules.order import PROPOSED
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
@@ -32,6 +37,7 @@ _FAULTS = {
     "controller": "controllers",
     "time-out": "time_outs",
     "reassign": "reassignments",
+    "lag": "lags",
 }
 # Brokers of a schedule: how many states are looked at for it, and records that are written.
 _SCHEDULES = {2: (10_000, 3), 3: (60_000, 2)}
@@ -49,6 +55,7 @@ class Wanted:
     Attributes:
         releases: Each broker's, broker 0's first.
         without: Rules of the model that no broker follows: what a release would do without a fix.
+        also: Rules that every broker follows besides: what a document proposes.
         records, leader_epoch, log_size: Bounds of the machine.
         faults, skips_epochs: As in the machine.
         memory_mib: What all processes may hold together, in MiB.
@@ -68,13 +75,15 @@ class Wanted:
     memory_mib: int
     scenario: Path | None
     without: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Return the release, or all of them where they differ."""
         is_one = len(set(self.releases)) == 1
         named = self.releases[0] if is_one else " beside ".join(self.releases)
-        return f"{named} without {' and '.join(self.without)}" if self.without else named
+        named += f" without {' and '.join(self.without)}" if self.without else ""
+        return f"{named} with {', and '.join(self.also)}" if self.also else named
 
     def generations(self, replicas: int) -> dict[int, Generation]:
         """Return what so many brokers do; those of one release may be more than were named."""
@@ -86,6 +95,7 @@ class Wanted:
                 inter_broker_protocol=settings.get("inter.broker.protocol.version"),
                 message_format=settings.get("log.message.format.version"),
                 without=self.without,
+                also=self.also,
             )
             for broker, release in enumerate(releases)
         }
@@ -121,6 +131,28 @@ def faults_of(named: Sequence[str], brokers: int) -> Faults:
             f"first: that takes --replicas {_LEAST_TO_REASSIGN} or more, not {brokers}"
         )
     return Faults(**{_FAULTS[word]: named.count(word) for word in named})
+
+
+def proposed(named: Sequence[str]) -> tuple[str, ...]:
+    """Return the rules that were asked for, by name or as KIP-501's broker properties.
+
+    Raises:
+        UsageError: There is no such rule or property, or a value that the document does not allow.
+    """
+    given = dict(one.partition("=")[::2] for one in named if "=" in one)
+    known = [rule.name for rule in PROPOSED]
+    rules = [one for one in named if "=" not in one]
+    for one in (*rules, *given):
+        if one not in known and not (one in given and one in (ENABLE, PROCESS_TIME)):
+            raise UsageError(
+                f"nothing is proposed as {one!r}; known: {', '.join(known)}; {ENABLE}=true; "
+                f"{PROCESS_TIME}=MILLISECONDS"
+            )
+    try:
+        solution = solution_of(given) if given else SHIPPED
+    except ModelError as error:
+        raise UsageError(str(error)) from error
+    return (*rules, *rules_of(solution))
 
 
 def explore_release(
@@ -171,6 +203,7 @@ def _explored(wanted: Wanted, say: Callable[[str], None]) -> Exploration:
         spares=min(wanted.faults.reassignments, 1),
         skips_epochs=wanted.skips_epochs,
         remembers_promises="kept" in wanted.properties,
+        remembers_blameless=not set(REMEMBERING).isdisjoint(wanted.properties),
     )
     say(f"exploring {_bounds_of(wanted)}")
     return explore(

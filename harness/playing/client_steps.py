@@ -99,6 +99,63 @@ class AwaitAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WriteUntil:
+    """A client writes one record after the other with acks=1, until the ISR is this one.
+
+    Each waits for its answer, with an error or without, before the next; the last one too.
+
+    Attributes:
+        operation: The writes are called `OPERATION.0` and so on.
+        isr: In any order.
+        broker: Whom to write to.
+        answer_s: How long each waits for its answer.
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    isr: tuple[int, ...]
+    broker: int
+    answer_s: float = 20.0
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the state znode has that ISR and the last write its answer."""
+        written = 0
+
+        def is_reached() -> bool:
+            state = play.cluster.metadata.state(self.topic, self.partition)
+            return state is not None and set(state.isr) == set(self.isr)
+
+        def write() -> bool:
+            nonlocal written
+            if is_reached():
+                return True
+            Produce(
+                operation=f"{self.operation}.{written}",
+                topic=self.topic,
+                partition=self.partition,
+                records=1,
+                acks=1,
+                broker=self.broker,
+                accept_error=True,
+                timeout_s=self.answer_s,
+            ).perform(play)
+            written += 1
+            return is_reached()
+
+        await_until(
+            write,
+            timeout_s=self.timeout_s,
+            waiting_for=f"the ISR of {self.topic}-{self.partition} to be {list(self.isr)}",
+            last_seen=lambda: (
+                f"{play.cluster.metadata.state(self.topic, self.partition)} after {written} writes"
+            ),
+            abort=gates.no_exit(play),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """A consumer reads records of one partition, from one broker.
 

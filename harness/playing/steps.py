@@ -18,7 +18,7 @@ from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing import gates
 from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
 from kchaos.harness.playing.cleaning_steps import AwaitCleaned
-from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
+from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read, WriteUntil
 from kchaos.harness.playing.collect import take_snapshot
 from kchaos.harness.playing.gates import GATE_S
 from kchaos.harness.playing.metadata_steps import WriteWhereTold
@@ -309,6 +309,7 @@ STEPS: Mapping[str, type[Any]] = {
         Reassign,
         Produce,
         AwaitAnswer,
+        WriteUntil,
         Read,
         FetchAs,
         AskAs,

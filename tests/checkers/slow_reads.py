@@ -9,11 +9,14 @@ from run_builder import CONTROLLER_SESSION, RunBuilder, values
 from kchaos.checkers import acts
 
 
-def slow_reads_run(path: Path) -> RunBuilder:
+def slow_reads_run(path: Path, *, is_told: bool = False) -> RunBuilder:
     """Broker 0 leads t, 1 follows, 2 is the controller; lag 3 s; a second from line to line.
 
     The leader told what it knew; the follower's fetch waited before it was read, and the leader
     was started again in the end. Not sealed yet.
+
+    Args:
+        is_told: Whether nothing held the fetch, and the leader told that it began to read for it.
     """
     build = RunBuilder(path, release="2.8.2")
     _rewrite(path / "scenario.json", cluster={"properties": {"replica.lag.time.max.ms": "3000"}})
@@ -26,9 +29,9 @@ def slow_reads_run(path: Path) -> RunBuilder:
     build.produce("both", 0, values("both", 1), acks=-1, base_offset=0)
     fetched = build.clock
     look(build, fetched, end=1)
-    build.run.append(
-        "hits.jsonl", hit(build, 3, "fetch-read", "(t-0,PartitionData(fetchOffset=1, x))", "held")
-    )
+    point, fate = ("fetch-begun", "told") if is_told else ("fetch-read", "held")
+    kept = hit(build, 3, point, "(t-0,PartitionData(fetchOffset=1, x))", fate)
+    build.run.append("hits.jsonl", kept | {"reader": "1"})
     build.produce("alone", 0, values("alone", 1), acks=1, base_offset=1)
     look(build, fetched, end=2)
     look(build, fetched, end=2)

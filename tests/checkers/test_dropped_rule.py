@@ -131,6 +131,26 @@ def test_a_kept_fetch_is_its_follower_s_whether_named_by_id_or_by_client() -> No
     assert [(one.follower, one.kept_until) for one in overdue_fetches(hits, 0.5)] == [(2, None)]
 
 
+def tells(time: float, point: str, *, number: int, reader: str = "", seen: str = "") -> PointHit:
+    return replace(hit(time, "told", reader=reader, number=number), point=point, seen=seen, hold="")
+
+
+def test_a_fetch_is_kept_from_where_its_leader_began_to_read_until_it_counted_it() -> None:
+    begun = [
+        tells(1.0, "fetch-begun", number=1, reader="1"),
+        tells(1.1, "fetch-begun", number=2, reader="2"),
+        tells(1.2, "fetch-counted", number=3, seen="now=1 Replica(replicaId=2, topic=t)"),
+        tells(1.3, "fetch-begun", number=4, reader="-1"),
+    ]
+    counted = tells(3.0, "fetch-counted", number=5, seen="now=3 Replica(replicaId=1, topic=t)")
+    again = tells(3.0, "fetch-begun", number=5, reader="1")
+    slow = OverdueFetch(follower=1, leader=0, kept_from=1.0, kept_until=3.0)
+
+    assert overdue_fetches([*begun, counted], 0.5) == (slow,)
+    assert overdue_fetches([*begun, again], 0.5)[0] == slow
+    assert overdue_fetches(begun, 0.5) == (replace(slow, kept_until=None),)
+
+
 def test_the_longest_wait_of_a_fetch_is_the_cluster_s_or_a_broker_s_own() -> None:
     own = {"brokers": [{"properties": {"replica.fetch.wait.max.ms": "900"}}]}
 
@@ -177,6 +197,25 @@ def test_a_follower_that_is_dropped_after_its_fetch_was_read_is_not(tmp_path: Pa
     build = keep(keep(cluster(tmp_path / "run"), "held"), "released").state(0, 0, [0])
 
     assert told(build) == []
+
+
+def looks(build: RunBuilder) -> RunBuilder:
+    at = int(build.clock + 1)
+    seen = f"now={at}000 partition=t-0 logEndOffset=1 Iterable()"
+    rest = {"number": 9, "broker": 0, "life": 1, "point": "isr-check", "thread": "scheduler"}
+    more = {"reader": "", "seen": seen, "fate": "told", "hold": ""}
+    build.run.append("hits.jsonl", {"time": build.tick(), **rest, **more})
+    return build
+
+
+def test_a_follower_counts_as_waiting_when_its_leader_looked_not_when_that_was_written(
+    tmp_path: Path,
+) -> None:
+    waited = looks(keep(cluster(tmp_path / "waited"), "held"))
+    had_its_answer = looks(keep(keep(cluster(tmp_path / "answered"), "held"), "released"))
+
+    assert told(keep(waited, "released").state(0, 0, [0])) == [(1, False, False)]
+    assert told(had_its_answer.state(0, 0, [0])) == []
 
 
 def test_a_follower_that_stands_still_or_is_gone_is_not(tmp_path: Path) -> None:

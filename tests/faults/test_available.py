@@ -39,6 +39,7 @@ from kchaos.faults import (
     PauseBroker,
     PreferredElection,
     RollBroker,
+    SlowDisk,
     SlowFetchReads,
     StaleRequest,
     StopBroker,
@@ -85,6 +86,7 @@ LEGAL = [
     (FreezeFollower(broker=0), view()),
     (HoldController(broker=0), view()),
     (AT_POINT, view()),
+    (SlowDisk(broker=0, operation="flush", delay_ms=5), view()),
     (SlowFetchReads(broker=0), view()),
     (SlowFetchReads(broker=0, where="log", delay_ms=5, topic="t", partition=0), view()),
     (KillBroker(broker=1), view()),
@@ -221,6 +223,15 @@ def test_every_fault_can_be_taken_by_some_cluster():
         ),
         (DisconnectNetwork(broker=0), view(), "the agent cannot reach the harness"),
         (StopBroker(broker=0), view(point_holds={"p": HELD}), "broker 0 are held by 'p': heal"),
+        (SlowDisk(broker=0, operation="write", delay_ms=5), view(), "take a flush"),
+        (SlowDisk(broker=0, operation="seek", delay_ms=5), view(), "use 'read' or 'write'"),  # type: ignore[arg-type]
+        (SlowDisk(broker=0, operation="read", delay_ms=0), view(), "only a delay has one"),
+        (SlowDisk(broker=1, operation="read", delay_ms=5), view(), "name it in its spec"),
+        (
+            HoldPoint(name="p", broker=0, point="disk-read"),
+            view(),
+            "a disk is slow, it does not stop",
+        ),
         (SlowFetchReads(broker=0, where="disk"), view(), "use 'request' or 'read' or 'log'"),
         (SlowFetchReads(broker=0, delay_ms=0), view(), "longer than 0, None holds"),
         (

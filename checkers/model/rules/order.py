@@ -100,6 +100,9 @@ PROPOSED: tuple[Rule, ...] = (
     kafka_7601_options.ONE_FORMAT_PER_SEGMENT,
     kafka_7601_options.FETCHED_SETS_SPLIT,
     kip_501.PENDING_READS,
+    kip_501.CAUGHT_UP_NOW,
+    kip_501.SLOW_LEADER_GIVES_UP,
+    kip_501.ISR_ORDER,
 )
 """What only documents propose: followed where it is named, and by no release."""
 

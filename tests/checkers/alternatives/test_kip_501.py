@@ -140,10 +140,11 @@ def test_the_comparison_says_what_of_the_document_is_reproduced_and_what_is_refu
     assert found.cell("down, pending", "both").numbers == {"dropped_at": 40.0}
 
 
+@pytest.mark.parametrize("is_told", [False, True], ids=["held", "told"])
 def test_a_recorded_run_is_played_under_every_rule_and_the_shipped_one_gives_what_was_recorded(
-    tmp_path: Path,
+    is_told: bool, tmp_path: Path
 ) -> None:
-    found = compare_run(slow_reads_run(tmp_path / "run").seal().path, print)
+    found = compare_run(slow_reads_run(tmp_path / "run", is_told=is_told).seal().path, print)
 
     (claim,) = found.claims
     assert claim.holds is True, claim

@@ -39,6 +39,9 @@ def test_every_point_is_one_method_of_the_release_s_jars(release: str) -> None:
     jars = [jar for jar in known.class_path if re.fullmatch(own, jar.name)]
     for name, point in POINTS.items():
         place = point.place(release_of(release))
+        if point.of_disk is not None:
+            assert place is None, name
+            continue
         if place is None:
             assert release_of(release).number < point.places[0].since, name
             continue

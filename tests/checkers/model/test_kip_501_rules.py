@@ -1,0 +1,129 @@
+"""KIP-501's solutions as rules of the machine; each rule once left out and once followed."""
+
+import pytest
+
+from kchaos.checkers.explorer import explore
+from kchaos.checkers.exploring import system_of
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.actions import (
+    Action,
+    Answer,
+    Ask,
+    Handle,
+    Look,
+    Relinquish,
+    Shrink,
+    Write,
+)
+from kchaos.checkers.model.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.checkers.model.fault_actions import PassLag
+from kchaos.checkers.model.machine import actions, initial_state, next_state
+from kchaos.checkers.model.state import State
+from kchaos.checkers.model.world import World
+
+PENDING = "KIP-501's text: a pending fetch keeps a follower"
+CLOCK = "KIP-501's text: caught up when counted"
+GIVES_UP = "KIP-501's text: a slow leader gives up"
+ISR_ORDER = "KIP-501's text: elections by the order of the ISR"
+WRITE, SHRINK = Write(leader=0), Shrink(leader=0, follower=1)
+ASK, LOOK = Ask(follower=1, leader=0), Look(follower=1, leader=0)
+ANSWER, HANDLE = Answer(follower=1, leader=0), Handle(follower=1, leader=0)
+FETCHED = (ASK, LOOK, ANSWER, HANDLE)
+
+
+def machine(*proposed: str, remembers: bool = False, **faults: int) -> Machine:
+    return Machine(
+        generations=dict.fromkeys((0, 1), generation_for("2.8.2", also=proposed)),
+        records=1,
+        leader_epoch=1,
+        log_size=1,
+        grain=Grain.READS,
+        faults=Faults(**faults),
+        remembers_blameless=remembers,
+    )
+
+
+def after(one: Machine, *steps: Action) -> State:
+    state = initial_state(one)
+    for step in steps:
+        state = next_state(one, state, step)
+    return state
+
+
+def may_shrink(one: Machine, *steps: Action) -> bool:
+    return SHRINK in actions(one, after(one, *steps))
+
+
+def test_with_a_clock_a_leader_drops_nobody_before_the_lag_has_passed() -> None:
+    steps = (ASK, *FETCHED, WRITE)
+
+    assert may_shrink(machine(), *steps)
+    assert not may_shrink(machine(lags=1), *steps)
+    assert may_shrink(machine(lags=1), *steps, PassLag())
+
+
+def test_a_follower_that_fetches_at_the_end_after_the_lag_has_passed_has_caught_up_again() -> None:
+    level = (ASK, *FETCHED, PassLag(), *FETCHED, WRITE)
+
+    assert not may_shrink(machine(lags=2), *level)
+    assert may_shrink(machine(lags=2), *level, PassLag())
+
+
+@pytest.mark.parametrize(("proposed", "dropped"), [((), True), ((CLOCK,), False)])
+def test_a_read_that_takes_as_long_as_the_lag_counts_from_its_begin_or_from_its_end(
+    proposed: tuple[str, ...], dropped: bool
+) -> None:
+    slow_read = (ASK, *FETCHED, ASK, LOOK, PassLag(), ANSWER, WRITE)
+
+    assert may_shrink(machine(*proposed, lags=1), *slow_read) is dropped
+
+
+@pytest.mark.parametrize(("proposed", "dropped"), [((), True), ((PENDING,), False)])
+def test_while_the_read_takes_longer_than_the_lag_only_the_pending_half_keeps_the_follower(
+    proposed: tuple[str, ...], dropped: bool
+) -> None:
+    being_read = (ASK, *FETCHED, WRITE, ASK, LOOK, PassLag())
+
+    assert may_shrink(machine(*proposed, lags=1), *being_read) is dropped
+    assert may_shrink(machine(*proposed, CLOCK, lags=1), *being_read) is dropped
+
+
+def test_a_leader_gives_up_only_while_it_keeps_a_fetch_of_a_follower_that_kept_up() -> None:
+    one = machine(PENDING, GIVES_UP)
+    give_up = Relinquish(leader=0)
+
+    assert give_up not in actions(one, after(one, ASK, *FETCHED))
+    assert give_up in actions(one, after(one, ASK, *FETCHED, ASK, LOOK))
+    shipped = machine()
+    assert give_up not in actions(shipped, after(shipped, ASK, *FETCHED, ASK, LOOK))
+
+
+@pytest.mark.parametrize(("order", "leads"), [((), 0), ((ISR_ORDER,), 1)])
+def test_who_gives_up_is_elected_again_unless_elections_go_by_the_isr(
+    order: tuple[str, ...], leads: int
+) -> None:
+    one = machine(PENDING, GIVES_UP, *order)
+
+    state = after(one, ASK, *FETCHED, ASK, LOOK, Relinquish(leader=0))
+
+    found = World(state).partition_state(PARTITION)
+    assert found is not None
+    assert (found.leader, found.leader_epoch) == (leads, 1)
+
+
+def test_a_dead_follower_whose_fetch_is_pending_stays_by_the_first_half() -> None:
+    for proposed, breaks in (((), False), ((PENDING,), True)):
+        one = machine(*proposed, remembers=False, kills=1, lags=1)
+        found = explore(system_of(one, ["droppable"]), most_states=20_000)
+        assert (found.violation is not None) is breaks
+
+
+def test_shipped_code_takes_a_partition_offline_whose_follower_had_kept_up() -> None:
+    one = machine(remembers=True, kills=1, lags=1)
+
+    found = explore(system_of(one, ["online-if-kept-up"]), most_states=400_000)
+
+    assert found.violation is not None
+    assert [type(move).__name__ for move in found.violation.trace][-6:] == [
+        *("PassLag", "Shrink", "WriteIsr", "Kill", "EndSession", "SeeBrokers")
+    ]
