@@ -43,7 +43,7 @@ from kchaos.checkers.model.observations import (
     Reply,
 )
 from kchaos.checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
-from kchaos.checkers.model.request_versions import can_read
+from kchaos.checkers.model.questions import is_farewell, is_readable
 from kchaos.checkers.model.requests import (
     Answer,
     ControlRequest,
@@ -56,7 +56,6 @@ from kchaos.checkers.model.requests import (
     UpdateMetadata,
 )
 from kchaos.checkers.model.silent import ask, copy_differs
-from kchaos.checkers.model.state import Broker
 from kchaos.checkers.model.world import World
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"
@@ -197,7 +196,7 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         if lookahead.questions[seen.number] is not seen:
             # It waited on its way, and its leader's process has ended meanwhile: nobody gets it.
             return
-        if _is_farewell(world, seen):
+        if is_farewell(world, seen):
             return
         _give_up_others(world, seen)
         if seen.fate is Fate.ABANDONED:
@@ -209,29 +208,13 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         assert found is not None
     if seen.fate is Fate.ARRIVES:
         target = world.broker(seen.leader)
-        if target is not None and target.is_running and _is_readable(target, seen):
+        if target is not None and target.is_running and is_readable(target, seen):
             arrived = replace(found, stage=Stage.ARRIVED)
             exchange.change(world, seen.follower, seen.leader, found, arrived)
         else:
             exchange.end(world, seen.follower, seen.leader, found)
     elif seen.fate is Fate.ABANDONED:
         exchange.end(world, seen.follower, seen.leader, found)
-
-
-def _is_farewell(world: World, seen: Question) -> bool:
-    """Tell whether a thread that has lost its last partition tells its leader just that.
-
-    It may, between `removeFetcherForPartitions` and `shutdownIdleFetcherThreads` of the request
-    that took the partition from it (ReplicaManager.becomeLeaderOrFollower, 1.1.1 to 3.9). What it
-    had asked before is answered to nobody: the record in that answer is never appended.
-    """
-    is_empty = seen.api == exchange.FETCH and not seen.partitions and not seen.is_full
-    return is_empty and world.thread(seen.follower, seen.leader) is None
-
-
-def _is_readable(leader: Broker, seen: Question) -> bool:
-    release = leader.generation.versions.release
-    return seen.version is None or can_read(release, seen.api, seen.version)
 
 
 def _give_up_others(world: World, seen: Question) -> None:
