@@ -33,6 +33,8 @@ class Environment:
         self.commands = folder / "bin"
         self._borrow_dependencies(folder)
         what = ["-e", str(ROOT)] if install == "editable" else [str(_copy_of_the_checkout(folder))]
+        if install == "strict":
+            what = ["-e", *what, "--config-settings", "editable_mode=strict"]
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet"]
         # setuptools is one of our own environment's, which needs no network then.
         options = ["--no-deps", "--no-build-isolation", "--no-index"]
@@ -199,10 +201,11 @@ def _types(there: Environment, folder: Path, text: str, code: int) -> list[str]:
     return there.run([*command, "theirs.py"], cwd=folder, code=code).stdout.splitlines()
 
 
+@pytest.mark.parametrize("install", ["wheel", "strict"])
 def test_types_at_the_front_door_hold_in_somebody_elses_project(
-    environment: Callable[[str], Environment], tmp_path: Path
+    install: str, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:
-    there = environment("wheel")
+    there = environment(install)
     _types(there, tmp_path, _GOOD, code=0)
     first, second, third, *_ = _types(there, tmp_path, _BAD, code=1)
     assert 'Argument "broker" to "KillBroker" has incompatible type "str"' in first

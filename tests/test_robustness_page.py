@@ -1,18 +1,30 @@
-"""docs/robustness.md names a test for each thing that it says; each is there."""
+"""docs/robustness.md and mutants.md name a test for each thing that they say; each is there."""
 
 import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "robustness.md"
+PAGES = (("robustness.md", 2), ("mutants.md", 1))
 
 
-def test_every_test_that_the_page_names_exists() -> None:
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
-    named = [re.search(r"`(tests/[\w/]+\.py)::(test_\w+)` \|$", row) for row in rows]
-    headings = [row for row, found in zip(rows, named, strict=True) if not found]
-    assert [row.split(" | ")[-1] for row in headings] == ["test |", "test |"]
+@pytest.mark.parametrize(("page", "tables"), PAGES)
+def test_every_test_that_a_page_names_exists(page: str, tables: int) -> None:
+    lines = (ROOT / "docs" / page).read_text().splitlines()
+    named = [re.search(r"`(tests/[\w/]+\.py)::(test_\w+)` \|$", line) for line in lines]
+    assert sum(line.endswith("| test |") for line in lines) == tables
+    assert sum(map(bool, named)) > 10
     for found in filter(None, named):
         tree = ast.parse((ROOT / found[1]).read_text())
         assert found[2] in {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize(("page", "tables"), PAGES)
+def test_each_row_of_a_table_with_tests_names_one(page: str, tables: int) -> None:
+    parts = (ROOT / "docs" / page).read_text().split("| test |\n")[1:]
+    for part in parts:
+        rows = part.partition("\n\n")[0].splitlines()[1:]
+        assert rows
+        assert [row for row in rows if "::test_" not in row.rpartition(" | ")[2]] == []

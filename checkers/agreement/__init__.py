@@ -4,8 +4,8 @@ A run is written down several times: what a client did in actions and in history
 and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is
 missing that another names, nobody can say what happened, and the run is unknown.
 
-**Verifies**: what `clients`, `acts`, `coordination`, `copies`, `cleaning`, `messages` and
-`ending` say, a module for each pair of witnesses.
+**Verifies**: what `clients`, `acts`, `times`, `coordination`, `copies`, `cleaning`, `messages`,
+`fates`, `points`, `tiers` and `ending` say, a module for each pair of witnesses.
 **Does not verify**: what is written down once alone; `checkers.rules` and the model judge that.
 """
 
@@ -17,16 +17,24 @@ from kchaos.checkers.agreement.clients import client_disagreements
 from kchaos.checkers.agreement.coordination import coordination_disagreements
 from kchaos.checkers.agreement.copies import copy_disagreements
 from kchaos.checkers.agreement.ending import ending_disagreements
+from kchaos.checkers.agreement.fates import fate_disagreements
 from kchaos.checkers.agreement.messages import message_disagreements
+from kchaos.checkers.agreement.points import point_disagreements
+from kchaos.checkers.agreement.tiers import tier_disagreements
+from kchaos.checkers.agreement.times import time_disagreements
 from kchaos.checkers.evidence.run import RunEvidence
 
 _CHECKS = (
     client_disagreements,
     acts_disagreements,
+    time_disagreements,
     coordination_disagreements,
     copy_disagreements,
     cleaning_disagreements,
     message_disagreements,
+    fate_disagreements,
+    point_disagreements,
+    tier_disagreements,
     ending_disagreements,
 )
 _MOST_OF_A_KIND = 5

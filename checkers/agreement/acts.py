@@ -1,7 +1,6 @@
 """What was done to the cluster: actions.jsonl beside observations.jsonl, scenario and run.json."""
 
 import json
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
@@ -42,7 +41,6 @@ _ACTS = (
 )
 _KNOWN_LATER = frozenset({"checkpointed", "log_end_offset"})
 _BEFORE_THE_STEPS = -1
-_OUTSIDE_S = 120.0
 
 
 def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -51,8 +49,7 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
     **Verifies**: that acts and high watermarks in checkpoints, one for one, are in actions and in
     observations, with the same fields (what an act only knew afterwards aside), but for acts of a
     step that was not possible or that ended the run; that each broker's first start has the release
-    and settings of run.json and scenario.json; that zxids never go back, that beginnings come
-    before ends, and that all times lie within the run.
+    and settings of run.json and scenario.json.
     **Does not verify**: observations of other kinds, which nothing is judged by.
     """
     if not evidence.files.has(OBSERVATIONS):
@@ -66,8 +63,6 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
     yield from _other_observations(evidence)
     yield from _first_starts(evidence)
     yield from _about_the_run(evidence)
-    yield from _order(evidence)
-    yield from _times(evidence)
 
 
 def _is_start(timed: TimedEvent) -> bool:
@@ -292,48 +287,3 @@ def _specified(properties: Mapping[str, Any]) -> tuple[object, ...]:
         properties.get("unclean.leader.election.enable") == "true",
         int(properties.get("min.insync.replicas", "1")),
     )
-
-
-def _order(evidence: RunEvidence) -> Iterator[str]:
-    latest = -1
-    for number, one in enumerate(evidence.actions, start=1):
-        if one.zxid < latest:
-            yield f"{ACTIONS}:{number} has zxid {one.zxid}, after {latest}"
-        latest = max(latest, one.zxid)
-        if one.began is not None and one.began > one.time:
-            yield f"{ACTIONS}:{number} began after it was done"
-        if one.step > len(evidence.scenario.steps):
-            yield f"{ACTIONS}:{number} belongs to step {one.step}, which the scenario does not have"
-
-
-def _times(evidence: RunEvidence) -> Iterator[str]:
-    begun = evidence.about.started_at
-    if begun is None:
-        return
-    seconds = evidence.outcome.seconds
-    if seconds is not None and seconds < 0:
-        yield f"the run took {seconds} s"
-    earliest = begun - _OUTSIDE_S
-    latest = math.inf if seconds is None else begun + max(seconds, 0) + _OUTSIDE_S
-    for what, times in _all_times(evidence).items():
-        outside = [time for time in times if not earliest <= time <= latest]
-        if outside:
-            yield f"{what} has {len(outside)} times outside the run, such as {outside[0]}"
-
-
-def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
-    ended = (one.ended_at for one in evidence.client_operations)
-    copied = [one for snapshot in evidence.snapshots for one in snapshot.brokers.values()]
-    return {
-        ACTIONS: [one.time for one in evidence.actions],
-        "history.jsonl": [
-            *(one.invoked_at for one in evidence.client_operations),
-            *(time for time in ended if time is not None),
-        ],
-        "links.jsonl": [one.wall_time_s for one in evidence.links or ()],
-        "zookeeper/": [one.time_ms / 1000 for one in evidence.znode_changes],
-        "snapshots/": [
-            *(snapshot.time for snapshot in evidence.snapshots),
-            *(t for one in copied for t in (one.read_from, one.read_until) if t is not None),
-        ],
-    }

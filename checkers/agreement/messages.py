@@ -18,8 +18,9 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
     """Yields where the links' log is not whole, or tells what ZooKeeper's log denies.
 
     **Verifies**: that the log is there if the cluster was linked, and not if it was not; that its
-    lines are numbered one by one; that no message ended twice, and one that the links could read
-    was read; that each control request is of a controller with an epoch that it had taken, and
+    lines are numbered one by one; that all messages of a connection have one source, where it is
+    known, and one target; that no message ended twice, and one that the links could read was read;
+    that each control request is of a controller with an epoch that it had taken, and
     UpdateMetadata has states that were written.
     **Does not verify**: that a message was cut or held while a cut or a hold acted; a request of
     which only the answer is there, since links leave out fetches that ask for nothing new.
@@ -38,9 +39,23 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
         if message.sequence is not None and message.sequence != number:
             yield f"{LINKS}:{number} is message {message.sequence}"
             break
+    yield from _connections(messages)
     yield from _ended_twice(messages)
     yield from _unread(messages)
     yield from _untrue(evidence, messages)
+
+
+def _connections(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
+    """A connection leads from one broker, which may say so only later, to one other."""
+    ends: dict[tuple[int, str], int] = {}
+    for one in messages:
+        for what, broker in (("source", one.source), ("target", one.target)):
+            known = ends.setdefault((one.connection, what), broker) if broker is not None else None
+            if known != broker:
+                yield (
+                    f"{one.read_at} has {what} {broker}, and connection {one.connection} had "
+                    f"{known} before"
+                )
 
 
 def _ended_twice(messages: tuple[LinkMessage, ...]) -> Iterator[str]:

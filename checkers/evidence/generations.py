@@ -34,6 +34,11 @@ APIS: Mapping[str, str] = {
 }
 _CLOCKS_S = 0.015
 """ZooKeeper's times are cut to milliseconds, and a link writes before it sends."""
+_LEARNS_S = 1.0
+"""How long a process that registers again may still act in its last generation (KAFKA-9839).
+
+ZooKeeper has the new registration before its answer gets to the broker.
+"""
 _CODES = {"": 0, "STALE_BROKER_EPOCH": STALE_BROKER_EPOCH, "UNKNOWN_SERVER_ERROR": -1}
 
 
@@ -245,6 +250,22 @@ class _Reader:
                 czxid = one.czxid
         return czxid
 
+    def _known(self, broker: int, time: float) -> int:
+        """The same without what a living process may not have heard of yet."""
+        czxid, before = -1, -1.0
+        starts = [
+            timed.time if timed.began is None else timed.began
+            for timed in self.events
+            if _starts(timed, broker)
+        ]
+        for one in self.registered.get(broker, ()):
+            # The first start is written down when the broker is ready.
+            is_again = before >= 0 and not any(before < time < one.since for time in starts[1:])
+            if one.since + (_LEARNS_S if is_again else _CLOCKS_S) <= time:
+                czxid = one.czxid
+            before = one.since
+        return czxid
+
     def _answered(
         self, sent: _Sent, answer: LinkMessage, answered: Mapping[str, Any]
     ) -> ControlRequest:
@@ -262,6 +283,11 @@ class _Reader:
             meant_for = told
         elif sent.waited:
             meant_for = self._generation(broker, sent.made_at + _CLOCKS_S)
+        known = self._known(broker, arrived_at)
+        error_code = answered.get("error_code") or 0
+        predicted = self._predicted(api, target, told, in_force, arrived_at)
+        if predicted != error_code:
+            predicted = self._predicted(api, target, told, known, arrived_at)
         return ControlRequest(
             api=api,
             version=-1 if message.api_version is None else message.api_version,
@@ -270,10 +296,10 @@ class _Reader:
             broker_epoch=told,
             meant_for=meant_for,
             in_force=in_force,
-            error_code=answered.get("error_code") or 0,
-            is_late=0 <= meant_for < self._generation(broker, arrived_at - _CLOCKS_S),
+            error_code=error_code,
+            is_late=0 <= meant_for < known,
             partitions=tuple(_partitions(sent.detail, answered)),
-            predicted_error_code=self._predicted(api, target, told, in_force, arrived_at),
+            predicted_error_code=predicted,
             is_made=is_made,
             time=answer.wall_time_s,
             source=message.read_at,

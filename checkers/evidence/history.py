@@ -4,10 +4,11 @@ The file has a line when an operation is invoked and one when it ends: "ok", "fa
 effect) or "info" (nobody knows). "keys" are those of the "records", where they have any. A
 read's "ok" line has "records", the values that it got, and
 "base_offset", the offset of the first; "promised" there means that they lay below the leader's high
-watermark, as every record that a consumer gets does. "probe" is true in the lines of a write with
-which settling tries whether the partition works. A fetch has "fetch_version", and its "ok" line the
-"magics" of the batches that came, how many offsets were "readable", and "answer", the bytes as they
-came (base64).
+watermark, as every record that a consumer gets does. A produce has "timestamp_ms", the time that
+each of its records says, in milliseconds since the epoch. "probe" is true in the lines of a write
+with which settling tries whether the partition works. A fetch has "fetch_version", and its "ok"
+line the "magics" of the batches that came, how many offsets were "readable", and "answer", the
+bytes as they came (base64).
 """
 
 from collections.abc import Sequence
@@ -42,6 +43,7 @@ class Operation:
         ended_at: Likewise, or None.
         isr_when_ended: The ISR in ZooKeeper when it ended.
         codec: What its batch was compressed with when it was sent, as the action has it.
+        timestamp_ms: Of each of its records as it was sent; None where the history does not say.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
             not ask for it.
         fetch_version: Of a "fetch"; else None.
@@ -67,6 +69,7 @@ class Operation:
     ended_at: float | None = None
     isr_when_ended: tuple[int, ...] = ()
     codec: str = "none"
+    timestamp_ms: int | None = None
     is_probe: bool = False
     fetch_version: int | None = None
     magics: tuple[int, ...] = ()
@@ -90,6 +93,7 @@ class _Line:
     topic: str | None = None
     partition: int | None = None
     acks: int | None = None
+    timestamp_ms: int | None = None
     records: tuple[str | None, ...] | None = None
     keys: tuple[str, ...] = ()
     base_offset: int | None = None
@@ -158,6 +162,7 @@ def _invoked(line: _Line, place: str) -> Operation:
         payloads=record_payloads(records, line.keys),
         keys=line.keys,
         invoked_at=line.time,
+        timestamp_ms=line.timestamp_ms,
         is_probe=line.operation.startswith(_PROBE_PREFIX) if line.probe is None else line.probe,
         read_at=line.read_at,
     )

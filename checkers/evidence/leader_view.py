@@ -117,12 +117,15 @@ def _counted(hit: PointHit) -> LeaderView:
     fields = dict(_NAMED.findall(hit.seen))
     if not {"topic", "partition", "lastFetchTimeMs"} <= fields.keys():
         raise _another_shape(hit)
+    followers = tuple(_followers(hit, hit.seen))
+    if len(followers) != 1:
+        raise _another_shape(hit)
     return LeaderView(
         time=_now(hit),
         leader=hit.broker,
         about=TopicPartition(fields["topic"], _number(hit, fields["partition"])),
         is_check=False,
-        followers=tuple(_followers(hit, hit.seen)),
+        followers=followers,
         read_at=hit.read_at,
     )
 

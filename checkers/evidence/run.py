@@ -36,7 +36,14 @@ from kchaos.checkers.evidence.links import LinkMessage, read_links
 from kchaos.checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
 from kchaos.checkers.evidence.partition import DroppedFollower, Excuse
 from kchaos.checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
-from kchaos.checkers.evidence.tier import RemoteEvent, TierReading, read_tier, remote_events
+from kchaos.checkers.evidence.tier import (
+    ListedOffsets,
+    RemoteEvent,
+    TierReading,
+    read_listed_offsets,
+    read_tier,
+    remote_events,
+)
 from kchaos.checkers.evidence.zookeeper import (
     cluster_id,
     decisions,
@@ -317,6 +324,11 @@ class RunEvidence:
     def tier_readings(self) -> tuple[TierReading, ...]:
         """What readers got of tiered logs."""
         return read_tier(self.files)
+
+    @cached_property
+    def listed_offsets(self) -> tuple[ListedOffsets, ...]:
+        """What leaders said of the ends of tiered logs, in its order."""
+        return read_listed_offsets(self.files)
 
     @cached_property
     def remote_events(self) -> tuple[RemoteEvent, ...]:

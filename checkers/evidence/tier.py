@@ -65,6 +65,8 @@ class TierReading:
     end_offset: int
     local_start_offset: int
     fetches: tuple[TierFetch, ...]
+    time: float = 0.0
+    step: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,19 @@ class ListedAs:
     error_code: int
     offset: int
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedOffsets:
+    """What a leader said of the ends of one log, by the timestamp that was asked for."""
+
+    time: float
+    step: int
+    broker: int
+    topic: str
+    partition: int
+    offsets: Mapping[str, ListedAs]
+    read_at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +151,28 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
                 )
                 for one in line.fetches
             ),
+            time=line.time,
+            step=line.step,
         )
     return tuple(found.values())
+
+
+def read_listed_offsets(files: EvidenceFiles) -> tuple[ListedOffsets, ...]:
+    """What leaders said of the ends of their logs, in the order of tier.jsonl."""
+    lines = files.lines(_Line, TIER) if files.has(TIER) else ()
+    return tuple(
+        ListedOffsets(
+            time=line.time,
+            step=line.step,
+            broker=line.broker,
+            topic=line.topic,
+            partition=line.partition,
+            offsets=line.offsets or {},
+            read_at=line.read_at,
+        )
+        for line in lines
+        if line.kind == "offsets"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

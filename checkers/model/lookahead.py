@@ -78,8 +78,9 @@ class Lookahead:
             case IsrAnswered():
                 self.shows_isr_answers = True
             case ForgeAnswers():
-                code = FORGED_ERRORS[what.error]
-                self.forgeries[what.source, what.target, code] = what.error
+                code = FORGED_ERRORS.get(what.error)
+                if code is not None:
+                    self.forgeries[what.source, what.target, code] = what.error
             case StopBroker() if not what.clean:
                 self._killed[what.broker].append(index)
 

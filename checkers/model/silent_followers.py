@@ -3,12 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import exchange, leader, tier
 from kchaos.checkers.model import follower as following
 from kchaos.checkers.model.exchange import FETCH
 from kchaos.checkers.model.lookahead import Lookahead
-from kchaos.checkers.model.observations import Reply
-from kchaos.checkers.model.requests import MOVED_TO_TIER, Exchange, FetchAnswer, Stage
+from kchaos.checkers.model.observations import FetchAsked, Question, Reply
+from kchaos.checkers.model.requests import (
+    MOVED_TO_TIER,
+    Asked,
+    Exchange,
+    FetchAnswer,
+    LeaderAndIsr,
+    Received,
+    Stage,
+)
 from kchaos.checkers.model.state import State
 from kchaos.checkers.model.world import World
 
@@ -27,6 +36,8 @@ def at_follower(
             exchange.handle(world, broker_id, leader_id, waiting)
             yield world
             yield from _rebuilt(state, broker_id, leader_id, waiting)
+            item = lookahead.next_of(broker_id, leader_id, index)
+            yield from _dropped(state, broker_id, leader_id, waiting, item)
             is_killed = lookahead.is_killed_before_asking(broker_id, leader_id, index)
             if is_killed or _is_copied(state, broker_id):
                 yield from _half_handled(state, broker_id, leader_id, waiting)
@@ -49,6 +60,43 @@ def at_follower(
         # Its fetchers have most likely ended with its session.
         after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
         yield after
+
+
+def _dropped(
+    state: State, broker_id: int, leader_id: int, waiting: Exchange, item: object
+) -> Iterator[World]:
+    """An answer comes while a request takes partitions from the thread, to give them back anew.
+
+    What it has of those is thrown away: `processFetchRequest` passes over partitions that the
+    thread does not have, between `removeFetcherForPartitions` and `addFetcherForPartitions`
+    (ReplicaManager.makeFollowers, 0.10.2.2 to 3.9). The next question tells: it takes leave of
+    them, or asks from where the one before did.
+    """
+    if not isinstance(item, Question) or item.api != FETCH or waiting.api != FETCH:
+        return
+    received: tuple[Received, ...] = state(("control", broker_id)) or ()
+    taken = {
+        TopicPartition(one.topic, one.partition)
+        for part in received
+        if part.errors is None and isinstance(part.request, LeaderAndIsr)
+        for one in part.request.states
+    }
+    asked = dict(waiting.asked)
+    lost = {about for about in taken & asked.keys() if _is_asked_anew(item, about, asked[about])}
+    kept = tuple(one for one in waiting.answers if one[0] not in lost)
+    if len(kept) < len(waiting.answers):
+        world = World(state)
+        rest = replace(waiting, answers=kept)
+        exchange.change(world, broker_id, leader_id, waiting, rest)
+        exchange.handle(world, broker_id, leader_id, rest)
+        yield world
+
+
+def _is_asked_anew(item: Question, about: TopicPartition, before: Asked) -> bool:
+    anew = item.partitions.get(about)
+    if about in item.forgotten:
+        return True
+    return isinstance(anew, FetchAsked) and anew.fetch_offset == before.fetch_offset
 
 
 def _rebuilt(state: State, broker_id: int, leader_id: int, waiting: Exchange) -> Iterator[World]:

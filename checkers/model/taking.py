@@ -43,7 +43,7 @@ from kchaos.checkers.model.observations import (
     Reply,
 )
 from kchaos.checkers.model.prediction import ImpossibleHighWatermark, PredictedProduce
-from kchaos.checkers.model.request_versions import can_read
+from kchaos.checkers.model.questions import is_farewell, is_readable
 from kchaos.checkers.model.requests import (
     Answer,
     ControlRequest,
@@ -56,7 +56,6 @@ from kchaos.checkers.model.requests import (
     UpdateMetadata,
 )
 from kchaos.checkers.model.silent import ask, copy_differs
-from kchaos.checkers.model.state import Broker
 from kchaos.checkers.model.world import World
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"
@@ -197,6 +196,8 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         if lookahead.questions[seen.number] is not seen:
             # It waited on its way, and its leader's process has ended meanwhile: nobody gets it.
             return
+        if is_farewell(world, seen):
+            return
         _give_up_others(world, seen)
         if seen.fate is Fate.ABANDONED:
             return
@@ -207,18 +208,13 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         assert found is not None
     if seen.fate is Fate.ARRIVES:
         target = world.broker(seen.leader)
-        if target is not None and target.is_running and _is_readable(target, seen):
+        if target is not None and target.is_running and is_readable(target, seen):
             arrived = replace(found, stage=Stage.ARRIVED)
             exchange.change(world, seen.follower, seen.leader, found, arrived)
         else:
             exchange.end(world, seen.follower, seen.leader, found)
     elif seen.fate is Fate.ABANDONED:
         exchange.end(world, seen.follower, seen.leader, found)
-
-
-def _is_readable(leader: Broker, seen: Question) -> bool:
-    release = leader.generation.versions.release
-    return seen.version is None or can_read(release, seen.api, seen.version)
 
 
 def _give_up_others(world: World, seen: Question) -> None:
@@ -252,6 +248,9 @@ def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
     if seen.fate is Fate.FORGED:
         found = _forged(world, found, seen, lookahead)
     if seen.fate is Fate.ABANDONED or not found.is_awaited:
+        if seen.fate is not Fate.ABANDONED and not seen.error_code:
+            # It went through, as the links tell, to a thread that was ended meanwhile.
+            world.notes += exchange.rounds(world, follower, leader_id, found)
         exchange.end(world, follower, leader_id, found)
         return
     if seen.error_code:

@@ -8,7 +8,8 @@ from kchaos.checkers.findings import Finding
 from kchaos.checkers.segments.batch import join_payload_digests
 
 NOT_COMPARED = (
-    "timestamps: only that they lie within two seconds of their request",
+    "timestamps in a history that does not say them: only that they lie within two seconds of "
+    "their request",
     "what the written format drops: before 0.11 headers, producer ids and leader epochs, in magic "
     "0 timestamps too",
     "what a producer that is not kchaos's own sent: such batches are in no history",
@@ -23,9 +24,10 @@ def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """Yields a finding for each batch that has what kchaos's clients never send.
 
     They send no headers, no producer id, no transaction and the time of sending. So a
-    flag, an id, a header or an attribute in a batch, another codec than the operation's, and a
-    timestamp outside the operation's time were put there by somebody else, even if every replica
-    has them. Keys and values are compared by `replicas_as_predicted` and `loss`.
+    flag, an id, a header or an attribute in a batch, another codec than the operation's, and
+    another timestamp than the operation's (in an older history one outside its time) were put there
+    by somebody else, even if every replica has them. Keys and values are compared by
+    `replicas_as_predicted` and `loss`.
 
     **Verifies**: at every snapshot, every batch of every replica of a partition to which kchaos
     wrote; the codec and timestamps of those that one operation sent alone.
@@ -63,11 +65,16 @@ def _unlike(
 ) -> Iterator[str]:
     if batch.codec != operation.codec and not evidence.has_other_codec:
         yield f"codec {batch.codec}, sent was {operation.codec}"
+    times = {name: getattr(batch, name) for name in ("first_timestamp", "max_timestamp")}
+    if batch.magic == 0:
+        return
+    if operation.timestamp_ms is not None:
+        for name, time in times.items():
+            if time != operation.timestamp_ms:
+                yield f"{name} {time}, sent was {operation.timestamp_ms}"
+        return
     earliest = operation.invoked_at * 1000 - _APART_MS
     latest = None if operation.ended_at is None else operation.ended_at * 1000 + _APART_MS
-    for name in ("first_timestamp", "max_timestamp"):
-        time = getattr(batch, name)
-        if time is None or batch.magic == 0:
-            continue
-        if time < earliest or (latest is not None and time > latest):
+    for name, time in times.items():
+        if time is not None and (time < earliest or (latest is not None and time > latest)):
             yield f"{name} {time}, sent at {int(operation.invoked_at * 1000)}"

@@ -75,9 +75,9 @@ class Batch:
         coordinator_epoch: The transaction coordinator's epoch in an ABORT or COMMIT, else -1.
         file: Name of the segment file, as it was given to the reader.
         first_timestamp: Milliseconds since the epoch; -1 for magic 0.
-        marks: What it has that a plain produce never has, in words: a producer id, a flag,
-            headers, attributes; "" if nothing, or if only its records would tell and were not
-            decoded.
+        marks: What a produce of kchaos's own never has, in words: a producer id, a flag,
+            headers, attributes, records of several times; "" if nothing, or if only its records
+            would tell and were not decoded.
     """
 
     base_offset: int

@@ -6,6 +6,7 @@ An entry is a message, or a wrapper message whose value is a compressed message 
 import itertools
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kchaos.checkers.formats.batches import (
@@ -84,9 +85,16 @@ def read_message(
         payload=payload_digest(records) if decode and not problem else None,
         file=file,
         first_timestamp=records[0].timestamp,
-        marks="log append time" if message.attributes & LOG_APPEND_TIME_FLAG else "",
+        marks=_marks(message, records),
     )
     return batch, problem
+
+
+def _marks(message: _Message, records: Sequence[Record]) -> str:
+    found = ["log append time"] if message.attributes & LOG_APPEND_TIME_FLAG else []
+    if any(record.timestamp != message.timestamp for record in records):
+        found.append("records of several times")
+    return ", ".join(found)
 
 
 def message_records(view: memoryview, batch: Batch) -> tuple[Record, ...]:

@@ -22,6 +22,7 @@ from kchaos.checkers.segments.records import coordinator_epoch, decode_records
 
 _CRC_COVERED_FROM = 21
 _SPARE = 0xFFC0
+_NO_PRODUCER = (-1, -1, -1)
 
 
 class CorruptEntryError(ValueError):
@@ -86,7 +87,7 @@ def read_record_batch(
         coordinator_epoch=coordinator_epoch(control) if control else -1,
         file=file,
         first_timestamp=base_timestamp,
-        marks=_marks(attributes, producer_id, producer_epoch, base_sequence, records or ()),
+        marks=_marks(fields, records or ()),
     )
     return batch, problem
 
@@ -140,30 +141,24 @@ def _refuse_impossible(last_offset: int) -> None:
         raise CorruptEntryError(f"its last offset would be {last_offset}")
 
 
-def _marks(
-    attributes: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    records: Sequence[Record],
-) -> str:
-    if attributes <= CODEC_MASK and producer_id == producer_epoch == base_sequence == -1:
-        found = []
-    else:
+def _marks(fields: tuple[int, ...], records: Sequence[Record]) -> str:
+    attributes, max_timestamp, producer = fields[5], fields[8], fields[9:12]
+    found = []
+    if attributes > CODEC_MASK or producer != _NO_PRODUCER:
         flags = {
             "transactional": attributes & TRANSACTIONAL_FLAG,
             "control": attributes & CONTROL_FLAG,
             "log append time": attributes & LOG_APPEND_TIME_FLAG,
             f"attributes {attributes & _SPARE:#x}": attributes & _SPARE,
-            f"producer {producer_id}, {producer_epoch}, {base_sequence}": (
-                (producer_id, producer_epoch, base_sequence) != (-1, -1, -1)
-            ),
+            "producer {}, {}, {}".format(*producer): producer != _NO_PRODUCER,
         }
         found = [name for name, is_set in flags.items() if is_set]
     if any(record.headers for record in records):
         found.append("headers")
     if any(record.attributes for record in records):
         found.append("attributes of records")
+    if any(record.timestamp != max_timestamp for record in records):
+        found.append("records of several times")
     return ", ".join(found)
 
 

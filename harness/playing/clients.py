@@ -53,13 +53,14 @@ class Clients:
             "acks": action.acks,
             "probe": is_probe,
         }
-        records = list(action.records)
+        records, timestamp_ms = list(action.records), int(time.time() * 1000)
+        more = {"timestamp_ms": timestamp_ms, "records": records}
         keys = {"keys": list(action.keys)} if action.keys else {}
-        self.recorder.history(action.operation, "invoke", **detail, records=records, **keys)
+        self.recorder.history(action.operation, "invoke", **detail, **more, **keys)
 
         def send() -> None:
             try:
-                answer = self._produced(action, timeout_s)
+                answer = self._produced(action, timestamp_ms, timeout_s)
                 self._write_answer(action, answer, detail)
             except Exception as error:  # noqa: BLE001 - raised at the gate that awaits the answer
                 answer = error
@@ -80,7 +81,9 @@ class Clients:
             if thread.is_alive():
                 raise ScenarioError(f"produce {operation} does not end, though no broker runs")
 
-    def _produced(self, action: events.Produce, timeout_s: float) -> Produced | Exception:
+    def _produced(
+        self, action: events.Produce, timestamp_ms: int, timeout_s: float
+    ) -> Produced | Exception:
         """The broker's answer; a refusal that appended nothing is asked again until the time is up.
 
         A broker that leads answers so until it has handled UpdateMetadata. If the partition's
@@ -102,7 +105,7 @@ class Clients:
                     acks=action.acks,
                     magic=magic_of(broker),
                     codec=action.codec,
-                    timestamp_ms=int(time.time() * 1000),
+                    timestamp_ms=timestamp_ms,
                     timeout_s=timeout_s,
                 )
             except (NoAnswer, NotSent) as error:

@@ -115,6 +115,18 @@ def test_a_request_with_the_present_epoch_is_not_late(tmp_path: Path) -> None:
     assert (found.meant_for, found.is_late, found.predicted_error_code) == (8, False, 0)
 
 
+@pytest.mark.parametrize(("after_s", "is_late"), [(0.4, False), (1.5, True)])
+def test_a_process_that_registers_again_may_not_have_heard_of_it_for_a_moment(
+    after_s: float, is_late: bool, tmp_path: Path
+) -> None:
+    build = two_generations(tmp_path / "run")
+    build.close_session(0x12).register(1, 0x13)
+    asked(build, "STOP_REPLICA", number=2, broker_epoch=8, wall_time_s=build.clock + after_s)
+    found = last(build)
+    assert (found.in_force, found.error_code, found.is_late) == (10, 0, is_late)
+    assert found.predicted_error_code == (77 if is_late else 0)
+
+
 def test_what_kchaos_made_is_late_by_its_own_account(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run", "2.1.1")
     asked(build, "STOP_REPLICA", number=2, client_id=LATE_CLIENT_ID)

@@ -90,6 +90,7 @@ def test_what_other_points_see_is_not_a_leader_s_view() -> None:
         ("nothing", "fetch-counted"),
         ("now=1 Replica(replicaId=2, topic=t)", "fetch-counted"),
         (COUNTED.replace("8900", "x"), "fetch-counted"),
+        (COUNTED.replace("replicaId=2", "replica 2"), "fetch-counted"),
         (LOOKED.replace("lastCaughtUpTimeMs=0,", ""), "isr-check"),
     ],
 )

@@ -19,9 +19,12 @@ from kchaos.clusters.archives import extract
 from kchaos.clusters.releases import KNOWN_RELEASES
 
 RUNS = Path(__file__).with_name("runs")
+OTHERS = Path(__file__).with_name("others")
+"""Runs of catalogue entries, for evidence that the scenario of the golden runs has not."""
 RELEASES = tuple(
     release for release in KNOWN_RELEASES if status(release).compared and status(release).played
 )
+OTHER_NAMES = tuple(sorted(folder.name for folder in OTHERS.iterdir()))
 # What says where and by whom a run was played; nothing is judged by it.
 _OF_THE_MACHINE = ("command", "replay", "platform", "python")
 
@@ -29,8 +32,8 @@ _OF_THE_MACHINE = ("command", "replay", "platform", "python")
 def store(run: RunDirectory, release: str, *, runs: Path = RUNS, again: bool = False) -> None:
     """Pack a run and write down what it is judged to be.
 
-    What the brokers logged is left out: it is most of a run, no expectation of the scenario has a
-    witness there, and nothing else is judged by it. The rest is sealed again by `RunDirectory`.
+    What the brokers logged is left out, unless the scenario expects a witness there: it is most of
+    a run, and nothing else is judged by it. The rest is sealed again by `RunDirectory`.
 
     Raises:
         FileExistsError: The release has a golden run, and `again` is false.
@@ -49,8 +52,12 @@ def store(run: RunDirectory, release: str, *, runs: Path = RUNS, again: bool = F
         write_expected(release, said_of(small, results), runs=runs)
 
 
-def unpacked(release: str, folder: Path, *, runs: Path = RUNS) -> RunDirectory:
-    """Return the golden run of a release, unpacked into a new folder below `folder`."""
+def unpacked(release: str, folder: Path, *, runs: Path | None = None) -> RunDirectory:
+    """Return the golden run of a release, unpacked into a new folder below `folder`.
+
+    Without `runs` it may be one of `OTHER_NAMES` too.
+    """
+    runs = runs or (OTHERS if release in OTHER_NAMES else RUNS)
     path = folder / f"golden-{release}"
     with tarfile.open(runs / release / "run.tar.xz") as archive:
         extract(archive, path)
@@ -107,7 +114,10 @@ def _in_words(finding: Any) -> str:
 
 
 def _small(run: RunDirectory, path: Path) -> RunDirectory:
-    left_out = shutil.ignore_patterns(JUDGEMENTS, MANIFEST, "brokers")
+    expectation = run.read("scenario.json").get("expectation") or {}
+    has_log_witness = any("log" in one for one in expectation.get("witness") or ())
+    logs = () if has_log_witness else ("brokers",)
+    left_out = shutil.ignore_patterns(JUDGEMENTS, MANIFEST, *logs)
     shutil.copytree(run.path, path, ignore=left_out)
     small = RunDirectory(path)
     about = {

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.golden.stored import RELEASES, unpacked
+from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
 from tests.mutants.agreement_with_spark import disagreements_with_spark
 from tests.mutants.kinds import KINDS
-from tests.mutants.suite import Judged, judged_mutants, kinds_named, wrong
+from tests.mutants.suite import Judged, in_turn, judged_mutants, kinds_named, wrong
 from tests.mutants.survivors import SURVIVORS
 
 _TABLE = Path(__file__).parents[2] / "docs" / "mutants.md"
@@ -29,21 +29,21 @@ _MARK = "<!-- table -->\n"
 def main() -> int:
     """Do what the command line asks for; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.mutants")
-    parser.add_argument("--release", action="append", choices=RELEASES, help="default: all")
+    names = (*RELEASES, *OTHER_NAMES)
+    parser.add_argument("--release", action="append", choices=names, help="default: all")
     parser.add_argument("--kind", default="", help="a part of the names of kinds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--in-turn", action="store_true", help="each kind over one of the releases only"
+        "--in-turn", action="store_true", help="each kind over one run only that has such"
     )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--thorough", action="store_true", help="search every run to its end")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--spark", action="store_true")
     given = parser.parse_args()
-    releases = given.release or list(RELEASES)
+    releases = given.release or list(names)
     kinds = kinds_named(given.kind)
-    share = len(releases) if given.in_turn else 1
-    wanted = [(one, kinds[place % share :: share]) for place, one in enumerate(releases)]
+    wanted = in_turn(releases, kinds) if given.in_turn else [(one, kinds) for one in releases]
     jobs = [(one, [kind.name for kind in kinds], given) for one, kinds in wanted]
     with ProcessPoolExecutor(given.processes) as pool:
         judged = [one for found in pool.map(_of_release, jobs) for one in found]

@@ -20,6 +20,7 @@ from pathlib import Path
 from kchaos.checkers.agreement import disagreements
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.tier import stored_at
 from kchaos.checkers.judge import about_the_run
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.reader import SegmentContents, read_segment
@@ -53,12 +54,20 @@ _KINDS = (
     "snapshots/*/snapshot.json",
     "snapshots/*/*/replication-offset-checkpoint",
     "snapshots/*/*/*/leader-epoch-checkpoint",
-    "snapshots/*/*/log-start-offset-checkpoint",
     "snapshots/*/*/recovery-point-offset-checkpoint",
     "snapshots/*/*/meta.properties",
     "snapshots/*/*/*/partition.metadata",
     "zookeeper/*/log.*",
 )
+_OF_OTHERS = {
+    "hits.jsonl": "points-2.8.2",
+    "tier.jsonl": "tiered-3.9.1",
+    "snapshots/*/*/log-start-offset-checkpoint": "tiered-3.9.1",
+    "snapshots/*/*/__remote_log_metadata-0/*.log": "tiered-3.9.1",
+    "snapshots/*/remote/**/*.log": "tiered-3.9.1",
+    "snapshots/*/remote/**/*.leader_epoch_checkpoint": "tiered-3.9.1",
+}
+"""Files of which the golden runs have none, or empty ones, and the run that has some."""
 
 
 @dataclass(slots=True)
@@ -172,6 +181,7 @@ def _all(run: RunDirectory) -> str:
         for snapshot in evidence.snapshots:
             for broker, about in evidence.copied.replicas(snapshot.label, snapshot.brokers):
                 evidence.copied.epoch_entries(snapshot.label, broker, about)
+            list(stored_at(evidence.files, snapshot))
         is_whole = not evidence.files.broken_seal()
     except CheckError:
         return ""
@@ -188,7 +198,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     jobs = [("segment", given.segments, given.seed)]
-    jobs += [(pattern, given.files, given.seed) for pattern in _KINDS]
+    jobs += [(pattern, given.files, given.seed) for pattern in (*_KINDS, *_OF_OTHERS)]
     jobs = [job for job in jobs if given.kind in job[0]]
     problems: list[str] = []
     slowest_s, peak = 0.0, 0
@@ -210,7 +220,8 @@ def _of_kind(job: tuple[str, int, int]) -> Fuzzed:
     kind, number, seed = job
     fuzzed, draw = Fuzzed(), random.Random(f"{seed} {kind}")
     with tempfile.TemporaryDirectory() as folder:
-        runs = [unpacked(release, Path(folder)) for release in (RELEASES[0], RELEASES[-3])]
+        names = (_OF_OTHERS[kind],) if kind in _OF_OTHERS else (RELEASES[0], RELEASES[-3])
+        runs = [unpacked(name, Path(folder)) for name in names]
         if kind == "segment":
             fuzz_segments(fuzzed, list(_segments(runs)), number, draw)
         having = [run for run in runs if kind != "segment" and _files(run, kind)]

@@ -38,6 +38,12 @@ _all("the timestamp type", _flag(0x08))
 _all("a spare attribute", _flag(0x80))
 _all("the first timestamp", lambda one: with_field(one, "baseTimestamp", lambda t: t - _DAY_MS))
 _all("the last timestamp", lambda one: with_field(one, "maxTimestamp", lambda t: t + _DAY_MS))
+_all(
+    "both timestamps, a second later",
+    lambda one: with_field(
+        with_field(one, "maxTimestamp", lambda t: t + 1000), "baseTimestamp", lambda t: t + 1000
+    ),
+)
 _all("the producer id", lambda one: with_field(one, "producerId", lambda _: 77))
 _all("the producer epoch", lambda one: with_field(one, "producerEpoch", lambda _: 3))
 _all("the sequence", lambda one: with_field(one, "baseSequence", lambda _: 5))

@@ -3,6 +3,7 @@
 Files are shared with the original by hard links and replaced when they are written, never changed.
 """
 
+import copy
 import json
 import os
 import random
@@ -120,11 +121,15 @@ class RunCopy:
         where: Callable[[Line], bool] = lambda line: True,
         what: str = "such line",
     ) -> str:
-        """Change one drawn line of a `.jsonl` file in place."""
+        """Change one drawn line of a `.jsonl` file in place; one that it makes another."""
         lines = self.lines(name)
-        index = self.pick((i for i, line in enumerate(lines) if where(line)), what)
-        edit(lines[index])
-        self.write_lines(name, lines)
+        edited = {}
+        for index, line in enumerate(lines):
+            if where(line):
+                edited[index] = copy.deepcopy(line)
+                edit(edited[index])
+        index = self.pick((i for i, line in edited.items() if line != lines[i]), what)
+        self.write_lines(name, [*lines[:index], edited[index], *lines[index + 1 :]])
         return f"{name}:{index + 1}"
 
     def drop_line(

@@ -4,28 +4,31 @@ import random
 import shutil
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kchaos.checkers.errors import RunDirectoryError
-from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Question
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.prediction import Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.verdict import FindingKey, finding_key
+from tests.golden.stored import OTHER_NAMES
 from tests.mutants import (  # noqa: F401 - each registers its kinds
     kinds_actions,
     kinds_alike,
     kinds_bytes,
     kinds_checkpoints,
+    kinds_forgeries,
     kinds_history,
     kinds_links,
+    kinds_points,
     kinds_run,
     kinds_snapshots,
+    kinds_tier,
     kinds_zookeeper,
 )
 from tests.mutants.kinds import KINDS, Kind
@@ -33,7 +36,9 @@ from tests.mutants.run_copy import NotApplicableError, RunCopy
 from tests.mutants.survivors import SURVIVORS
 
 FEW_STATES = 1_000
-"""How many states are tried first; see `judge_path`."""
+"""How many states are tried first, or twice those of the run itself; see `judge_path`."""
+OF_OTHERS = {"forgeries": "forged", "points": "points", "tier": "tiered"}
+"""Areas of evidence that only some of `OTHER_NAMES` have, and how the names of those begin."""
 ESCAPED = "escaped:"
 """What is said of a mutant begins so if the judge raised what it does not document."""
 
@@ -88,10 +93,14 @@ def judged_mutants(
     is_thorough: bool = False,
 ) -> Iterator[Judged]:
     """As `mutants`, each judged in plain Python and thrown away; see `judge_path`."""
-    original = judge(run) if is_thorough else None
+    original = judge(run)
+    followed = original.prediction.states if original.prediction is not None else 0
+    few_states = max(FEW_STATES, 2 * followed)
     for kind, place, mutant in mutants(run, kinds, folder, seed=seed):
         begun = time.perf_counter()
-        results, why = judge_path(mutant.path, original)
+        results, why = judge_path(
+            mutant.path, few_states=few_states, original=original if is_thorough else None
+        )
         yield Judged(
             kind=kind.name,
             run=run.name,
@@ -105,7 +114,9 @@ def judged_mutants(
         shutil.rmtree(mutant.path)
 
 
-def judge_path(path: Path, original: Results | None = None) -> tuple[Results | None, str]:
+def judge_path(
+    path: Path, *, few_states: int = FEW_STATES, original: Results | None = None
+) -> tuple[Results | None, str]:
     """The results of a run directory, or why there can be none.
 
     A run that no state explains is searched to its end, which takes seconds. Few states are tried
@@ -113,7 +124,9 @@ def judge_path(path: Path, original: Results | None = None) -> tuple[Results | N
     is the only reason, all states are tried when the original's results are given.
     """
     try:
-        results = judge(RunDirectory.open(path), predict=_quickly)
+        results = judge(
+            RunDirectory.open(path), predict=partial(predict_run, most_states=few_states)
+        )
         if original is not None and _is_undecided(results, original):
             results = judge(RunDirectory.open(path))
     except RunDirectoryError as error:
@@ -121,10 +134,6 @@ def judge_path(path: Path, original: Results | None = None) -> tuple[Results | N
     except Exception as error:  # noqa: BLE001 - what escapes is what is looked for
         return None, f"{ESCAPED} {error!r}"
     return results, ""
-
-
-def _quickly(evidence: RunEvidence) -> Prediction:
-    return predict_run(evidence, most_states=FEW_STATES)
 
 
 def _is_undecided(results: Results, original: Results) -> bool:
@@ -162,6 +171,19 @@ def wrong(judged: Iterable[Judged]) -> list[str]:
         if one.crash:
             found.append(f"{where}: {one.crash}")
     return found
+
+
+def in_turn(releases: Sequence[str], kinds: Sequence[Kind]) -> list[tuple[str, list[Kind]]]:
+    """Each run with its share of the kinds; what only some runs have is changed in those."""
+    usual = [one for one in releases if one not in OTHER_NAMES]
+    common = [one for one in kinds if one.area not in OF_OTHERS]
+    wanted = [(one, common[place :: len(usual)]) for place, one in enumerate(usual)]
+    others = [one for one in releases if one in OTHER_NAMES]
+    return [*wanted, *((one, _own(one, kinds)) for one in others)]
+
+
+def _own(name: str, kinds: Sequence[Kind]) -> list[Kind]:
+    return [one for one in kinds if name.startswith(OF_OTHERS.get(one.area, "-"))]
 
 
 def kinds_named(pattern: str = "") -> list[Kind]:

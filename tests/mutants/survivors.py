@@ -5,63 +5,76 @@ before. A kind that is here and is always noticed is out of date, and the suite 
 """
 
 SURVIVORS = {
-    "bytes: half a batch at the end": "A broker may be copied while it appends: a torn tail is "
-    "noted as torn-tail, and recovery cuts it off. Everything that was promised lies before it.",
+    "bytes: half a batch at the end": (
+        "A broker may be copied while it appends: a torn tail is noted as torn-tail, and "
+        "recovery cuts it off. Everything that was promised lies before it."
+    ),
     "bytes: zeros at the end": "A segment may be preallocated: noted as zero-tail.",
-    "bytes: the last batch is cut short": "Noted as torn-tail; what it held is missed, unless "
-    "nobody was promised it.",
-    "bytes: the last offset": "In a run that is expected to be unsafe at that offset.",
-    "checkpoints: a producer snapshot is gone": "Of idempotent producers alone, and kchaos's "
-    "clients are none; the count of files in snapshot.json tells, where it is there.",
-    "checkpoints: a producer snapshot, garbage": "As above: nothing is judged by it.",
-    "checkpoints: recovery-point-offset-checkpoint, raised": "It says what was flushed, and "
-    "nothing of what is there.",
+    "checkpoints: a producer snapshot, garbage": (
+        "Of idempotent producers alone, and kchaos's clients are none: nothing is judged by it."
+    ),
+    "checkpoints: recovery-point-offset-checkpoint, raised": (
+        "It says what was flushed, and nothing of what is there."
+    ),
     "checkpoints: recovery-point-offset-checkpoint, far behind the end": "As above.",
-    "checkpoints: recovery-point-offset-checkpoint, no file": "As above; the count of files tells.",
-    "checkpoints: high watermarks, one too low": "The file of a running broker lags behind memory "
-    "unless a gate or settling saw it.",
-    "checkpoints: high watermarks, zero": "As above.",
-    "checkpoints: high watermarks, negative": "As above.",
+    "checkpoints: high watermarks, one too low": (
+        "The file of a running broker lags behind memory unless a gate or settling saw it."
+    ),
     "checkpoints: high watermarks, one too low before the end": "As above.",
-    "checkpoints: high watermarks, one too high before the end": "Where memory may have been "
-    "there: every value that it can have had is allowed until a gate looks.",
+    "checkpoints: high watermarks, one too high before the end": (
+        "Where memory may have been there: every value that it can have had is allowed until a "
+        "gate looks."
+    ),
     "checkpoints: high watermarks, one too high": "As above, where settling could not look.",
-    "checkpoints: high watermarks, no file": "A broker writes it only at its first interval.",
     "checkpoints: high watermarks, nothing in it": "It is made empty.",
     "checkpoints: high watermarks, the partition's line is gone": "As above.",
-    "history: an acknowledgement is a time-out of the broker's": "It claims less: an append that "
-    "nobody promised to keep. Only acks=all may time out.",
+    "history: an acknowledgement is a time-out of the broker's": (
+        "It claims less: an append that nobody promised to keep. Only acks=all may time out."
+    ),
     "history: an acknowledgement never came": "It claims less, and an answer can get lost.",
-    "links: a question that was cut": "In front of a cut both are possible: the question arrived, "
-    "or its answer did not.",
-    "links: an answer that was cut": "As above.",
-    "links: another correlation": "Links leave out fetches that ask for nothing new, so that an "
-    "answer may be there without its question.",
-    "links: another connection": "As above.",
-    "links: what was cut has passed": "As above, if nothing was in it.",
+    "links: an answer that was cut": (
+        "In front of a cut both are possible: the question arrived, or its answer did not."
+    ),
+    "links: another correlation": (
+        "Links leave out fetches that ask for nothing new, so that an answer may be there "
+        "without its question."
+    ),
+    "links: another connection": "As another correlation.",
     "links: another high watermark in an answer": "Where the leader's may have been there.",
     "links: another current epoch": "Where the epoch is not compared by the broker's release.",
-    "links: an hour later": "Times order what happened; by hours they only shift.",
-    "links: an answer with records is not there": "At the end of the log: nothing says how much "
-    "more passed.",
-    "links: an answer about an epoch is not there": "As above.",
-    "links: a question to fetch is not there": "As above.",
-    "links: other records in an answer": "Where the answer came too late to be appended.",
-    "links: more records in an answer": "As above.",
-    "links: a high watermark far too high in an answer": "As above, or below the follower's end.",
+    "links: a high watermark far too high in an answer": (
+        "Where the answer came too late, or below the follower's end."
+    ),
     "links: an error in an answer": "An answer that brought nothing may as well have failed.",
-    "links: a message that was cut": "In front of a cut both are possible.",
-    "zookeeper: a session ends that went on": "A session may end at any time, at the very end "
-    "too, and the broker goes on without.",
-    "zookeeper: an election that nobody made, the other replica": "A preferred election, for which "
-    "anybody may ask.",
+    "zookeeper: a session ends that went on": (
+        "A session may end at any time, at the very end too, and the broker goes on without."
+    ),
+    "zookeeper: an election that nobody made, the other replica": (
+        "A preferred election, for which anybody may ask."
+    ),
     "actions: two lines changed places": "Times and zxids order actions, not lines.",
+    "actions: an earlier zxid": (
+        "Less than a second earlier: the harness may wait for its turn that long."
+    ),
     "outcome: another ISR seen": "Shown only; a state that never was is noticed.",
     "outcome: other ends seen": "Shown only; the copied files tell.",
+    "points: what a leader counted is not there": (
+        "The last of them come while the run ends, and the gate's count is a moment older."
+    ),
+    "points: the leader's log ends far behind": "Shown only; the copied files tell.",
+    "tier: another epoch listed": "No step waits for it, and nothing is judged by it.",
+    "tier: metadata, the last record twice": (
+        "A segment has the state of its newest record; that is said again."
+    ),
+    "alike: both timestamps, a second later": (
+        "In the golden runs, whose histories do not say what was sent; where they do, it is a "
+        "finding."
+    ),
     "scenario: another title": "Shown only.",
     "observations: other ends": "What a gate saw is shown only; the copied files tell.",
     "seal: a hidden file more": "Nothing reads it; a name with a dot is no evidence.",
-    "zookeeper: garbage behind the log": "The last record may be torn: the member was copied while "
-    "it wrote.",
+    "zookeeper: garbage behind the log": (
+        "The last record may be torn: the member was copied while it wrote."
+    ),
 }
 """Name of the kind and the reason."""

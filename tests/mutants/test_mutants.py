@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.stored import RELEASES, unpacked
+from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
 from tests.mutants.kinds import KINDS
-from tests.mutants.suite import judged_mutants, wrong
+from tests.mutants.suite import in_turn, judged_mutants, wrong
 from tests.mutants.survivors import SURVIVORS
 
 _SHARES = 10
@@ -23,6 +23,46 @@ def test_no_change_of_evidence_is_believed_that_is_not_in_the_list(
 
     assert len(judged) > len(kinds) / 2
     assert wrong(judged) == []
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_no_change_of_what_only_some_runs_have_is_believed(name: str, tmp_path: Path) -> None:
+    ((_, kinds),) = in_turn([name], list(KINDS.values()))
+
+    judged = list(judged_mutants(unpacked(name, tmp_path), kinds, tmp_path))
+
+    assert len(judged) > len(kinds) / 2
+    assert wrong(judged) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("snapshots: an ISR of the leader alone", "snapshot 'final'"),
+        ("snapshots: a topic that nobody made", "not-as-predicted"),
+        ("snapshots: an earlier snapshot is not there", "and has no snapshot.json"),
+        ("history: a produce that nobody sent", "history.jsonl"),
+        ("actions: an earlier zxid", "began"),
+        ("links: another target", "connection"),
+        ("alike: the control bit", "not-as-sent"),
+        ("alike: a header", "not-as-sent"),
+        ("alike: the log begins later at the end", "loss"),
+        ("checkpoints: high watermarks, far too high", "not-as-predicted"),
+    ],
+)
+def test_what_one_change_comes_to_is_said(name: str, said: str, tmp_path: Path) -> None:
+    (one,) = judged_mutants(unpacked("2.8.2", tmp_path), [KINDS[name]], tmp_path)
+
+    assert not one.is_believed
+    assert said in one.said
+
+
+def test_a_timestamp_that_every_replica_has_and_nobody_sent_is_found(tmp_path: Path) -> None:
+    kind = KINDS["alike: both timestamps, a second later"]
+
+    (one,) = judged_mutants(unpacked("forged-2.0.1", tmp_path), [kind], tmp_path)
+
+    assert "not-as-sent" in one.said
 
 
 def test_there_are_many_kinds_and_every_one_in_the_list_exists() -> None:

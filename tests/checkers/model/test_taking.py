@@ -1,5 +1,7 @@
 """What of a recorded run only some states, or none, can be seen as."""
 
+from dataclasses import replace
+
 import pytest
 from model_timelines import cluster
 from model_timelines import state as partition_state
@@ -49,6 +51,17 @@ def test_a_request_that_waited_while_its_leader_ended_reaches_nobody(fate: Fate)
 def test_a_request_of_a_fetcher_that_there_is_not_is_not_possible() -> None:
     with pytest.raises(Excluded, match="broker 2 has no fetcher for broker 0"):
         take_last(question(Fate.ARRIVES))
+
+
+def test_a_fetcher_may_tell_its_leader_of_its_last_partition_while_it_is_ended() -> None:
+    farewell = replace(
+        question(Fate.ARRIVES),
+        partitions={},
+        is_full=False,
+        forgotten=frozenset({TopicPartition("t", 0)}),
+    )
+
+    assert not take_last(farewell).changes
 
 
 def arrived(version: int | None) -> bool:

@@ -1,0 +1,96 @@
+"""When it was done: times and zxids of actions.jsonl beside all other times of the run."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from kchaos.checkers.evidence.actions import ACTIONS
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.tier import TIER
+
+_OUTSIDE_S = 120.0
+_ASIDE_S = 1.0
+"""How long the harness may wait for its turn between asking for a zxid and looking at its clock."""
+
+
+def time_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what cannot have been when it says.
+
+    **Verifies**: that zxids of actions never go back, and each is the last one of ZooKeeper's log
+    when the action began, up to a second; that beginnings come before ends, that steps exist, and
+    that all times lie within the run.
+    **Does not verify**: which of two things within a second came first; the model searches that.
+    """
+    yield from _order(evidence)
+    yield from _zxids(evidence)
+    yield from _times(evidence)
+
+
+def _order(evidence: RunEvidence) -> Iterator[str]:
+    latest = -1
+    for number, one in enumerate(evidence.actions, start=1):
+        if one.zxid < latest:
+            yield f"{ACTIONS}:{number} has zxid {one.zxid}, after {latest}"
+        latest = max(latest, one.zxid)
+        if one.began is not None and one.began > one.time:
+            yield f"{ACTIONS}:{number} began after it was done"
+        if one.step > len(evidence.scenario.steps):
+            yield f"{ACTIONS}:{number} belongs to step {one.step}, which the scenario does not have"
+
+
+def _zxids(evidence: RunEvidence) -> Iterator[str]:
+    """A zxid is read right before its action: what ZooKeeper wrote before is told, and no more."""
+    changes = sorted((one.zxid, one.time_ms / 1000) for one in evidence.znode_changes)
+    zxids = [zxid for zxid, _ in changes]
+    for number, one in enumerate(evidence.actions, start=1):
+        began = one.time if one.began is None else one.began
+        next_one = bisect_right(zxids, one.zxid)
+        if one.zxid <= 0 or not math.isfinite(began):
+            continue
+        if next_one < len(changes) and changes[next_one][1] < began - _ASIDE_S:
+            late, change = "after", changes[next_one]
+        elif next_one and changes[next_one - 1][1] > began + _ASIDE_S:
+            late, change = "before", changes[next_one - 1]
+        else:
+            continue
+        yield (
+            f"{ACTIONS}:{number} has zxid {one.zxid} and began {abs(began - change[1]):.1f} s "
+            f"{late} zxid {change[0]}"
+        )
+
+
+def _times(evidence: RunEvidence) -> Iterator[str]:
+    begun = evidence.about.started_at
+    if begun is None:
+        return
+    seconds = evidence.outcome.seconds
+    if seconds is not None and seconds < 0:
+        yield f"the run took {seconds} s"
+    earliest = begun - _OUTSIDE_S
+    latest = math.inf if seconds is None else begun + max(seconds, 0) + _OUTSIDE_S
+    for what, times in _all_times(evidence).items():
+        outside = [time for time in times if not earliest <= time <= latest]
+        if outside:
+            yield f"{what} has {len(outside)} times outside the run, such as {outside[0]}"
+
+
+def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
+    ended = (one.ended_at for one in evidence.client_operations)
+    copied = [one for snapshot in evidence.snapshots for one in snapshot.brokers.values()]
+    return {
+        ACTIONS: [one.time for one in evidence.actions],
+        "history.jsonl": [
+            *(one.invoked_at for one in evidence.client_operations),
+            *(time for time in ended if time is not None),
+        ],
+        "links.jsonl": [one.wall_time_s for one in evidence.links or ()],
+        "zookeeper/": [one.time_ms / 1000 for one in evidence.znode_changes],
+        TIER: [
+            *(one.time for one in evidence.tier_readings),
+            *(one.time for one in evidence.listed_offsets),
+        ],
+        "snapshots/": [
+            *(snapshot.time for snapshot in evidence.snapshots),
+            *(t for one in copied for t in (one.read_from, one.read_until) if t is not None),
+        ],
+    }
