@@ -78,6 +78,18 @@ def broker_defaults(release: Release) -> dict[str, str]:
     return defaults
 
 
+def listener_properties(listeners: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return a broker's settings for listeners: (where it listens, what it tells), by name."""
+    return {
+        "listeners": ",".join(f"{name}://{here}" for name, (here, _) in listeners.items()),
+        "advertised.listeners": ",".join(
+            f"{name}://{told}" for name, (_, told) in listeners.items()
+        ),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
+        "inter.broker.listener.name": "INTERNAL",
+    }
+
+
 def mixed_protocol(releases: Sequence[Release]) -> dict[str, str]:
     """Return the protocol settings of a cluster of these releases.
 

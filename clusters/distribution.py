@@ -109,6 +109,37 @@ def _from_maven(release: Release, *, offline: bool) -> Distribution:
     return Distribution(release=release.text, class_path=tuple(jars), source="maven")
 
 
+def own_jar(coordinates: str, *, file: str, name: str, folder: str, offline: bool = False) -> Path:
+    """Return a jar that no distribution has, fetched on first use; it has a lock file of its own.
+
+    Args:
+        coordinates: Maven's.
+        file: What the jar is called: the lock file also has what it depends on.
+        name: For messages.
+        folder: Where its lock file is, below the cache.
+
+    Raises ReleaseError when there is no such jar, MachineError when it cannot be had or changed.
+    """
+    cache = cache_directory()
+    lock_file = cache / folder / LOCK_FILE
+    if present(lock_file, cache) is None:
+        with locked("maven"):
+            if present(lock_file, cache) is None:
+                if offline:
+                    raise MachineError(
+                        f"{coordinates} is not in the cache {cache}, and --offline forbids "
+                        "fetching it; run once without --offline"
+                    )
+                fetch((coordinates,), name=name, cache=cache, lock_file=lock_file)
+    jars = jars_of(lock_file, cache)
+    found = [jar for jar in jars if jar.name == file]
+    if not found:
+        raise ReleaseError(f"{file} is not among the jars that were fetched for it")
+    if changed_jars({found[0]: jars[found[0]]}):
+        raise MachineError(f"{found[0]} is not what was fetched; kchaos repair removes it")
+    return found[0]
+
+
 def present(lock_file: Path, folder: Path) -> dict[Path, str] | None:
     """Return the jars of a lock file with their SHA-256, if it is whole and all of them exist.
 

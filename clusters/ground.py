@@ -26,9 +26,10 @@ class Site:
     """The place of one ZooKeeper member or broker, fixed over all its starts.
 
     ``directory`` is its folder, the same path inside and outside; ``listen_host`` is what its
-    sockets are bound to; ``host`` is how the other JVMs of the cluster reach it; ``client_port``
-    is where this machine reaches it, on 127.0.0.1, and ``client_listen_port`` is the same socket
-    as the JVM knows it. ``inner_ports`` are a broker's inter-broker port, or a member's peer and
+    sockets are bound to; ``host`` is how the other JVMs of the cluster reach it;
+    ``client_port`` is where this machine reaches it, on 127.0.0.1, and ``client_listen_port``
+    is the same socket as the JVM knows it. ``inner_ports`` are a broker's inter-broker port,
+    and another one where brokers do not reach each other as clients do; or a member's peer and
     election port. ``reserved`` are all ports of 127.0.0.1 that it needs.
     """
 
@@ -42,17 +43,16 @@ class Site:
     reserved: tuple[ReservedPort, ...]
     wire: Wire | None = None
 
+    def listeners(self, advertised: tuple[str, int]) -> dict[str, tuple[str, str]]:
+        """Return where a broker listens and what it tells others, by the listener's name.
 
-def listeners(site: Site, advertised: tuple[str, int]) -> dict[str, str]:
-    """Return how a broker listens at its site; other brokers are told `advertised`."""
-    return {
-        "listeners": f"INTERNAL://{site.listen_host}:{site.inner_ports[0]},"
-        f"CLIENT://{site.listen_host}:{site.client_listen_port}",
-        "advertised.listeners": f"INTERNAL://{advertised[0]}:{advertised[1]},"
-        f"CLIENT://127.0.0.1:{site.client_port.number}",
-        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT",
-        "inter.broker.listener.name": "INTERNAL",
-    }
+        ``advertised`` is the inter-broker listener's address, which may be a link's.
+        """
+        here = self.listen_host
+        return {
+            "INTERNAL": (f"{here}:{self.inner_ports[0]}", f"{advertised[0]}:{advertised[1]}"),
+            "CLIENT": (f"{here}:{self.client_listen_port}", f"127.0.0.1:{self.client_port.number}"),
+        }
 
 
 class Ground(Protocol):

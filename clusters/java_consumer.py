@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kchaos.checkers.children import dying_with_parent
-from kchaos.clusters.cache import cache_directory, locked
-from kchaos.clusters.distribution import changed_jars, java_of, present, resolve
-from kchaos.clusters.errors import ClusterError, MachineError
-from kchaos.clusters.maven import LOCK_FILE, fetch, jars_of
+from kchaos.clusters.distribution import java_of, own_jar, resolve
+from kchaos.clusters.errors import ClusterError
 from kchaos.clusters.releases import Release, release_of
 
 _OWN_JAR_SINCE = (3, 8)
@@ -144,21 +142,10 @@ def _console_consumer(release: Release, *, offline: bool) -> tuple[tuple[Path, .
 
 def _tools_jar(release: Release, *, offline: bool) -> Path:
     """Return the jar of Kafka's tools, fetched on first use; it has a lock file of its own."""
-    cache = cache_directory()
-    coordinates = f"org.apache.kafka:kafka-tools:{release.text}"
-    lock_file = cache / "tools" / release.text / LOCK_FILE
-    if present(lock_file, cache) is None:
-        with locked("maven"):
-            if present(lock_file, cache) is None:
-                if offline:
-                    raise MachineError(
-                        f"{coordinates} is not in the cache {cache}, and --offline forbids "
-                        "fetching it; run once without --offline"
-                    )
-                name = f"Kafka's tools {release.text}"
-                fetch((coordinates,), name=name, cache=cache, lock_file=lock_file)
-    jars = jars_of(lock_file, cache)
-    jar = next(one for one in jars if one.name == f"kafka-tools-{release.text}.jar")
-    if changed_jars({jar: jars[jar]}):
-        raise MachineError(f"{jar} is not what was fetched; kchaos repair removes it")
-    return jar
+    return own_jar(
+        f"org.apache.kafka:kafka-tools:{release.text}",
+        file=f"kafka-tools-{release.text}.jar",
+        name=f"Kafka's tools {release.text}",
+        folder=f"tools/{release.text}",
+        offline=offline,
+    )

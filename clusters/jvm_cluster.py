@@ -20,11 +20,16 @@ from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.agent.points import code_points
 from kchaos.clusters.class_archive import ClassSharing
-from kchaos.clusters.configuration import FAST_JVM_FLAGS, broker_defaults, mixed_protocol
+from kchaos.clusters.configuration import (
+    FAST_JVM_FLAGS,
+    broker_defaults,
+    listener_properties,
+    mixed_protocol,
+)
 from kchaos.clusters.disk.mounting import Disk, mounted
 from kchaos.clusters.distribution import Distribution, java_of
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
-from kchaos.clusters.ground import Ground, listeners
+from kchaos.clusters.ground import Ground
 from kchaos.clusters.jvm_broker import BrokerPlace, JvmBroker
 from kchaos.clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
 from kchaos.clusters.links import Cut, Links
@@ -290,9 +295,9 @@ class JvmCluster:
             "zookeeper.connect": ",".join(
                 f"{host}:{port}" for host, port in zookeepers * (1 if zookeepers[1:] else 2)
             ),
-            **listeners(site, advertised),
+            **listener_properties(site.listeners(advertised)),
             **mixed_protocol([release_of(d.release) for d in distributions.values()]),
-            **tiered.properties_of_tiering(self.spec, self.work_directory),
+            **tiered.properties_of_tiering(self.spec, self.work_directory, site, advertised),
             **self.spec.properties,
         }
         place = BrokerPlace(

@@ -9,14 +9,13 @@ Sources: org.apache.kafka.server.log.remote.storage.LocalTieredStorage and Remot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from kchaos.clusters.cache import cache_directory, locked
-from kchaos.clusters.distribution import Distribution, changed_jars, present
-from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.ground import Ground
-from kchaos.clusters.maven import LOCK_FILE, fetch, jars_of
+from kchaos.clusters.configuration import listener_properties
+from kchaos.clusters.distribution import Distribution, own_jar
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.ground import Ground, Site
 from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.releases import Release, release_of
 from kchaos.clusters.spec import ClusterSpec
@@ -27,19 +26,27 @@ METADATA_TOPIC = "__remote_log_metadata"
 """Kafka's own topic in which brokers write down what is in the remote store."""
 _FIRST_TIERED = (3, 6)
 _LEAST_PROTOCOL = (2, 8)
+_OWN = ("rsm.config.", "rlmm.config.", "remote.log.storage.", "remote.log.metadata.")
 _SYSTEM = "remote.log.storage.system.enable"
 
 
-def properties_of_tiering(spec: ClusterSpec, work_directory: Path) -> dict[str, str]:
-    """Return what every broker of a tiered cluster is configured with; nothing for any other.
+def properties_of_tiering(
+    spec: ClusterSpec, work_directory: Path, site: Site, advertised: tuple[str, int]
+) -> dict[str, str]:
+    """Return what a broker of a tiered cluster is configured with; nothing for any other.
 
     The metadata topic has one partition with one replica (`create_metadata_topic`), so
     that what brokers write there takes no part in what is replicated; its clients use the listener
-    for clients. Tasks and checks run often, since scenarios wait for what they do.
+    for clients, or a listener of its own where brokers do not reach each other by that one, as in
+    containers. Tasks and checks run often, since scenarios wait for what they do.
     """
     if not spec.tiered:
         return {}
+    listeners = site.listeners(advertised)
+    for port in site.inner_ports[1:]:
+        listeners["METADATA"] = f"{site.listen_host}:{port}", f"{site.host}:{port}"
     return {
+        **listener_properties(listeners),
         _SYSTEM: "true",
         "remote.log.storage.manager.class.name": (
             "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
@@ -49,7 +56,9 @@ def properties_of_tiering(spec: ClusterSpec, work_directory: Path) -> dict[str, 
         "remote.log.metadata.manager.class.name": (
             "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
         ),
-        "remote.log.metadata.manager.listener.name": "CLIENT",
+        "remote.log.metadata.manager.listener.name": "METADATA"
+        if "METADATA" in listeners
+        else "CLIENT",
         "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
         "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
@@ -81,7 +90,7 @@ def tiering_refused(release: Release, properties: Mapping[str, str]) -> str:
             f"tiered storage needs topic ids, which came with inter.broker.protocol.version 2.8, "
             f"and the broker speaks {protocol}"
         )
-    own = sorted(name for name in properties if name.startswith(("rsm.config.", "rlmm.config.")))
+    own = sorted(name for name in properties if name.startswith(_OWN))
     if own:
         return f"{own[0]} is kchaos's to set: take it out of the broker properties"
     return ""
@@ -136,33 +145,10 @@ def tiered_storage_jar(release: Release, *, offline: bool = False) -> Path:
     It stands in a lock file of its own. Raises ReleaseError when the release has none,
     MachineError when it cannot be had.
     """
-    cache = cache_directory()
-    coordinates = f"org.apache.kafka:kafka-storage:{release.text}:test"
-    lock_file = cache / "tiered" / release.text / LOCK_FILE
-    if present(lock_file, cache) is None:
-        with locked("maven"):
-            if present(lock_file, cache) is None:
-                if offline:
-                    raise MachineError(
-                        f"{coordinates} is not in the cache {cache}, and --offline forbids "
-                        "fetching it; run once without --offline"
-                    )
-                fetch(
-                    (coordinates,),
-                    name=f"Tiered storage of Kafka {release.text}",
-                    cache=cache,
-                    lock_file=lock_file,
-                )
-    jars = jars_of(lock_file, cache)
-    jar = _named(f"kafka-storage-{release.text}-test.jar", jars)
-    if changed_jars({jar: jars[jar]}):
-        raise MachineError(f"{jar} is not what was fetched; kchaos repair removes it")
-    return jar
-
-
-def _named(name: str, jars: Iterable[Path]) -> Path:
-    """Return the jar of that name: beside it, the lock file has what the module depends on."""
-    found = [jar for jar in jars if jar.name == name]
-    if not found:
-        raise ReleaseError(f"{name} is not among the jars that were fetched for it")
-    return found[0]
+    return own_jar(
+        f"org.apache.kafka:kafka-storage:{release.text}:test",
+        file=f"kafka-storage-{release.text}-test.jar",
+        name=f"Tiered storage of Kafka {release.text}",
+        folder=f"tiered/{release.text}",
+        offline=offline,
+    )

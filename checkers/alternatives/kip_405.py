@@ -223,7 +223,8 @@ def _aux_state(evidence: RunEvidence, follower: int, *, said: str, offset: int, 
     ]
     if not found:
         return Claim(said=said, found="its server.log says nothing of it", holds=False)
-    words = f"it built a cache of {found[0][1]} entries up to offset {found[0][0]}"
+    count = f"{found[0][1]} {'entry' if found[0][1] == 1 else 'entries'}"
+    words = f"it built a cache with {count} up to offset {found[0][0]}"
     if found[0][1] < size:
         words += "; what is missing came with the batches that it fetched"
     return Claim(said=said, found=words, holds=found[0] == (offset, size))

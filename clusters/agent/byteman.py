@@ -9,10 +9,7 @@ from pathlib import Path
 
 from kchaos.clusters.agent.point import Place, Point
 from kchaos.clusters.agent.points import point_of
-from kchaos.clusters.cache import cache_directory, locked
-from kchaos.clusters.distribution import changed_jars, present
-from kchaos.clusters.errors import MachineError
-from kchaos.clusters.maven import fetch, jars_of
+from kchaos.clusters.distribution import own_jar
 from kchaos.clusters.releases import Release
 
 COORDINATES = "org.jboss.byteman:byteman:4.0.24"
@@ -74,22 +71,14 @@ def byteman_jar(*, offline: bool = False) -> Path:
 
     Raises MachineError when it cannot be had.
     """
-    cache = cache_directory()
-    lock_file = cache / "byteman" / COORDINATES.rpartition(":")[2] / "jgo.lock.toml"
-    if present(lock_file, cache) is None:
-        with locked("maven"):
-            if present(lock_file, cache) is None:
-                if offline:
-                    raise MachineError(
-                        f"{COORDINATES} is not in the cache {cache} and --offline forbids fetching "
-                        "it; run once without --offline"
-                    )
-                fetch((COORDINATES,), name="Byteman", cache=cache, lock_file=lock_file)
-    jars = jars_of(lock_file, cache)
-    (jar,) = jars
-    if changed_jars(jars):
-        raise MachineError(f"{jar} is not what was fetched; kchaos repair removes it")
-    return jar
+    version = COORDINATES.rpartition(":")[2]
+    return own_jar(
+        COORDINATES,
+        file=f"byteman-{version}.jar",
+        name="Byteman",
+        folder=f"byteman/{version}",
+        offline=offline,
+    )
 
 
 def script(points: Iterable[str], release: Release, life: Life, gate: GateAddress) -> str:

@@ -36,13 +36,14 @@ from kchaos.clusters.interrupts import interruptible
 from kchaos.clusters.ports import reserve_port
 from kchaos.clusters.processes import Process
 from kchaos.clusters.spec import ClusterSpec
+from kchaos.clusters.tiered import FOLDER
 
 if TYPE_CHECKING:
     from docker import APIClient
 
 T = TypeVar("T")
 
-INTERNAL_PORT, CLIENT_PORT = 9091, 9092
+INTERNAL_PORT, CLIENT_PORT, METADATA_PORT = 9091, 9092, 9093
 _ZOOKEEPER_PORT, _PEER_PORT, _ELECTION_PORT = 2181, 2888, 3888
 _FIRST_ZOOKEEPER, _FIRST_BROKER = 10, 50
 _MOST_BROKERS = 200
@@ -72,6 +73,7 @@ class DockerGround:
         self._image = image
         self._memory_mib: int | None = None
         self._cpus: float | None = None
+        self._shared: tuple[Path, ...] = ()
         self._info: EngineInfo | None = None
         self._image_ids: dict[str, str] = {}
         self._offline = offline
@@ -113,6 +115,7 @@ class DockerGround:
         if len(brokers) > _MOST_BROKERS:
             raise MachineError(f"a network holds {_MOST_BROKERS} brokers, not {len(brokers)}")
         self._memory_mib, self._cpus = spec.broker_memory_mib, spec.broker_cpus
+        self._shared = (self._work_directory / FOLDER,) if spec.tiered else ()
         api = self._api = connect()
         self._info = engine_info(api)
         self._info.check_limits(spec)
@@ -148,7 +151,9 @@ class DockerGround:
             host=self._hosts[host_name],
             client_port=client,
             client_listen_port=CLIENT_PORT if is_broker else _ZOOKEEPER_PORT,
-            inner_ports=(INTERNAL_PORT,) if is_broker else (_PEER_PORT, _ELECTION_PORT),
+            inner_ports=(INTERNAL_PORT, METADATA_PORT)
+            if is_broker
+            else (_PEER_PORT, _ELECTION_PORT),
             reserved=(client,),
             wire=_NetworkWire(self, host_name) if is_broker else None,
         )
@@ -253,7 +258,9 @@ class DockerGround:
             # Java asks for the name of an address that it connects to; where nobody knows it, that
             # takes seconds.
             extra_hosts=self._hosts | {"links": self.links_host},
-            mounts=mounts_of(site.directory, distribution, self._java_of, reads),
+            mounts=mounts_of(
+                site.directory, distribution, self._java_of, reads, shared=self._shared
+            ),
             mem_limit=memory,
             memswap_limit=memory,
             nano_cpus=int(cpus * 1e9) if cpus is not None else None,

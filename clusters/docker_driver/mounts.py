@@ -1,4 +1,4 @@
-"""What a container sees of this machine: its own folder, and read-only what it runs."""
+"""What a container sees of this machine: its own folder, shared ones, read-only what it runs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ def mounts_of(
     distribution: Distribution,
     java_of: Callable[[Distribution], Path],
     reads: Iterable[Path] = (),
+    *,
+    shared: Iterable[Path] = (),
 ) -> list[Mount]:
     """Return the mounts of a JVM that works in a directory, each at the path that it has here.
 
     An image with a Kafka of its own needs nothing but the directory, and ``reads``: files that the
-    JVM reads besides the distribution's.
+    JVM reads besides the distribution's. ``shared`` are folders that all JVMs write to.
     """
     read_only = list(reads)
     if not distribution.image:
         read_only += [java_of(distribution), *_folders(distribution)]
     read_only = without_nested(read_only)
     mounts = [_mount(path, read_only=True) for path in read_only]
-    return [*mounts, _mount(directory)]
+    return [*mounts, _mount(directory), *map(_mount, shared)]
 
 
 def _mount(path: Path, *, read_only: bool = False) -> Mount:

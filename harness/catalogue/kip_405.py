@@ -7,10 +7,11 @@ from typing import Any
 
 from kchaos.checkers.alternatives.kip_405_page import of_scenario, wanted
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import PreferredElection
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import AwaitHighWatermark, AwaitState, Step
-from kchaos.harness.playing.tier_steps import TierRead
+from kchaos.harness.playing.steps import AwaitHighWatermark, AwaitState, CreateTopic, Step
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered, TierRead
 
 MESSAGE_BYTES = 84
 """What a batch of one record of 16 bytes takes in a segment (magic 2)."""
@@ -79,11 +80,46 @@ def with_points(spec: ClusterSpec, broker: int, *points: str) -> ClusterSpec:
     return replace(spec, brokers=brokers)
 
 
+PREFERRED = PreferredElection(topic=TOPIC, partition=PARTITION)
+
+
+def created(replicas: tuple[int, ...], *, segment_messages: int, local_messages: int) -> Step:
+    """The topic, with these replicas, the preferred one first, and `tiered_topic`'s settings."""
+    return CreateTopic(
+        topic=TOPIC,
+        assignment=(replicas,),
+        configuration=tiered_topic(
+            segment_messages=segment_messages, local_messages=local_messages
+        ),
+    )
+
+
+def elected(leader: int, isr: tuple[int, ...] | None = None) -> Step:
+    """Gate: this leader, which has heard of it, and this ISR."""
+    return AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr)
+
+
+def level(brokers: tuple[int, ...], high_watermark: int) -> Step:
+    """Gate: this high watermark on each of these brokers."""
+    return AwaitHighWatermark(
+        topic=TOPIC, partition=PARTITION, brokers=brokers, high_watermark=high_watermark
+    )
+
+
 def settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[Step, ...]:
     """Gates: this leader and ISR, and the high watermark on each of them."""
-    return (
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=isr, high_watermark=end),
+    return elected(leader, isr), level(isr, end)
+
+
+def begins(broker: int, offset: int) -> Step:
+    """Gate: a broker's local log begins there."""
+    return AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=broker, offset=offset)
+
+
+def shipped(*segments: tuple[int, int, int | None], finished_only: bool = False) -> Step:
+    """Gate: the remote store has these segments; see `AwaitTiered`."""
+    return AwaitTiered(
+        topic=TOPIC, partition=PARTITION, segments=segments, finished_only=finished_only
     )
 
 
@@ -108,19 +144,28 @@ def messages(*numbers: int, acks: int = -1) -> tuple[Produce, ...]:
     return tuple(message(number, acks=acks) for number in numbers)
 
 
-def as_printed(scenario: int, release: str) -> tuple[Mapping[str, Any], ...]:
-    """The witnesses that each step left what the page's table has, or what its slip should be."""
+def as_printed(
+    scenario: int, release: str, *, local_until: int | None = None
+) -> tuple[Mapping[str, Any], ...]:
+    """The witnesses that each step left what the page's table has, or what its slip should be.
+
+    Args:
+        local_until: Only what brokers have themselves, and only up to this step; None for all.
+    """
     return tuple(
         {
             "table": {
                 "snapshot": table.snapshot,
                 "partition": f"{TOPIC}-{PARTITION}",
                 "columns": {
-                    column: list(lines) for column, lines in wanted(table, release).items()
+                    column: list(lines)
+                    for column, lines in wanted(table, release).items()
+                    if local_until is None or column.startswith("broker ")
                 },
             }
         }
         for table in of_scenario(scenario)
+        if local_until is None or table.step <= local_until
     )
 
 

@@ -1,22 +1,24 @@
 """KIP-405, scenario 1: a new, empty follower builds what it lacks from the remote tier."""
 
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import PreferredElection, StopBroker
+from kchaos.faults import StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
+    PREFERRED,
     TOPIC,
     as_printed,
+    begins,
+    created,
+    elected,
     message,
     messages,
     read_all,
     settled,
+    shipped,
     tiered_cluster,
-    tiered_topic,
 )
 from kchaos.harness.playing.steps import (
-    AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Reassign,
@@ -24,7 +26,7 @@ from kchaos.harness.playing.steps import (
     TakeSnapshot,
     Tell,
 )
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitOffsets, AwaitTiered
+from kchaos.harness.playing.tier_steps import AwaitOffsets
 
 _CASE = "new-empty-follower"
 P, A, B = 0, 1, 2
@@ -37,29 +39,25 @@ def _cluster(kafka: str) -> ClusterSpec:
 
 def _steps(case: str) -> tuple[Step, ...]:
     return (
-        CreateTopic(
-            topic=TOPIC,
-            assignment=((P, A),),
-            configuration=tiered_topic(segment_messages=3, local_messages=5),
-        ),
+        created((P, A), segment_messages=3, local_messages=5),
         Tell(text="messages 0 to 7 in the leader epochs of the page, three to a segment"),
         *messages(0, 1, 2),
         Inject(name="epoch 1", fault=StopBroker(broker=P)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        elected(A, (A,)),
         *messages(3, 4),
         Heal(name="epoch 1"),
         *settled(A, (A, P), 5),
-        Inject(name="epoch 2", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
+        Inject(name="epoch 2", fault=PREFERRED),
         *messages(5, 6),
         *settled(P, (A, P), 7),
-        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2))),
+        shipped((0, 2, 0), (3, 5, 2)),
         Inject(name="epoch 3", fault=StopBroker(broker=P)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        elected(A, (A,)),
         message(7),
         Heal(name="epoch 3"),
         *settled(A, (A, P), 8),
         Tell(text="what broker A has of offsets 0 to 2 is in the remote tier only"),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=3),
+        begins(A, 3),
         AwaitOffsets(
             topic=TOPIC,
             partition=PARTITION,
@@ -73,12 +71,12 @@ def _steps(case: str) -> tuple[Step, ...]:
         Tell(text="broker B becomes a replica; it has no data and asks for offset 0"),
         Reassign(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
         *settled(A, (B, A, P), 8),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=3),
+        begins(B, 3),
         TakeSnapshot(label="step-2"),
         *read_all("old-leader", A),
         Tell(text="broker B leads, and is asked for everything"),
-        Inject(name="B leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=B),
+        Inject(name="B leads", fault=PREFERRED),
+        elected(B),
         AwaitOffsets(topic=TOPIC, partition=PARTITION, broker=B, earliest=0),
         *read_all("new-leader", B),
     )

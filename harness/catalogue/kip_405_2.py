@@ -1,23 +1,25 @@
 """KIP-405, scenario 2: a follower that is out of sync comes back when its leader has moved on."""
 
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import ConfigureTopic, CutLink, PreferredElection, StopBroker
+from kchaos.faults import ConfigureTopic, CutLink, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     MESSAGE_BYTES,
     PARTITION,
+    PREFERRED,
     TOPIC,
     as_printed,
+    begins,
+    created,
+    elected,
     message,
     messages,
     read_all,
     settled,
+    shipped,
     tiered_cluster,
-    tiered_topic,
 )
 from kchaos.harness.playing.steps import (
-    AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     ReorderReplicas,
@@ -25,7 +27,6 @@ from kchaos.harness.playing.steps import (
     TakeSnapshot,
     Tell,
 )
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
 
 P, B, A, CONTROLLER = 0, 1, 2, 3
 """The first leader, the page's follower and its leader."""
@@ -41,33 +42,29 @@ def _cluster(kafka: str) -> ClusterSpec:
 def _steps(case: str) -> tuple[Step, ...]:
     assert case == _CASE
     return (
-        CreateTopic(
-            topic=TOPIC,
-            assignment=((P, A, B),),
-            configuration=tiered_topic(segment_messages=3, local_messages=100),
-        ),
+        created((P, A, B), segment_messages=3, local_messages=100),
         *messages(0, 1, 2),
         Inject(name="epoch 1", fault=StopBroker(broker=P)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A, B)),
+        elected(A, (A, B)),
         message(3),
         *settled(A, (A, B), 4),
         Tell(text="broker B falls out of sync at offset 4; the others go on to message 9"),
         Inject(name="B is cut off from A", fault=CutLink(source=A, target=B)),
         Inject(name="B is cut off from P", fault=CutLink(source=P, target=B)),
         message(4, acks=1),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        elected(A, (A,)),
         Heal(name="epoch 1"),
         *settled(A, (A, P), 5),
-        Inject(name="epoch 2", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
+        Inject(name="epoch 2", fault=PREFERRED),
         *messages(5, 6),
         *settled(P, (A, P), 7),
-        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2))),
+        shipped((0, 2, 0), (3, 5, 2)),
         Inject(name="epoch 3", fault=StopBroker(broker=P)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        elected(A, (A,)),
         *messages(7, 8, 9),
         Heal(name="epoch 3"),
         *settled(A, (A, P), 10),
-        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0), (3, 5, 2), (6, 8, 3))),
+        shipped((0, 2, 0), (3, 5, 2), (6, 8, 3)),
         TakeSnapshot(label="step-1"),
         *_expired(),
     )
@@ -82,15 +79,15 @@ def _expired() -> tuple[Step, ...]:
             fault=ConfigureTopic(topic=TOPIC, configuration=(("local.retention.bytes", "1"),)),
         ),
         *messages(10, 11),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=9),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=3),
+        begins(A, 9),
+        begins(B, 3),
         *read_all("before", A),
         TakeSnapshot(label="step-2"),
         Tell(text="broker B comes back, and asks for offset 4"),
         Heal(name="B is cut off from P"),
         Heal(name="B is cut off from A"),
         *settled(A, (A, B, P), 12),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=9),
+        begins(B, 9),
         TakeSnapshot(label="step-3"),
         Tell(text="beyond the page: nothing expires any more, and B leads and is asked for all"),
         # The next write rolls the only local segment. If it went, B would forget what it believes.
@@ -102,8 +99,8 @@ def _expired() -> tuple[Step, ...]:
             ),
         ),
         ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
-        Inject(name="B leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B, P)),
+        Inject(name="B leads", fault=PREFERRED),
+        elected(B, (A, B, P)),
         *read_all("B-leads", B),
     )
 

@@ -5,26 +5,29 @@ from dataclasses import replace
 from typing import Any
 
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import ConfigureTopic, KillBroker, LoseTail, PreferredElection
+from kchaos.faults import ConfigureTopic, KillBroker, LoseTail
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
     MESSAGE_BYTES,
     NEVER_UPLOADED,
     PARTITION,
+    PREFERRED,
     TOPIC,
     UPLOADED,
     as_printed,
+    begins,
+    elected,
+    level,
     message,
     messages,
     read_all,
+    shipped,
     tiered_cluster,
     tiered_topic,
     why_not_uploads,
 )
 from kchaos.harness.playing.steps import (
-    AwaitHighWatermark,
-    AwaitState,
     CreateTopic,
     Heal,
     Inject,
@@ -32,7 +35,6 @@ from kchaos.harness.playing.steps import (
     TakeSnapshot,
     Tell,
 )
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
 
 A, B, CONTROLLER = 0, 1, 2
 _TWO = str(2 * MESSAGE_BYTES)
@@ -61,27 +63,27 @@ def steps_of(case: str) -> tuple[Step, ...]:
             ),
         ),
         *messages(0, 1, 2),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=3),
-        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 1, 0),)),
+        level((A, B), 3),
+        shipped((0, 1, 0)),
         TakeSnapshot(label="step-1"),
         Tell(text="both lose power, A first; messages 1 and 2 were not on B's disk"),
         Inject(name="A is down", fault=KillBroker(broker=A)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(B,)),
+        elected(B, (B,)),
         Inject(name="B is down", fault=KillBroker(broker=B)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=-1, isr=(B,)),
+        elected(-1, (B,)),
         Inject(
             name="B's tail",
             fault=LoseTail(broker=B, topic=TOPIC, partition=PARTITION, log_end_offset=1),
         ),
         Tell(text="B comes back, leads, and takes message 3 at offset 1"),
         Heal(name="B is down"),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(B,)),
+        elected(B, (B,)),
         Inject(
             name="two to a segment",
             fault=ConfigureTopic(topic=TOPIC, configuration=(("segment.bytes", _TWO),)),
         ),
         message(3),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(B,), high_watermark=2),
+        level((B,), 2),
         TakeSnapshot(label="step-2"),
         *_after_a_is_back(case),
     )
@@ -94,32 +96,29 @@ def _after_a_is_back(case: str) -> tuple[Step, ...]:
     return (
         Tell(text="A comes back, truncates, and follows"),
         Heal(name="A is down"),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B)),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=2),
+        elected(B, (A, B)),
+        level((A, B), 2),
         TakeSnapshot(label="step-3"),
         message(4),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=3),
-        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=uploads),
+        level((A, B), 3),
+        shipped(*uploads),
         *read_all("before", B),
         TakeSnapshot(label="step-4"),
         Tell(text="beyond the page: the first local segment expires on both"),
         message(5),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=4),
+        level((A, B), 4),
         Inject(
             name="local retention",
             fault=ConfigureTopic(topic=TOPIC, configuration=(("local.retention.bytes", _TWO),)),
         ),
         # On 3.6 a leader that has just come back does not know that anything is remote, so that it
         # deletes nothing; its follower does.
-        *(
-            AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=one, offset=2)
-            for one in leaders
-        ),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=2),
+        *(begins(one, 2) for one in leaders),
+        begins(A, 2),
         *read_all("B-leads", B),
         TakeSnapshot(label="expired"),
-        Inject(name="A leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A, B)),
+        Inject(name="A leads", fault=PREFERRED),
+        elected(A, (A, B)),
         *read_all("A-leads", A),
     )
 

@@ -16,26 +16,26 @@ from kchaos.harness.catalogue.kip_405 import (
     UNCLEAN,
     UPLOADED,
     as_printed,
+    begins,
+    created,
+    elected,
+    level,
     message,
     messages,
     read_all,
+    shipped,
     tiered_cluster,
-    tiered_topic,
     why_not_uploads,
     with_points,
 )
 from kchaos.harness.playing.observing_steps import AwaitPoint
 from kchaos.harness.playing.steps import (
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     TakeSnapshot,
     Tell,
 )
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
 
 A, B, CONTROLLER = 0, 1, 2
 
@@ -56,24 +56,20 @@ def steps_of(case: str) -> tuple[Step, ...]:
     # As leader B would not look again, and would let nothing go of which it has not heard.
     heard = AwaitPoint(broker=B, point=REMOTE_OFFSET, seen=f"({TOPIC}-{PARTITION},offset=2)")
     return (
-        CreateTopic(
-            topic=TOPIC,
-            assignment=((A, B),),
-            configuration=tiered_topic(segment_messages=3, local_messages=100),
-        ),
+        created((A, B), segment_messages=3, local_messages=100),
         message(0),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=1),
+        level((A, B), 1),
         Tell(text="broker B falls out of sync; A goes on alone and ships its first segment"),
         Inject(name="B is cut off", fault=CutLink(source=A, target=B)),
         *messages(1, acks=1),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=A, isr=(A,)),
+        elected(A, (A,)),
         *messages(2, 3),
-        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 2, 0),)),
+        shipped((0, 2, 0)),
         *((heard,) if case == NEVER_UPLOADED else ()),
         TakeSnapshot(label="step-1"),
         Tell(text="A dies; B, out of sync, is elected and takes messages 4 and 5"),
         Inject(name="A is down", fault=KillBroker(broker=A)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(B,)),
+        elected(B, (B,)),
         Inject(
             name="two to a segment",
             fault=ConfigureTopic(
@@ -81,7 +77,7 @@ def steps_of(case: str) -> tuple[Step, ...]:
             ),
         ),
         *messages(4, 5),
-        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=uploads),
+        shipped(*uploads),
         *read_all("before", B),
         TakeSnapshot(label="step-2"),
         Tell(text="the first local segment of broker B expires"),
@@ -91,7 +87,7 @@ def steps_of(case: str) -> tuple[Step, ...]:
                 topic=TOPIC, configuration=(("local.retention.bytes", str(MESSAGE_BYTES)),)
             ),
         ),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=2),
+        begins(B, 2),
         *read_all("after", B),
         TakeSnapshot(label="step-3"),
         Tell(text="beyond the page: A comes back"),

@@ -7,25 +7,25 @@ from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
     TOPIC,
+    begins,
+    created,
+    elected,
     failing_store,
+    level,
     message,
     messages,
     read_all,
     settled,
-    tiered_topic,
+    shipped,
 )
 from kchaos.harness.playing.steps import (
     AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     Step,
     TakeSnapshot,
     Tell,
 )
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "leader-dies"
@@ -38,32 +38,23 @@ def _cluster(kafka: str) -> ClusterSpec:
 def _steps(case: str) -> tuple[Step, ...]:
     assert case == _CASE
     return (
-        CreateTopic(
-            topic=TOPIC,
-            assignment=((A, B),),
-            configuration=tiered_topic(segment_messages=2, local_messages=1),
-        ),
+        created((A, B), segment_messages=2, local_messages=1),
         Inject(
             name="store hangs",
             fault=HoldPoint(name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT),
         ),
         *messages(0, 1, 2),
-        AwaitHighWatermark(topic=TOPIC, partition=PARTITION, brokers=(A, B), high_watermark=3),
+        level((A, B), 3),
         Tell(text="the log is in the store, its checkpoint is not, and the leader dies"),
         AwaitHeld(name="store hangs"),
-        Inject(name="A is down", fault=KillBroker(broker=A)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(B,)),
         TakeSnapshot(label="half"),
+        Inject(name="A is down", fault=KillBroker(broker=A)),
+        elected(B, (B,)),
         Tell(text="B leads, and ships the same segment itself"),
         message(3),
         message(4),
-        AwaitTiered(
-            topic=TOPIC,
-            partition=PARTITION,
-            segments=((0, 1, 0), (2, 3, None)),
-            finished_only=True,
-        ),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=4),
+        shipped((0, 1, 0), (2, 3, None), finished_only=True),
+        begins(B, 4),
         *read_all("B-leads", B),
         TakeSnapshot(label="shipped"),
         Heal(name="store hangs"),

@@ -10,15 +10,16 @@ from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
     TOPIC,
+    begins,
+    created,
     failing_store,
     messages,
     read_all,
     settled,
-    tiered_topic,
+    shipped,
 )
 from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
-from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot, Tell
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
+from kchaos.harness.playing.steps import Heal, Inject, Step, TakeSnapshot, Tell
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "read-times-out"
@@ -31,15 +32,11 @@ def _cluster(kafka: str) -> ClusterSpec:
 def _steps(case: str) -> tuple[Step, ...]:
     assert case == _CASE
     return (
-        CreateTopic(
-            topic=TOPIC,
-            assignment=((A, B),),
-            configuration=tiered_topic(segment_messages=2, local_messages=1),
-        ),
+        created((A, B), segment_messages=2, local_messages=1),
         *messages(0, 1, 2, 3, 4),
         *settled(A, (A, B), 5),
-        AwaitTiered(topic=TOPIC, partition=PARTITION, segments=((0, 1, 0), (2, 3, 0))),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=4),
+        shipped((0, 1, 0), (2, 3, 0)),
+        begins(A, 4),
         *read_all("before", A),
         Tell(text="the store hangs: what is asked of it is not answered"),
         Inject(name="store hangs", fault=HoldPoint(name="no-read", broker=A, point=REMOTE_READ)),

@@ -2,21 +2,23 @@
 
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import HoldPoint, PreferredElection
+from kchaos.faults import HoldPoint
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
+    PREFERRED,
     TOPIC,
+    begins,
+    created,
+    elected,
     failing_store,
     messages,
     read_all,
     settled,
-    tiered_topic,
+    shipped,
 )
 from kchaos.harness.playing.observing_steps import AwaitPoint
 from kchaos.harness.playing.steps import (
-    AwaitState,
-    CreateTopic,
     Heal,
     Inject,
     ReorderReplicas,
@@ -24,7 +26,6 @@ from kchaos.harness.playing.steps import (
     TakeSnapshot,
     Tell,
 )
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "fails-and-heals"
@@ -38,11 +39,7 @@ def _cluster(kafka: str) -> ClusterSpec:
 def _steps(case: str) -> tuple[Step, ...]:
     assert case == _CASE
     return (
-        CreateTopic(
-            topic=TOPIC,
-            assignment=((A, B),),
-            configuration=tiered_topic(segment_messages=2, local_messages=1),
-        ),
+        created((A, B), segment_messages=2, local_messages=1),
         Tell(text="each upload fails when the log is in the store and the checkpoint is not"),
         Inject(
             name="store fails",
@@ -57,16 +54,14 @@ def _steps(case: str) -> tuple[Step, ...]:
         *read_all("failing", A),
         Tell(text="the store is whole again"),
         Heal(name="store fails"),
-        AwaitTiered(
-            topic=TOPIC, partition=PARTITION, segments=((0, 1, 0), (2, 3, 0)), finished_only=True
-        ),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=A, offset=4),
-        AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=B, offset=4),
+        shipped((0, 1, 0), (2, 3, 0), finished_only=True),
+        begins(A, 4),
+        begins(B, 4),
         *read_all("shipped", A),
         TakeSnapshot(label="shipped"),
         ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
-        Inject(name="B leads", fault=PreferredElection(topic=TOPIC, partition=PARTITION)),
-        AwaitState(topic=TOPIC, partition=PARTITION, leader=B, isr=(A, B)),
+        Inject(name="B leads", fault=PREFERRED),
+        elected(B, (A, B)),
         *read_all("B-leads", B),
     )
 

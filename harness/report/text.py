@@ -18,6 +18,7 @@ from kchaos.harness.report.loading import Loaded, load
 from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from kchaos.harness.report.replicas import PartitionView, ReplicaView, partition_views
 from kchaos.harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
+from kchaos.harness.report.tier_text import tier_sections
 
 MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS, MOST_REQUESTS = 30, 24, 80, 12, 40
 """More than this of a kind is cut short, and the text says so."""
@@ -102,6 +103,10 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
     _head(paper, loaded)
     _findings(paper, loaded)
     _replicas(paper, loaded, views)
+    for heading, lines in tier_sections(loaded.evidence, views):
+        paper.heading(heading)
+        for line in lines:
+            paper.add(line, indent=2, hang=4)
     _caches(paper, views)
     _rounds(paper, loaded)
     _time(paper, loaded)

@@ -6,7 +6,7 @@ import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kchaos.checkers.formats.batches import CODECS
-from kchaos.clusters.client import FetchedRecord, _records
+from kchaos.clusters.client import FetchedRecord, records_of
 
 
 def batch_of(magic: int, codec: str, *values: bytes) -> bytes:
@@ -18,7 +18,7 @@ def batch_of(magic: int, codec: str, *values: bytes) -> bytes:
 
 
 def values(batches: bytes, offset: int) -> list[bytes | None]:
-    return [record.value for record in _records(batches, offset)]
+    return [record.value for record in records_of(batches, offset)]
 
 
 @pytest.mark.parametrize("magic", [1, 2])
@@ -40,7 +40,7 @@ def test_a_null_value_is_not_an_empty_one() -> None:
     builder.append(0, b"k", None)
     builder.append(0, None, b"")
     builder.close()
-    assert list(_records(bytes(builder.buffer()), 0)) == [
+    assert list(records_of(bytes(builder.buffer()), 0)) == [
         FetchedRecord(offset=0, key=b"k", value=None),
         FetchedRecord(offset=1, key=None, value=b""),
     ]

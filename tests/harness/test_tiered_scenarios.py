@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kchaos.clusters import tiered
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.ground import Site
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.faults import ConfigureTopic
@@ -30,6 +33,20 @@ def scenario(*steps: Step, release: str = "3.9.1", **cluster: object) -> Scenari
     return Scenario(entry="test", case="one", release=release, cluster=spec, steps=steps)
 
 
+def site(*inner_ports: int) -> Site:
+    port = SimpleNamespace(number=4711)
+    return Site(
+        name="broker 0",
+        directory=Path("/work"),
+        listen_host="0.0.0.0",
+        host="10.0.0.2",
+        client_port=cast(Any, port),
+        client_listen_port=9092,
+        inner_ports=inner_ports,
+        reserved=(),
+    )
+
+
 def created(*configuration: tuple[str, str]) -> CreateTopic:
     return CreateTopic(topic="t", assignment=((0,),), configuration=configuration)
 
@@ -47,6 +64,10 @@ def created(*configuration: tuple[str, str]) -> CreateTopic:
             "broker 0: rsm.config.dir is kchaos's to set",
         ),
         (
+            scenario(properties={"remote.log.storage.system.enable": "false"}),
+            "broker 0: remote.log.storage.system.enable is kchaos's to set",
+        ),
+        (
             scenario(created(*REMOTE, *COMPACT)),
             r"step 0 \(CreateTopic\): a topic with cleanup.policy compact cannot be tiered",
         ),
@@ -62,7 +83,15 @@ def created(*configuration: tuple[str, str]) -> CreateTopic:
             r"step 0 \(CreateTopic\): remote.storage.enable needs a cluster with tiered=True",
         ),
     ],
-    ids=["release", "protocol", "own-folder", "compacted", "compacted-later", "untiered"],
+    ids=[
+        "release",
+        "protocol",
+        "own-folder",
+        "switched-off",
+        "compacted",
+        "compacted-later",
+        "untiered",
+    ],
 )
 def test_what_cannot_be_tiered_is_refused_with_the_reason(made: Scenario, why: str) -> None:
     with pytest.raises(ScenarioError, match=why):
@@ -77,7 +106,6 @@ def test_a_missing_test_jar_is_named_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
-    monkeypatch.setattr(tiered, "cache_directory", lambda: tmp_path)
     with pytest.raises(MachineError, match=r"kafka-storage:3\.9\.1:test is not in the cache"):
         tiered.tiered_storage_jar(release_of("3.9.1"), offline=True)
 
@@ -90,7 +118,19 @@ def test_the_kafka_of_an_image_cannot_be_tiered() -> None:
 
 def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path) -> None:
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),))
-    assert tiered.properties_of_tiering(spec, tmp_path) == {}
+    assert tiered.properties_of_tiering(spec, tmp_path, site(9091), ("h", 1)) == {}
+
+
+def test_brokers_that_do_not_reach_each_other_as_clients_do_have_a_listener_for_metadata(
+    tmp_path: Path,
+) -> None:
+    spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),), tiered=True)
+    alone = tiered.properties_of_tiering(spec, tmp_path, site(9091), ("link", 1))
+    apart = tiered.properties_of_tiering(spec, tmp_path, site(9091, 9093), ("link", 1))
+    named = "remote.log.metadata.manager.listener.name"
+    assert (alone[named], apart[named]) == ("CLIENT", "METADATA")
+    assert alone["advertised.listeners"] == "INTERNAL://link:1,CLIENT://127.0.0.1:4711"
+    assert apart["advertised.listeners"].endswith(",METADATA://10.0.0.2:9093")
 
 
 @pytest.mark.parametrize(

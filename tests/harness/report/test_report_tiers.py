@@ -17,6 +17,7 @@ from kchaos.harness.report.tier_drawing import (
     remote_views,
     source_of,
 )
+from kchaos.harness.report.tier_text import in_words
 
 ABOUT = TopicPartition("t", 0)
 CHAIN = ((0, 0), (1, 3), (2, 5))
@@ -86,6 +87,11 @@ def test_each_fetch_shows_where_it_was_served_from_and_what_came_of_it() -> None
         ("served-remote", "offset 0, served from the remote log"),
     ]
     assert drawn.readings[0].note == "broker 1, descending; local from 2, end 3"
+
+
+def test_a_reading_in_words_has_stretches_by_where_they_were_served_from() -> None:
+    one = reading(fetch(3, 3), fetch(2, 2), fetch(1, error_code=1), fetch(0, 0))
+    assert in_words(one) == "r, broker 1, descending: 0 remote, 1 nowhere, 2-3 local"
 
 
 def test_what_cannot_be_read_says_so_and_draws_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""Tiered logs in words: what the remote tier has at the end, and where reads were served from."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.tier import TierReading
+from kchaos.harness.report.replicas import PartitionView
+from kchaos.harness.report.tier_drawing import drawn_readings, source_of
+
+
+def tier_sections(
+    evidence: RunEvidence, views: Sequence[PartitionView]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields heading and lines: the remote tier as the last snapshot has it, and each reading."""
+    for view in views:
+        if view.is_final and (view.remote or view.remote_problem):
+            lines = [view.remote_problem] if view.remote_problem else []
+            for one in view.remote:
+                chain = " ".join(f"{epoch}:{start}" for epoch, start in one.epochs or ()) or "none"
+                where = f"by broker {one.broker}, {one.state}, epochs {chain}"
+                lines.append(f"{one.name} {where}" + ("" if one.batches else ", not in the store"))
+            yield f"Remote tier of {view.name}", lines
+    drawn, problem = drawn_readings(evidence)
+    if problem:
+        yield "Readings of tiered logs", [problem]
+    elif drawn:
+        yield "Readings of tiered logs", [in_words(one) for one in evidence.tier_readings]
+
+
+def in_words(reading: TierReading) -> str:
+    """A reading as stretches of offsets, by where they were served from."""
+    found = {
+        offset: source_of(reading, fetch)
+        for fetch in reading.fetches
+        for offset in [one.offset for one in fetch.records] or [fetch.offset]
+    }
+    stretches = []
+    for source, group in groupby(sorted(found), key=lambda offset: found[offset]):
+        offsets = list(group)
+        span = f"{offsets[0]}-{offsets[-1]}" if offsets[1:] else f"{offsets[0]}"
+        stretches.append(f"{span} {source}")
+    return (
+        f"{reading.operation}, broker {reading.broker}, {reading.manner}: "
+        f"{', '.join(stretches) or 'nothing'}"
+    )
