@@ -47,6 +47,7 @@ from kchaos.faults import MoveController as MoveController
 from kchaos.faults import PauseBroker as PauseBroker
 from kchaos.faults import PreferredElection as PreferredElection
 from kchaos.faults import RollBroker as RollBroker
+from kchaos.faults import SlowDisk as SlowDisk
 from kchaos.faults import SlowFetchReads as SlowFetchReads
 from kchaos.faults import StaleRequest as StaleRequest
 from kchaos.faults import StopBroker as StopBroker
@@ -73,9 +74,11 @@ from kchaos.harness.errors import RunUnknown as RunUnknown
 from kchaos.harness.errors import ScenarioError as ScenarioError
 from kchaos.harness.errors import UsageError as UsageError
 from kchaos.harness.player.drawing import draw as draw
+from kchaos.harness.playing.cleaning_steps import AwaitCleaned as AwaitCleaned
 from kchaos.harness.playing.client_steps import AwaitAnswer as AwaitAnswer
 from kchaos.harness.playing.client_steps import Produce as Produce
 from kchaos.harness.playing.client_steps import Read as Read
+from kchaos.harness.playing.client_steps import WriteUntil as WriteUntil
 from kchaos.harness.playing.observing_steps import AwaitDecision as AwaitDecision
 from kchaos.harness.playing.observing_steps import AwaitHighWatermarkKept as AwaitHighWatermarkKept
 from kchaos.harness.playing.observing_steps import AwaitLog as AwaitLog

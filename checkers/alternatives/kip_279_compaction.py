@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from kchaos.checkers.acts import CutLink, HealLink, Hold, LoseEpochs
 from kchaos.checkers.alternatives.comparison import Cell, Column, Comparison, Result, Row
 from kchaos.checkers.alternatives.kip_279_scenes import BASE, A, B
-from kchaos.checkers.alternatives.scenes import (
+from kchaos.checkers.alternatives.scene_events import (
     PARTITION,
-    Compact,
-    Scene,
-    Step,
     cluster,
     leads,
-    play,
     started,
     stopped,
     writes,
 )
+from kchaos.checkers.alternatives.scenes import Compact, Scene, Step, play
 from kchaos.checkers.model.generations import generation_for
 from kchaos.checkers.model.rules.kip_279_alternatives import AS_WRITTEN
 

@@ -3,15 +3,15 @@
 from enum import StrEnum
 
 from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
-from kchaos.checkers.alternatives.scenes import (
+from kchaos.checkers.alternatives.scene_events import (
     CONTROLLER,
-    Scene,
     cluster,
     leads,
     started,
     stopped,
     writes,
 )
+from kchaos.checkers.alternatives.scenes import Scene
 from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Event
 from kchaos.checkers.model.generation import Generation
 

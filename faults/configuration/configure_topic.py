@@ -12,12 +12,14 @@ from kchaos.clusters.settings import topic_settings_refused
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import FaultError
-from kchaos.faults.view import ClusterView, off_zookeeper, unable
+from kchaos.faults.view import BrokerView, ClusterView, off_zookeeper, unable
 
 
-def refused_by_brokers(view: ClusterView, configuration: Mapping[str, str]) -> str:
+def refused_by_brokers(
+    brokers: Mapping[int, BrokerView] | Mapping[int, Broker], configuration: Mapping[str, str]
+) -> str:
     """Why a broker does not take these settings of a topic's own, or ""."""
-    for broker, one in view.brokers.items():
+    for broker, one in brokers.items():
         refused = topic_settings_refused(release_of(one.release), one.properties, configuration)
         if refused:
             return f"broker {broker}: {refused}"
@@ -45,7 +47,7 @@ class ConfigureTopic:
 
     def available(self, view: ClusterView) -> str:
         """Settings that every broker takes; each that runs goes on and reaches ZooKeeper."""
-        refused = refused_by_brokers(view, dict(self.configuration))
+        refused = refused_by_brokers(view.brokers, dict(self.configuration))
         if refused:
             return refused
         for broker, one in view.brokers.items():

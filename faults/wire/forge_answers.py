@@ -9,7 +9,8 @@ from kchaos.checkers import acts, forgeries
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Forgery
 from kchaos.faults.api import Injection, Journal, links_of, require_available
-from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
+from kchaos.faults.view import ClusterView
+from kchaos.faults.wire.rule_at_links import installed, why_no_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,24 +29,20 @@ class ForgeAnswers(forgeries.ForgeAnswers):
         if self.error not in forgeries.FORGED_ERRORS:
             known = ", ".join(forgeries.FORGED_ERRORS)
             return f"no answer can be forged to be {self.error!r}; known: {known}"
-        return (
-            unable(view, self.source)
-            or unable(view, self.target)
-            or unlinked(view)
-            or name_in_use(view, self.name)
-        )
+        return why_no_rule(view, self)
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Installs the rule; on leaving answers pass unchanged again."""
         require_available(self, cluster)
         act = acts.act_of(forgeries.ForgeAnswers, self)
-        with contextlib.ExitStack() as healing:
-            with journal.acting(act):
-                forgery = links_of(cluster).forge(act)
-                # Also when the journal fails; ending it twice does no harm.
-                healing.callback(forgery.end)
-            healing.callback(self._end, journal, forgery)
+        with installed(
+            journal,
+            act,
+            install=lambda: links_of(cluster).forge(act),
+            undo=lambda forgery: forgery.end(),
+            heal=lambda forgery: self._end(journal, forgery),
+        ) as forgery:
             yield Injection(fault="ForgeAnswers", effect={"error_code": forgery.error_code})
 
     def _end(self, journal: Journal, forgery: Forgery) -> None:

@@ -9,7 +9,8 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Hold, Match, RuleRefused
 from kchaos.faults.api import Injection, Journal, links_of, require_available
-from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
+from kchaos.faults.view import ClusterView
+from kchaos.faults.wire.rule_at_links import installed, why_no_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,24 +29,20 @@ class HoldRequests(acts.Hold):
             Match.of(self)
         except RuleRefused as refused:
             return str(refused)
-        return (
-            unable(view, self.source)
-            or unable(view, self.target)
-            or unlinked(view)
-            or name_in_use(view, self.name)
-        )
+        return why_no_rule(view, self)
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Installs the rule; what it holds is seen in the handle's `held`; releases on leaving."""
         require_available(self, cluster)
         act = acts.act_of(acts.Hold, self)
-        with contextlib.ExitStack() as healing:
-            with journal.acting(act):
-                hold = links_of(cluster).hold(act)
-                # Also when the journal fails; releasing twice does no harm.
-                healing.callback(hold.release)
-            healing.callback(self._release, journal, hold)
+        with installed(
+            journal,
+            act,
+            install=lambda: links_of(cluster).hold(act),
+            undo=lambda hold: hold.release(),
+            heal=lambda hold: self._release(journal, hold),
+        ) as hold:
             yield Injection(
                 fault="HoldRequests", effect={"is_held": not hold.is_released}, handle=hold
             )

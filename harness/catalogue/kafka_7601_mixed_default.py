@@ -1,5 +1,6 @@
 """KAFKA-7601 and newer protocols: do replicas with mixed message formats come to rest at all?"""
 
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import PreferredElection, RollBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
@@ -66,6 +67,15 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
+def _cannot_show(case: str, release: str) -> str:
+    ignores_formats = release_of(release) >= release_of("3.0.2")
+    if case == _ROLLED and not ignores_formats:
+        return f"{release} has no protocol 3.0; the release that can show it is 3.9.1"
+    if case == _DEFAULT and ignores_formats:
+        return f"{release} ignores formats at its own protocol; the release that shows it is 2.8.2"
+    return ""
+
+
 _SOURCE = "KAFKA-7601; kafka.cluster.Partition.readRecords, 2.8.2; KIP-724"
 _OUT_OF_RANGE = {
     "link": {
@@ -98,6 +108,7 @@ KAFKA_7601_MIXED_DEFAULT = Entry(
     cluster=_cluster,
     case_clusters={_ROLLED: _at_2_8},
     steps=_steps,
+    cannot_show=_cannot_show,
     expectations={
         (_DEFAULT, "2.8.2"): Expectation(
             safe=False,

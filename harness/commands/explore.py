@@ -39,6 +39,13 @@ _FAULTS = {
     "reassign": "reassignments",
     "lag": "lags",
 }
+_NEEDED_FAULTS: Mapping[str, tuple[str, ...]] = {
+    "online": ("kill",),
+    "online-if-kept-up": ("kill",),
+    "droppable": ("kill", "lag"),
+    "moves-once": (),
+}
+"""What the properties of KIP-501 are about."""
 # Brokers of a schedule: how many states are looked at for it, and records that are written.
 _SCHEDULES = {2: (10_000, 3), 3: (60_000, 2)}
 _SCHEDULE_EPOCH = 4
@@ -155,15 +162,36 @@ def proposed(named: Sequence[str]) -> tuple[str, ...]:
     return (*rules, *rules_of(solution))
 
 
+def refuse_vacuous(wanted: Wanted) -> None:
+    """Refuses a property that could break in no state of such a machine.
+
+    Raises:
+        UsageError: The message says what to explore as well.
+    """
+    for name in wanted.properties:
+        if name not in _NEEDED_FAULTS:
+            continue
+        if not wanted.grain.splits_reads:
+            raise UsageError(
+                f"{name} is about fetches that a leader has and has not answered, and there are "
+                "none then: take --steps reads, or queues"
+            )
+        for word in _NEEDED_FAULTS[name]:
+            if not getattr(wanted.faults, _FAULTS[word]):
+                raise UsageError(f"{name} cannot break without --fault {word}: add it")
+
+
 def explore_release(
     wanted: Wanted, *, as_json: bool, say: Callable[[str], None], write: Callable[[str], None]
 ) -> int:
     """Explores; returns the exit code: 0 all holds, 1 a counterexample, 2 a bound ended it.
 
     Raises:
-        UsageError: The scenario's file cannot be written; epochs cannot be skipped in queues.
+        UsageError: The scenario's file cannot be written; epochs cannot be skipped in queues; a
+            property could not break.
         MachineError: There is not enough memory.
     """
+    refuse_vacuous(wanted)
     if wanted.skips_epochs and wanted.grain.has_queues:
         raise UsageError(
             "with --steps queues a broker hears of all that its controller sends, in order: leave "

@@ -13,7 +13,6 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Fault
 from kchaos.faults.configuration.configure_topic import refused_by_brokers
-from kchaos.faults.view import view_of
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing import gates
 from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
@@ -86,7 +85,7 @@ class CreateTopic:
         Raises:
             ScenarioError: A broker does not know a setting; nothing was asked for.
         """
-        refused = refused_by_brokers(view_of(play.cluster), dict(self.configuration))
+        refused = refused_by_brokers(play.cluster.brokers, dict(self.configuration))
         if refused:
             raise ScenarioError(f"topic {self.topic}: {refused}")
         play.cluster.metadata.create_topic(self.topic, self.assignment, dict(self.configuration))

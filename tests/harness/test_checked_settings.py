@@ -1,12 +1,15 @@
 """Settings that brokers would refuse: said before anything starts."""
 
+import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
+from kchaos.harness.commands.cli import run
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing.runner import RunOptions, play
 from kchaos.harness.playing.scenario import Scenario
@@ -91,3 +94,37 @@ def test_a_scenario_that_is_refused_makes_no_run(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"which 1\.1\.1 does not know"):
         play(refused, options=RunOptions(runs_directory=tmp_path), say=lambda _text: None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_topic_made_by_hand_with_a_setting_that_a_broker_lacks_is_not_made() -> None:
+    broker = SimpleNamespace(release="1.1.1", properties={})
+    play_of = cast(Any, SimpleNamespace(cluster=SimpleNamespace(brokers={0: broker})))
+    unknown = CreateTopic(
+        topic="t", assignment=((0,),), configuration=(("max.compaction.lag.ms", "1"),)
+    )
+    with pytest.raises(ScenarioError, match=r"topic t: broker 0: 1\.1\.1 does not know the topic"):
+        unknown.perform(play_of)
+
+
+@pytest.mark.parametrize(
+    ("properties", "configuration", "said"),
+    [
+        ({FORMAT: "0.11.0", PROTOCOL: "0.10.2"}, (), "version 0.10.2 forbids: raise that first"),
+        ({FORMAT: "2.1"}, (), "broker 1: log.message.format.version is 2.1, which 2.0.1 does not"),
+        ({}, (("max.compaction.lag.ms", "1"),), "topic setting max.compaction.lag.ms: it came wi"),
+    ],
+    ids=["forbidden by the protocol", "newer than the binary", "unknown to the release"],
+)
+def test_on_the_command_line_they_are_refused_as_usage_and_make_no_run(
+    properties: dict[str, str],
+    configuration: tuple[tuple[str, str], ...],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = CreateTopic(topic="t", assignment=((0, 1),), configuration=configuration)
+    file = tmp_path / "scenario.json"
+    file.write_text(json.dumps(scenario(topic, properties=properties).to_json()))
+    assert run(["replay", str(file), "--runs-dir", str(tmp_path / "runs")]) == 64
+    assert said in capsys.readouterr().err
+    assert [*tmp_path.glob("runs/*")] == []

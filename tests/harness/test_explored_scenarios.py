@@ -1,6 +1,7 @@
 """A schedule becomes a scenario, which is played on real brokers and is red as explored."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,35 @@ def test_bad_bounds_are_refused(
     captured = capsys.readouterr()
     assert said in captured.err
     assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "why_not"),
+    [
+        (["--property", "droppable"], "take --steps reads"),
+        (["--property", "online", "--steps", "reads"], "without --fault kill: add it"),
+        (["--with", "nonsense"], "known: .*a pending fetch keeps a follower"),
+        (["--with", "follower.fetch.process.time.max.ms=500"], "set both, or neither"),
+        (["--with", "follower.fetch.pending.reads.insync.enable=yes"], "it is true or false"),
+    ],
+)
+def test_what_cannot_be_asked_of_kip_501_is_refused(
+    asked: list[str], why_not: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explore", "--kafka", "2.8.2", *asked]) == 64
+    assert re.search(why_not, capsys.readouterr().err)
+
+
+def test_kip_501_s_first_half_keeps_what_shipped_code_takes_offline(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bounds = ["--records", "1", "--log-size", "1", "--epochs", "1", "--steps", "reads"]
+    asked = [*bounds, "--fault", "kill", "--property", "online-if-kept-up", "--no-schedule"]
+    pending = ["--with", "KIP-501's text: a pending fetch keeps a follower"]
+
+    assert run(["explore", "--kafka", "2.8.2", *asked]) == 1
+    assert run(["explore", "--kafka", "2.8.2", *asked, *pending]) == 0
+    assert "holds in every state" in capsys.readouterr().out
 
 
 def test_a_scenario_that_cannot_be_written_is_the_callers_mistake(

@@ -1,15 +1,18 @@
 """KAFKA-7601's two options: where each is right, where each goes wrong, and what each costs."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from kchaos.checkers.alternatives import Bounds, Comparison, Result
-from kchaos.checkers.alternatives.kafka_7601 import (
+from kchaos.checkers.alternatives.kafka_7601 import compare, machine
+from kchaos.checkers.alternatives.kafka_7601_columns import (
     NEW,
     OLD,
     RULES,
-    compare,
     formats,
-    machine,
     served,
 )
 from kchaos.checkers.alternatives.searching import explored
@@ -147,3 +150,28 @@ def test_an_old_client_is_served_by_what_the_leader_expects() -> None:
     assert (served(log, plain).converted, served(log, plain).unreadable) == (0, 1)
     assert (served(log, segments).converted, served(log, segments).unreadable) == (2, 0)
     assert served(log, formats("2.0.0").new).unreadable == 0
+
+
+EXPLORES = """
+from kchaos.checkers.alternatives import Bounds
+from kchaos.checkers.alternatives.kafka_7601 import machine
+from kchaos.checkers.alternatives.searching import explored
+for column, wanted in (("2.0.0", "one-format"), ("clear", "formats-rise")):
+    print(*explored(machine(column), wanted, Bounds()).detail, sep="\\n")
+"""
+
+
+def test_a_counterexample_is_the_same_whatever_python_hashes_strings_to() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", EXPLORES],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+
+    assert len(found) == 1
+    assert "so " in found.pop()

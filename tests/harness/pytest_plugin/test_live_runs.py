@@ -83,6 +83,38 @@ def test_tests_of_one_shape_get_one_cluster_and_topics_of_their_own(
     pytester.runpytest_subprocess("-q", "-W", "error").assert_outcomes(passed=2)
 
 
+_REFUSED = """
+import pytest
+
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=1, properties={
+    "log.message.format.version": "2.0",
+})
+def test_newer_than_the_binary(kafka_cluster):
+    pass
+
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=1, properties={
+    "log.message.format.version": "0.11.0", "inter.broker.protocol.version": "0.10.2",
+})
+def test_forbidden_by_the_protocol(chaos):
+    pass
+"""
+
+
+def test_a_format_that_no_broker_starts_with_is_refused_before_anything_starts(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(test_refused=_REFUSED)
+    done = pytester.runpytest_subprocess("-q")
+    done.assert_outcomes(errors=2)
+    done.stdout.fnmatch_lines(
+        [
+            "kchaos: broker 0: *is 2.0, which 1.1.1 does not know: it is older",
+            "kchaos: broker 0: *is 0.11.0, which *0.10.2 forbids: raise that first",
+        ]
+    )
+    done.stdout.no_fnmatch_line("kchaos: starting*")
+
+
 _OUTSIDE = """
 import pytest
 from kchaos import ExpireSession
