@@ -163,6 +163,7 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         "FormatDowngrade": {"broker": 7, "message_format": "0.10.2"},
         "HoldPoint": {"name": "p", "broker": 7, "point": "send-fetch"},
         "HoldRequests": {"name": "h", "api": "Fetch", "target": 7},
+        "SlowDisk": {"broker": 7, "operation": "read", "delay_ms": 5},
         "StaleRequest": {"api": "ControlledShutdown", "broker": 7},
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
     }.get(name, {"broker": 7})
