@@ -13,6 +13,7 @@ from kchaos.checkers.model.observations import (
     Decided,
     Fate,
     FetchAnswered,
+    FetchAsked,
     IsrAnswered,
     Number,
     Question,
@@ -34,6 +35,9 @@ class Lookahead:
         self._answered: dict[Number, int] = {}
         self._client_answered: dict[str, int] = {}
         self._read: dict[tuple[int, TopicPartition, int], list[tuple[int, int]]] = defaultdict(list)
+        self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int]]] = defaultdict(
+            list
+        )
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
         self._killed: dict[int, list[int]] = defaultdict(list)
         self._closed: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
@@ -58,6 +62,10 @@ class Lookahead:
             case Question():
                 self.questions.setdefault(what.number, what)
                 self._of_pair[what.follower, what.leader].append((index, what))
+                for about, asked in what.partitions.items():
+                    if isinstance(asked, FetchAsked):
+                        key = (what.follower, what.leader, about)
+                        self._asked[key].append((index, asked.fetch_offset))
             case Reply():
                 if what.fate is Fate.FORGED:
                     pass  # It is not what the leader answered.
@@ -97,6 +105,17 @@ class Lookahead:
         items = self._of_pair.get((follower, leader), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
+
+    def has_asked_from(
+        self, follower: int, leader: int, about: TopicPartition, index: int, fetch_offset: int
+    ) -> bool:
+        """Tell whether the last Fetch seen before an index asked from this offset, if one was.
+
+        The links do not record one that repeats the one before; the first from an offset they do.
+        """
+        asked = self._asked.get((follower, leader, about), [])
+        at = bisect_left(asked, index, key=lambda item: item[0])
+        return at == 0 or asked[at - 1][1] == fetch_offset
 
     def is_killed_before_asking(self, follower: int, leader: int, index: int) -> bool:
         """Tell whether a follower is killed, from an index on, before that fetcher asks again."""

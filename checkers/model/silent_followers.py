@@ -56,6 +56,10 @@ def at_follower(
         exchange.send(asked, broker_id, leader_id, sent)
         yield asked
         return
+    for about, asks in question.asked:
+        offset = asks.fetch_offset
+        if not lookahead.has_asked_from(broker_id, leader_id, about, index, offset):
+            return
     for after in _idle_round(state, broker_id, leader_id, question):
         # Its fetchers have most likely ended with its session.
         after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
