@@ -18,6 +18,7 @@ from kchaos.checkers.acts import (
     StopBroker,
     fields_of,
 )
+from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.about import RUN, SCENARIO
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
 from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
@@ -188,10 +189,16 @@ def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
     yield from _topic_settings(evidence)
 
 
+def _of(step: Mapping[str, Any], field: str) -> Any:
+    if field not in step:
+        raise ScenarioDataError(f"{SCENARIO} has a step {step.get('step')} without {field!r}")
+    return step[field]
+
+
 def _topic_settings(evidence: RunEvidence) -> Iterator[str]:
     """A topic's own settings are those with which it was made, or that a step gave it later."""
     steps = evidence.scenario.steps
-    made = {one["topic"]: one for one in steps if one.get("step") == "CreateTopic"}
+    made = {_of(one, "topic"): one for one in steps if one.get("step") == "CreateTopic"}
     for topic, settings in evidence.configurations.items():
         wanted = made[topic].get("configuration") if topic in made else None
         if wanted is None:
@@ -225,12 +232,12 @@ def _assignments(evidence: RunEvidence) -> Iterator[str]:
     for step in steps:
         if step.get("step") == "CreateTopic":
             for number, replicas in enumerate(step.get("assignment") or ()):
-                given.setdefault((step["topic"], number), []).append(tuple(replicas))
+                given.setdefault((_of(step, "topic"), number), []).append(tuple(replicas))
     topics = {topic for topic, _ in given}
     for step in steps:
         if step.get("step") in ("ReorderReplicas", "Reassign"):
-            about = (step["topic"], step["partition"])
-            given.setdefault(about, []).append(tuple(step["replicas"]))
+            about = (_of(step, "topic"), _of(step, "partition"))
+            given.setdefault(about, []).append(tuple(_of(step, "replicas")))
     for timed in evidence.events:
         event = timed.event
         if not isinstance(event, TopicCreated) or event.topic not in topics:

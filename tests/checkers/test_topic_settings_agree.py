@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from kchaos.checkers.agreement.acts import _topic_settings
+from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.run import RunEvidence
 
 FORMAT = "message.format.version"
@@ -59,3 +60,8 @@ def test_what_a_step_gave_it_agrees(settings: dict[str, str], steps: tuple[Any, 
 def test_what_no_step_gave_it_does_not(settings: dict[str, str], steps: tuple[Any, ...]) -> None:
     (said,) = told(settings, *steps)
     assert said.startswith("topic t has the settings")
+
+
+def test_a_step_without_its_topic_is_named() -> None:
+    with pytest.raises(ScenarioDataError, match="has a step CreateTopic without 'topic'"):
+        told({}, {"step": "CreateTopic"})
