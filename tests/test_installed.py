@@ -14,9 +14,6 @@ import pytest
 
 from tests.golden.stored import unpacked
 
-# Editable installs are made in the checkout itself, one after the other.
-pytestmark = pytest.mark.xdist_group("installed")
-
 ROOT = Path(__file__).parent.parent
 NAMES = ("harness", "tests", "checkers", "clusters", "faults")
 INSTALLS = ("wheel", "editable")
@@ -32,9 +29,11 @@ class Environment:
         self.python = folder / "bin" / "python"
         self.commands = folder / "bin"
         self._borrow_dependencies(folder)
-        what = ["-e", str(ROOT)] if install == "editable" else [str(_copy_of_the_checkout(folder))]
+        what = [str(_copy_of_the_checkout(folder))]
+        if install != "wheel":
+            what = ["-e", *what]
         if install == "strict":
-            what = ["-e", *what, "--config-settings", "editable_mode=strict"]
+            what += ["--config-settings", "editable_mode=strict"]
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet"]
         # setuptools is one of our own environment's, which needs no network then.
         options = ["--no-deps", "--no-build-isolation", "--no-index"]
@@ -66,7 +65,7 @@ class Environment:
 
 
 def _copy_of_the_checkout(folder: Path) -> Path:
-    """Where a wheel is built; setuptools would leave its work in the checkout."""
+    """Where it is built; setuptools would leave its work in the checkout, for two at a time."""
     left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "kchaos-runs", "__pycache__")
     return Path(shutil.copytree(ROOT, folder / "checkout", symlinks=True, ignore=left_out))
 

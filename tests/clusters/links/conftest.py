@@ -123,20 +123,27 @@ class Lab:
 
 
 @pytest.fixture
-def lab():
+def threads_of_others():
+    """What ran before the test: clusters that tests share have links in this process too."""
+    return frozenset(threading.enumerate())
+
+
+@pytest.fixture
+def lab(threads_of_others):
     lab = Lab()
     yield lab
     lab.close()
 
 
 @pytest.fixture
-def link_threads():
-    """The names of the relay's threads that live now, after a moment for those that end."""
+def link_threads(threads_of_others):
+    """The names of the lab's threads that live now, after a moment for those that end."""
 
     def names(expected=0):
         deadline = time.monotonic() + 10
         while True:
-            found = [t.name for t in threading.enumerate() if t.name.startswith("link-")]
+            own = set(threading.enumerate()) - threads_of_others
+            found = [t.name for t in own if t.name.startswith("link-")]
             if len(found) == expected or time.monotonic() > deadline:
                 return found
             time.sleep(0.01)
