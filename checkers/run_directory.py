@@ -94,12 +94,7 @@ class RunDirectory:
         directory = cls(path)
         run = directory.read("run.json")
         refuse_what_is_no_file(path)
-        written = run.get("format")
-        if type(written) is not int or not 1 <= written <= FORMAT:
-            raise RunDirectoryError(
-                f"{path / 'run.json'} has format {written!r}; this kchaos reads from 1 up to "
-                f"{FORMAT}: judge it with the kchaos that made it, or a newer one"
-            )
+        _check_format(run, path / "run.json")
         return directory
 
     @property
@@ -226,9 +221,11 @@ class RunDirectory:
         if not self.is_sealed:
             return ("the run is not sealed: it was interrupted, or it is still going on",)
         known = known or {}
-        manifest = self.read(MANIFEST).get("files")
+        seal = self.read(MANIFEST)
+        manifest = seal.get("files")
         if not isinstance(manifest, dict):
             raise RunDirectoryError(f"{self.path / MANIFEST} has no 'files'")
+        _check_format(seal, self.path / MANIFEST)
         problems = []
         present = {str(file.relative_to(self.path)): file for file in self._evidence()}
         for name, sealed in manifest.items():
@@ -293,6 +290,15 @@ class RunDirectory:
     def _refuse_when_sealed(self, name: str) -> None:
         if self.is_sealed:
             raise RunDirectoryError(f"{self.path} is sealed; {name} can no longer be written")
+
+
+def _check_format(said: Mapping[str, Any], file: Path) -> None:
+    written = said.get("format")
+    if type(written) is not int or not 1 <= written <= FORMAT:
+        raise RunDirectoryError(
+            f"{file} has format {written!r}; this kchaos reads from 1 up to {FORMAT}: judge it "
+            "with the kchaos that made it, or a newer one"
+        )
 
 
 def _is_judgement(entry: Path) -> bool:

@@ -120,6 +120,16 @@ def test_a_run_of_another_format_is_refused_by_its_number(written: Any, tmp_path
         RunDirectory.open(run.path)
 
 
+@pytest.mark.parametrize("written", [FORMAT + 1, None])
+def test_a_seal_of_another_format_is_refused_by_its_number(written: Any, tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+    file = run.path / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": written}))
+
+    with pytest.raises(RunDirectoryError, match=r"manifest\.json has format .*; this kchaos reads"):
+        RunDirectory.open(run.path).verify()
+
+
 def _rewrite(file: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     for line in lines:
