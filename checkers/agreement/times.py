@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from kchaos.checkers.evidence.actions import ACTIONS
+from kchaos.checkers.evidence.hits import HITS
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import TIER
 
@@ -84,6 +85,7 @@ def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
             *(time for time in ended if time is not None),
         ],
         "links.jsonl": [one.wall_time_s for one in evidence.links or ()],
+        HITS: [one.time for one in evidence.hits],
         "zookeeper/": [one.time_ms / 1000 for one in evidence.znode_changes],
         TIER: [
             *(one.time for one in evidence.tier_readings),

@@ -43,6 +43,9 @@ def finish(
     collect_zookeeper(now.run, now.cluster.work_directory)
     now.cluster.stop()
     now.clients.join()
+    if now.cluster.gate is not None:
+        # Counted where no broker can come to a point any more: the lines are all written.
+        now.observed("point-hits", counts=now.cluster.gate.counts())
     collect_brokers(now.run, now.cluster)
     seconds = round(time.time() - started, 3)
     waited_s = round(now.waited_s, 3)
@@ -74,7 +77,6 @@ def _come_to_rest(
         if now.cluster.links is not None:
             now.cluster.links.check()
         if now.cluster.gate is not None:
-            now.observed("point-hits", counts=now.cluster.gate.counts())
             now.cluster.gate.check()
         check_causes_of_death(now)
         outcome["finished"] = True

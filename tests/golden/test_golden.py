@@ -18,6 +18,8 @@ from kchaos.checkers.record import record_of
 from kchaos.harness.playing.scenario import Scenario
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import (
+    OTHER_NAMES,
+    OTHERS,
     RELEASES,
     RUNS,
     expected_of,
@@ -39,13 +41,13 @@ cannot have come unseen.
 """
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_a_golden_run_is_judged_as_when_it_was_stored(release: str, tmp_path: Path) -> None:
-    run = unpacked(release, tmp_path)
+@pytest.mark.parametrize("name", [*RELEASES, *OTHER_NAMES])
+def test_a_golden_run_is_judged_as_when_it_was_stored(name: str, tmp_path: Path) -> None:
+    run = unpacked(name, tmp_path)
     results = judge(run)
+    stored = expected_of(name, runs=OTHERS if name in OTHER_NAMES else RUNS)
     expected, said = (
-        json.dumps(one, indent=1).splitlines()
-        for one in (expected_of(release), said_of(run, results))
+        json.dumps(one, indent=1).splitlines() for one in (stored, said_of(run, results))
     )
     changed = "\n".join(difflib.unified_diff(expected, said, "stored", "now", lineterm="", n=0))
     assert said == expected, f"{changed}\n{why(results)}"

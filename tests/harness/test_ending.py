@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.judge import judge
-from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import FastBounce
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing import collect
+from kchaos.harness.playing import collect, ending
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.runner import RunOptions, play
@@ -64,3 +65,45 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
         "final": True,
         "moved-1": False,
     }
+
+
+def test_what_a_leader_tells_while_the_run_ends_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect_zookeeper = ending.collect_zookeeper
+
+    def told_once_more(run: RunDirectory, work: Path) -> None:
+        before = told(run)
+        await_until(
+            lambda: told(run) > before,
+            timeout_s=30,
+            waiting_for="the leader to count one more fetch",
+            last_seen=lambda: told(run),
+        )
+        collect_zookeeper(run, work)
+
+    monkeypatch.setattr(ending, "collect_zookeeper", told_once_more)
+    leader = BrokerSpec(id=0, kafka="2.8.2", points=("fetch-counted",))
+    scenario = Scenario(
+        entry="tells-late",
+        case="",
+        release="2.8.2",
+        cluster=ClusterSpec(
+            brokers=(leader, BrokerSpec(id=1, kafka="2.8.2")), properties=dict(QUICK)
+        ),
+        steps=(
+            CreateTopic(topic="t", assignment=((0, 1),)),
+            Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
+        ),
+    )
+
+    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+
+    results = judge(run)
+    shown = [str(results.unknown), results.reason, *map(str, results.findings)]
+    assert (results.conforms, results.safe) == (True, True), shown
+
+
+def told(run: RunDirectory) -> int:
+    """How many hits leaders told so far."""
+    return sum(hit["fate"] == "told" for hit in run.read_lines("hits.jsonl"))

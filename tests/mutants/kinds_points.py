@@ -79,6 +79,15 @@ def _twice(run: RunCopy) -> str:
     return f"{HITS}:{at + 1}"
 
 
+@kind("points: a leader tells what the gate never heard")
+def _never_heard(run: RunCopy) -> str:
+    lines = run.lines(HITS)
+    at = run.pick([i for i, one in enumerate(lines) if _told(one)], "hit that was told")
+    more = {**lines[at], "number": max(one["number"] for one in lines) + 1}
+    run.write_lines(HITS, [*lines, more])
+    return f"{HITS}:{at + 1}"
+
+
 @kind("points: the second half is gone")
 def _half(run: RunCopy) -> str:
     lines = run.lines(HITS)

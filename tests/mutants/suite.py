@@ -92,8 +92,14 @@ def judged_mutants(
     seed: int = 0,
     is_thorough: bool = False,
 ) -> Iterator[Judged]:
-    """As `mutants`, each judged in plain Python and thrown away; see `judge_path`."""
+    """As `mutants`, each judged in plain Python and thrown away; see `judge_path`.
+
+    Raises:
+        ValueError: The run itself is not as expected, so that no change of it shows anything.
+    """
     original = judge(run)
+    if not original.expected:
+        raise ValueError(f"{run.name} is not as expected: {said(original)}; store it anew")
     followed = original.prediction.states if original.prediction is not None else 0
     few_states = max(FEW_STATES, 2 * followed)
     for kind, place, mutant in mutants(run, kinds, folder, seed=seed):

@@ -58,17 +58,10 @@ SURVIVORS = {
     ),
     "outcome: another ISR seen": "Shown only; a state that never was is noticed.",
     "outcome: other ends seen": "Shown only; the copied files tell.",
-    "points: what a leader counted is not there": (
-        "The last of them come while the run ends, and the gate's count is a moment older."
-    ),
     "points: the leader's log ends far behind": "Shown only; the copied files tell.",
     "tier: another epoch listed": "No step waits for it, and nothing is judged by it.",
     "tier: metadata, the last record twice": (
         "A segment has the state of its newest record; that is said again."
-    ),
-    "alike: both timestamps, a second later": (
-        "In the golden runs, whose histories do not say what was sent; where they do, it is a "
-        "finding."
     ),
     "scenario: another title": "Shown only.",
     "observations: other ends": "What a gate saw is shown only; the copied files tell.",
