@@ -58,6 +58,13 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
         return
     actions = [one for one in evidence.events if one.step >= 0 or not _is_start(one)]
     actions = [one for one in actions if one.zxid >= 0]
+    has_acts = any(isinstance(one.event, _ACTS) for one in actions if one.step >= 0)
+    if has_acts and not any(one.kind == "act" for one in evidence.observed):
+        yield (
+            f"{OBSERVATIONS} notes no act at all, as the first versions of kchaos did: such a run "
+            f"can be played again (kchaos replay {evidence.run.path}), and no more be judged"
+        )
+        return
     yield from _acts(evidence, actions)
     yield from _high_watermarks(evidence, actions)
     yield from _pinned(evidence)

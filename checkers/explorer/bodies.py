@@ -47,7 +47,7 @@ def run_move(interning: Interning, move: Move, place: int, state: State) -> Reco
     reading = _Reading(name_of(move), interning, state)
     try:
         changes = move.body(reading.read)
-    except RuleError:
+    except (RuleError, MemoryError):
         raise
     except Exception as error:
         raise _failed(reading, interning, state, error) from error
@@ -68,7 +68,7 @@ def run_invariant(
     reading = _Reading(f"invariant {name!r}", interning, state)
     try:
         message = invariant(reading.read)
-    except RuleError:
+    except (RuleError, MemoryError):
         raise
     except Exception as error:
         raise _failed(reading, interning, state, error) from error

@@ -1,6 +1,7 @@
 """One of several processes that explore together: expands its part and answers for its keys."""
 
 import signal
+import sys
 from array import array
 from collections import deque
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from kchaos.checkers.explorer.part import Broken, Candidate, Part, owner
 # Levels for which a process remembers what it has asked for: most states that are found again are
 # found at once or a level later, and asking twice does no harm.
 _LEVELS_REMEMBERED = 2
+NO_MEMORY = 3
+"""The exit code of a process that got no more memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,8 @@ def work(
             answer = member.answer(question)
         except ExplorerError as error:
             there.send((str(error), None))
+        except MemoryError:
+            sys.exit(NO_MEMORY)
         else:
             there.send(("", answer))
 

@@ -15,7 +15,7 @@ from multiprocessing.context import ForkProcess
 from typing import Any, Self
 
 from kchaos.checkers.explorer.errors import ProcessError, RuleError
-from kchaos.checkers.explorer.member import Status, work
+from kchaos.checkers.explorer.member import NO_MEMORY, Status, work
 from kchaos.checkers.explorer.memory import resident_mib
 from kchaos.checkers.explorer.part import Broken, Part
 
@@ -169,7 +169,9 @@ class Team:
         process.join(_SECONDS_TO_END)
         code = process.exitcode
         how = "is still ending" if code is None else f"has ended with exit code {code}"
-        if code is not None and code < 0:
+        if code == NO_MEMORY:
+            how = "got no more memory"
+        elif code is not None and code < 0:
             how = f"was ended by {signal.Signals(-code).name}"
         status = self._statuses[number] if self._statuses else None
         held = f"; last it held {status.memory_mib:.0f} MiB" if status else ""

@@ -1,6 +1,7 @@
 """`kchaos explore`: every interleaving within bounds, and what of it can be played."""
 
 import dataclasses
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,8 @@ _NEEDED_FAULTS: Mapping[str, tuple[str, ...]] = {
 # Brokers of a schedule: how many states are looked at for it, and records that are written.
 _SCHEDULES = {2: (10_000, 3), 3: (60_000, 2)}
 _SCHEDULE_EPOCH = 4
+_NO_REASON = "error return without exception set"
+"""What the interpreter says where it had no memory even for a MemoryError."""
 _BOUNDS = {"most_states": "--most-states", "most_memory_mib": "--memory"}
 """What the command calls the bounds of an exploration."""
 
@@ -202,13 +205,16 @@ def explore_release(
         schedule = None
         if found.violation is not None and wanted.scenario is not None:
             schedule = _schedule(wanted, say)
-    except MemoryError as error:
+    except (MemoryError, SystemError) as error:
+        if isinstance(error, SystemError) and _NO_REASON not in str(error):
+            raise
         raise MachineError(
             f"the memory of this machine is used up: give a limit below it with --memory "
             f"(now {wanted.memory_mib} MiB), or smaller bounds"
         ) from error
     if schedule is not None and wanted.scenario is not None:
-        _write_scenario(schedule, wanted.releases, wanted.scenario)
+        written = _write_scenario(schedule, wanted.releases, wanted.scenario)
+        wanted = dataclasses.replace(wanted, scenario=written)
     if as_json:
         write(json.dumps(_to_json(wanted, found, schedule)))
     else:
@@ -278,11 +284,21 @@ def _progress(say: Callable[[str], None]) -> Callable[[Progress], None]:
     return show
 
 
-def _write_scenario(schedule: Schedule, releases: Sequence[str], file: Path) -> None:
-    try:
-        file.write_text(json.dumps(scenario_of(schedule, releases).to_json(), indent=1) + "\n")
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+def _write_scenario(schedule: Schedule, releases: Sequence[str], file: Path) -> Path:
+    """Writes it to the file; if that has something else, to NAME-2 and so on, which it returns."""
+    text = json.dumps(scenario_of(schedule, releases).to_json(), indent=1) + "\n"
+    others = (file.with_stem(f"{file.stem}-{number}") for number in itertools.count(2))
+    for free in itertools.chain([file], others):
+        try:
+            with free.open("x") as new:
+                new.write(text)
+        except FileExistsError:
+            if not free.is_file() or free.read_bytes() != text.encode():
+                continue
+        except OSError as error:
+            raise UsageError(f"{free} cannot be written: {error.strerror}") from error
+        return free
+    raise AssertionError("there is always another number")
 
 
 def _bounds_of(wanted: Wanted) -> str:

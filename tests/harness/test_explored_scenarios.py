@@ -68,6 +68,19 @@ def test_the_command_finds_it_and_writes_it(
     assert read_scenario(file).cluster == scenario.cluster
 
 
+def test_a_file_that_has_something_else_is_left_alone_and_the_same_scenario_is_written_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "explored.json"
+    file.write_text("mine")
+    for _ in range(2):
+        assert run(["explore", "--kafka", "1.1.1", "--scenario", str(file)]) == 1
+        assert f"kchaos replay {tmp_path / 'explored-2.json'}" in capsys.readouterr().out
+    assert file.read_text() == "mine"
+    assert read_scenario(tmp_path / "explored-2.json").steps
+    assert len([*tmp_path.iterdir()]) == 2
+
+
 def test_what_holds_is_said_with_the_number_of_states(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

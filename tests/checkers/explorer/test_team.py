@@ -124,6 +124,22 @@ def test_a_process_that_is_killed_is_an_error() -> None:
     assert multiprocessing.active_children() == []
 
 
+def test_a_process_without_memory_is_an_error_that_says_so(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    parent = os.getpid()
+
+    def hungry(read: Read) -> Mapping[Any, Any] | None:
+        if read(0) == 6 and os.getpid() != parent:
+            raise MemoryError
+        return None
+
+    with pytest.raises(ProcessError, match=r"explored part \d of 2, got no more memory.*--memory"):
+        explore(with_move(hungry), most_states=10**6, processes=2)
+    assert multiprocessing.active_children() == []
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_move_that_does_not_fit_is_the_same_error_in_every_process() -> None:
     def wrong(read: Read) -> Mapping[Any, Any] | None:
         return {"nowhere": 1} if read(0) == 6 else None
