@@ -11,7 +11,8 @@ from kchaos.faults import PreferredElection
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.steps import AwaitHighWatermark, AwaitState, CreateTopic, Step
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered, TierRead
+from kchaos.harness.playing.tier_reading import TierRead
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
 
 MESSAGE_BYTES = 84
 """What a batch of one record of 16 bytes takes in a segment (magic 2)."""

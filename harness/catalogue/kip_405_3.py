@@ -119,6 +119,8 @@ def _after_a_is_back(case: str) -> tuple[Step, ...]:
         TakeSnapshot(label="expired"),
         Inject(name="A leads", fault=PREFERRED),
         elected(A, (A, B)),
+        # As a follower B hears what is remote, on 3.6 too.
+        begins(B, 2),
         *read_all("A-leads", A),
     )
 
@@ -154,7 +156,9 @@ KIP_405_3 = Entry(
             safe=False,
             findings=(
                 ("tier-other-lineage", (A,), 1, 1),
+                ("tier-other-lineage", (B,), 1, 1),
                 ("tier-unreadable", (A,), 1, 1),
+                ("tier-unreadable", (B,), 1, 1),
             ),
             witness=(*_EPOCHS, *as_printed(3, "3.6.2")),
             source=_SOURCE,

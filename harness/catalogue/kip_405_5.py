@@ -223,6 +223,7 @@ KIP_405_5 = Entry(
         (UPLOADED, "3.9.1"): Expectation(
             safe=False,
             findings=(
+                ("tier-orphan", (A,), 2, 3),
                 ("tier-orphan", (B,), 2, 3),
                 ("tier-other-lineage", (A,), 2, 3),
                 ("tier-other-lineage", (B,), 2, 3),
