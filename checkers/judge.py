@@ -157,7 +157,9 @@ class _Judging:
             self._conformance += _unlinked(read)
             self._conformance += _not_compared(read, judged.findings)
         if read is not None and read.is_tiered:
-            self._safety += _unread(read, prediction)
+            deleted = [*_deleted(read)]
+            self._safety += [*_unread(read, prediction), *deleted]
+            self._conformance += deleted
         if read is not None and prediction is not None:
             self._conformance += _unpredicted(read, prediction)
             self._conformance += _times_unknown(read, prediction, judged.findings)
@@ -300,8 +302,6 @@ def _unread(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[st
         if one.operation not in known:
             yield f"the model does not say what reading {one.operation} should have got"
     yield from _not_read(evidence)
-    if any(not one.is_copy for one in evidence.remote_events):
-        yield "segments were deleted from the remote tier, which the model does not follow"
 
 
 def _not_read(evidence: RunEvidence) -> Iterator[str]:
@@ -325,6 +325,15 @@ def _not_read(evidence: RunEvidence) -> Iterator[str]:
                 is_gone = copied is not None and copied.is_running is False
                 if (*about, broker) not in read and not is_gone:
                     yield f"nobody has read {log} from broker {broker} at the end"
+
+
+def _deleted(evidence: RunEvidence) -> Iterator[str]:
+    """Yields of which logs retention deleted remote segments, so that their starts moved."""
+    for about in sorted({one.about for one in evidence.remote_events if not one.is_copy}):
+        yield (
+            f"segments of {about.topic}-{about.partition} were deleted from the remote tier: where "
+            "its logs begin since then, and what readers get, the model does not follow"
+        )
 
 
 def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
