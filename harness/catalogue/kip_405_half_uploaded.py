@@ -63,7 +63,9 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-405; kafka.log.remote.RemoteLogManager (copyLogSegment), 3.6.2 and 3.9"
+_SOURCE = (
+    "KIP-405; kafka.log.remote.RemoteLogManager (copyLogSegment), 3.6.2 and 3.9; KAFKA-15695"
+)
 _HALF = {
     "table": {
         "snapshot": "half",
@@ -110,15 +112,22 @@ KIP_405_HALF_UPLOADED = Entry(
         "leader dies. Its successor counts only copies that have ended, so that it ships the same "
         "segment under another id, and lets its local one go only then: readers miss nothing. What "
         "the dead leader left in the store and in the metadata stays there: only its own broker "
-        "would have deleted it."
+        "would have deleted it. The old leader comes back behind all that is local and builds on the "
+        "remote tier; on 3.6 nobody then gets from it what is remote (KAFKA-15695): it is never "
+        "elected here, and read from as a follower at the end."
     ),
     source=_SOURCE,
     cases={_CASE: "the leader is killed between a segment's log and its checkpoint"},
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, release): Expectation(safe=True, witness=_WITNESS, source=_SOURCE)
-        for release in ("3.6.2", "3.9.1")
+        (_CASE, "3.6.2"): Expectation(
+            safe=False,
+            findings=(("tier-unreadable", (A,), 0, 3),),
+            witness=_WITNESS,
+            source=_SOURCE,
+        ),
+        (_CASE, "3.9.1"): Expectation(safe=True, witness=_WITNESS, source=_SOURCE),
     },
     default_releases=("3.6.2", "3.9.1"),
 )
