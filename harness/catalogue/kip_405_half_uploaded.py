@@ -112,9 +112,9 @@ KIP_405_HALF_UPLOADED = Entry(
         "leader dies. Its successor counts only copies that have ended, so that it ships the same "
         "segment under another id, and lets its local one go only then: readers miss nothing. What "
         "the dead leader left in the store and in the metadata stays there: only its own broker "
-        "would have deleted it. The old leader comes back behind all that is local and builds on the "
-        "remote tier; on 3.6 nobody then gets from it what is remote (KAFKA-15695): it is never "
-        "elected here, and read from as a follower at the end."
+        "would have deleted it. The old leader comes back behind all that is local and builds on "
+        "the remote tier; on 3.6 nobody then gets from it what is remote (KAFKA-15695): it is "
+        "never elected here, and is read from as a follower at the end."
     ),
     source=_SOURCE,
     cases={_CASE: "the leader is killed between a segment's log and its checkpoint"},
