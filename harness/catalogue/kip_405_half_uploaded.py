@@ -63,9 +63,7 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = (
-    "KIP-405; kafka.log.remote.RemoteLogManager (copyLogSegment), 3.6.2 and 3.9; KAFKA-15695"
-)
+_SOURCE = "KIP-405; kafka.log.remote.RemoteLogManager (copyLogSegment), 3.6.2 and 3.9; KAFKA-15695"
 _HALF = {
     "table": {
         "snapshot": "half",

@@ -58,11 +58,30 @@ class TierRead:
     def perform(self, play: Play) -> None:
         """Returns with what every Fetch got written down, errors too.
 
+        What is local may be let go of at any time. It is read again until nothing was meanwhile, so
+        that it is known from where each record came.
+
         Raises:
             AwaitTimeout: The broker does not lead, does not have the log, or does not answer.
             ScenarioError: It gave no answer to a Fetch.
         """
-        first, local, end = self._ends(play)
+        found: list[tuple[tuple[int, int, int], list[dict[str, Any]]]] = []
+
+        def stands_still() -> bool:
+            ends = self._ends(play)
+            found[:] = [(ends, list(self._fetches(play, ends[0], ends[2])))]
+            return self._ends(play)[:2] == ends[:2]
+
+        await_until(
+            stands_still,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker} to let go of nothing of {self.topic}-"
+            f"{self.partition} while it is read",
+            last_seen=lambda: found[0][0],
+            remedy="see its server.log",
+            abort=gates.no_exit(play),
+        )
+        (first, local, end), fetches = found[0]
         read: dict[str, Any] = {
             "operation": self.operation,
             "broker": self.broker,
@@ -75,10 +94,12 @@ class TierRead:
             "local_start_offset": local,
         }
         play.action(events.TierRead(**read))
-        downwards = range(end - 1, first - 1, -1)
-        is_sequence = self.manner == "in sequence"
-        fetches = _all(play, self, first, end) if is_sequence else _each(play, self, downwards)
-        play.recorder.tier("read", **read, fetches=list(fetches))
+        play.recorder.tier("read", **read, fetches=fetches)
+
+    def _fetches(self, play: Play, first: int, end: int) -> Iterator[dict[str, Any]]:
+        if self.manner == "in sequence":
+            return _all(play, self, first, end)
+        return _each(play, self, range(end - 1, first - 1, -1))
 
     def _ends(self, play: Play) -> tuple[int, int, int]:
         """Where its log begins, where what is local begins, and its high watermark."""
