@@ -97,7 +97,7 @@ class ListedOffsets:
 class _Fetched:
     offset: int
     error_code: int
-    records: tuple[tuple[int, str], ...]
+    records: tuple[tuple[int, str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +149,8 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
                     offset=one.offset,
                     error_code=one.error_code,
                     records=tuple(
-                        FetchedRecord(offset=offset, payload=record_payload(value))
-                        for offset, value in one.records
+                        FetchedRecord(offset=offset, payload=record_payload(value, key))
+                        for offset, value, key in one.records
                     ),
                 )
                 for one in line.fetches

@@ -5,6 +5,7 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import HoldPoint, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
+    NOTHING_EXPIRES,
     PARTITION,
     TOPIC,
     begins,
@@ -58,6 +59,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         *read_all("B-leads", B),
         TakeSnapshot(label="shipped"),
         Heal(name="store hangs"),
+        NOTHING_EXPIRES,
         Heal(name="A is down"),
         *settled(B, (A, B), 5),
     )

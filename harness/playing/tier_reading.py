@@ -260,7 +260,10 @@ def _line(offset: int, found: Fetched) -> dict[str, Any]:
     return {
         "offset": offset,
         "error_code": found.error_code,
-        "records": [[one.offset, (one.value or b"").decode()] for one in found.records],
+        "records": [
+            [one.offset, (one.value or b"").decode(), None if one.key is None else one.key.decode()]
+            for one in found.records
+        ],
     }
 
 

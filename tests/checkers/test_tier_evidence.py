@@ -87,7 +87,7 @@ READ: dict[str, Any] = {
     "end_offset": 2,
     "local_start_offset": 1,
     "fetches": [
-        {"offset": 1, "error_code": 0, "records": [[1, "m1"]]},
+        {"offset": 1, "error_code": 0, "records": [[1, "m1", "k1"]]},
         {"offset": 0, "error_code": 1, "records": []},
     ],
 }
@@ -95,7 +95,9 @@ READ: dict[str, Any] = {
 
 def test_a_reading_has_every_fetch_with_what_it_brought(tmp_path):
     (reading,) = read_tier(run_with(tmp_path, "tier.jsonl", READ))
-    assert reading.fetches[0].records == (FetchedRecord(offset=1, payload=record_payload("m1")),)
+    assert reading.fetches[0].records == (
+        FetchedRecord(offset=1, payload=record_payload("m1", "k1")),
+    )
     assert (reading.fetches[1].error_code, reading.fetches[1].records) == (1, ())
 
 
