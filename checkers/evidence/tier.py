@@ -97,7 +97,8 @@ class ListedOffsets:
 class _Fetched:
     offset: int
     error_code: int
-    records: tuple[tuple[int, str, str | None], ...]
+    records: tuple[tuple[int, str], ...]
+    keys: tuple[str | None, ...] | None = None  # Older runs lack them: no record had one.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +149,7 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
                 TierFetch(
                     offset=one.offset,
                     error_code=one.error_code,
-                    records=tuple(
-                        FetchedRecord(offset=offset, payload=record_payload(value, key))
-                        for offset, value, key in one.records
-                    ),
+                    records=tuple(_records_of(one, files.place(line.read_at))),
                 )
                 for one in line.fetches
             ),
@@ -159,6 +157,14 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
             step=line.step,
         )
     return tuple(found.values())
+
+
+def _records_of(fetched: _Fetched, place: str) -> Iterator[FetchedRecord]:
+    keys = [None] * len(fetched.records) if fetched.keys is None else fetched.keys
+    if len(keys) != len(fetched.records):
+        raise ScenarioDataError(f"{place} has {len(keys)} keys for {len(fetched.records)} records")
+    for (offset, value), key in zip(fetched.records, keys, strict=True):
+        yield FetchedRecord(offset=offset, payload=record_payload(value, key))
 
 
 def read_listed_offsets(files: EvidenceFiles) -> tuple[ListedOffsets, ...]:

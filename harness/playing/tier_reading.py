@@ -260,10 +260,8 @@ def _line(offset: int, found: Fetched) -> dict[str, Any]:
     return {
         "offset": offset,
         "error_code": found.error_code,
-        "records": [
-            [one.offset, (one.value or b"").decode(), None if one.key is None else one.key.decode()]
-            for one in found.records
-        ],
+        "records": [[one.offset, (one.value or b"").decode()] for one in found.records],
+        "keys": [None if one.key is None else one.key.decode() for one in found.records],
     }
 
 
@@ -272,7 +270,7 @@ def _each(play: Play, read: TierRead, offsets: Iterable[int]) -> Iterator[dict[s
     for offset in offsets:
         found = _fetched(play, read, offset)
         line = _line(offset, found)
-        yield {**line, "records": line["records"][:1]}
+        yield {**line, "records": line["records"][:1], "keys": line["keys"][:1]}
 
 
 def _all(play: Play, read: TierRead, first: int, end: int) -> Iterator[dict[str, Any]]:
