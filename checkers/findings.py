@@ -100,19 +100,19 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "tier-unreadable",
-        "readers of a leader do not get records of its log that are there, locally or remotely",
+        "readers of a possible leader do not get records of its log, which are local or remote",
         (),
     ),
     (
         _S,
         "tier-other-lineage",
-        "readers of a leader get other records than those of its log, from the remote tier",
+        "readers of a possible leader get other records than those of its log, from the tier",
         (),
     ),
     (
         _S,
         "tier-orphan",
-        "the remote tier has records of the leader's log that nobody can reach there",
+        "the remote tier has records of a possible leader's log that nobody can reach there",
         (),
     ),
     (

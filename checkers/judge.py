@@ -157,7 +157,9 @@ class _Judging:
             self._conformance += _unlinked(read)
             self._conformance += _not_compared(read, judged.findings)
         if read is not None and read.is_tiered:
-            self._safety += _unread(read, prediction)
+            deleted = [*_deleted(read)]
+            self._safety += [*_unread(read, prediction), *deleted]
+            self._conformance += deleted
         if read is not None and prediction is not None:
             self._conformance += _unpredicted(read, prediction)
             self._conformance += _times_unknown(read, prediction, judged.findings)
@@ -299,12 +301,39 @@ def _unread(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[st
     for one in evidence.tier_readings:
         if one.operation not in known:
             yield f"the model does not say what reading {one.operation} should have got"
-    read = {(one.topic, one.partition) for one in evidence.tier_readings}
-    for about in evidence.partitions:
-        if evidence.is_tiered_topic(about.topic) and about not in read:
-            yield f"nobody has read the tiered log of {about.topic}-{about.partition}"
-    if any(not one.is_copy for one in evidence.remote_events):
-        yield "segments were deleted from the remote tier, which the model does not follow"
+    yield from _not_read(evidence)
+
+
+def _not_read(evidence: RunEvidence) -> Iterator[str]:
+    """Yields from which possible leaders nobody read at the end: the leader, and who is in sync."""
+    ended = len(evidence.scenario.steps)
+    read = {
+        (one.topic, one.partition, one.broker)
+        for one in evidence.tier_readings
+        if one.step >= ended
+    }
+    tiered = [one for one in evidence.partitions if evidence.is_tiered_topic(one.topic)]
+    for last in (one for one in evidence.snapshots if one.is_final):
+        for about in tiered:
+            log = f"the tiered log of {about.topic}-{about.partition}"
+            state = last.state(about)
+            if state is None or state.leader < 0:
+                yield f"nobody has read {log}, which has no leader"
+                continue
+            for broker in sorted({*state.isr, state.leader}):
+                copied = last.brokers.get(broker)
+                is_gone = copied is not None and copied.is_running is False
+                if (*about, broker) not in read and not is_gone:
+                    yield f"nobody has read {log} from broker {broker} at the end"
+
+
+def _deleted(evidence: RunEvidence) -> Iterator[str]:
+    """Yields of which logs retention deleted remote segments, so that their starts moved."""
+    for about in sorted({one.about for one in evidence.remote_events if not one.is_copy}):
+        yield (
+            f"segments of {about.topic}-{about.partition} were deleted from the remote tier: where "
+            "its logs begin since then, and what readers get, the model does not follow"
+        )
 
 
 def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:

@@ -26,6 +26,10 @@ from kchaos.clusters.errors import ClusterError
 
 CLIENT_ID = "kchaos"
 _FETCH_BYTES = 50 << 20
+_CONSUMER, _DEBUGGING = -1, -2
+"""Replica ids of ListOffsets; the second one is answered by followers as well."""
+_ALSO_FOLLOWERS = 11
+"""The FetchRequest from which on followers answer consumers (KIP-392)."""
 _LATE_S = 3.0
 """How much later than its own timeout a broker may answer, in seconds."""
 _SIZE = struct.Struct(">i")
@@ -187,12 +191,15 @@ def fetch(
     max_wait_ms: int = 0,
     most_bytes: int = _FETCH_BYTES,
     timeout_s: float = 10.0,
+    from_follower: bool = False,
 ) -> Fetched:
     """Asks for the records of one partition as a consumer: what lies below the high watermark.
 
     Args:
         magic: 1 for brokers before 0.11 (FetchRequest v3), else 2 (v4).
         offset: The first record to get, inclusive.
+        from_follower: Whether a follower answers too (FetchRequest v11, KIP-392, brokers from 2.3
+            on); else only a leader does.
         max_wait_ms: How long the broker may take to read what is in the remote store.
         most_bytes: Of records. A broker that reads them from a remote store allocates so many.
 
@@ -200,7 +207,7 @@ def fetch(
         NotSent: The broker does not accept the connection.
         NoAnswer: It gave no answer.
     """
-    version = 4 if magic == 2 else 3
+    version = _ALSO_FOLLOWERS if from_follower else 4 if magic == 2 else 3
     error_code, high_watermark, answered = fetch_raw(
         address,
         topic=topic,
@@ -245,7 +252,7 @@ def fetch_raw(
     most_bytes: int = _FETCH_BYTES,
     timeout_s: float = 10.0,
 ) -> tuple[int, int, bytes]:
-    """Asks as `fetch` does, in one version of FetchRequest from 0 to 4.
+    """Asks as `fetch` does, in one version of FetchRequest: from 0 to 4, or 11.
 
     Returns:
         Kafka's error code, the high watermark (exclusive), and the record set as it came.
@@ -287,6 +294,7 @@ def list_offset(
     timestamp: int,
     version: int,
     timeout_s: float = 10.0,
+    from_follower: bool = False,
 ) -> ListedOffset:
     """Asks a leader for an offset, as a consumer.
 
@@ -295,6 +303,8 @@ def list_offset(
             start of what is local (version 8, KIP-405) and -5 for the last offset in the remote
             store (version 9).
         version: Of ListOffsetsRequest, 4 or later.
+        from_follower: Whether a follower answers too (ListOffsetsRequest.DEBUGGING_REPLICA_ID). The
+            end is the log end offset then, else the high watermark.
 
     Raises:
         NotSent: The broker does not accept the connection.
@@ -305,7 +315,7 @@ def list_offset(
         partition_index=partition, current_leader_epoch=-1, timestamp=timestamp
     )
     request = ListOffsetsRequest(
-        replica_id=-1,
+        replica_id=_DEBUGGING if from_follower else _CONSUMER,
         isolation_level=0,
         topics=[kinds(name=topic, partitions=[wanted])],
     )

@@ -12,7 +12,7 @@ _ASKED = {"-2": "earliest", "-4": "earliest_local", "-5": "latest_tiered"}
 """What each timestamp of ListOffsets is named in the step that asks."""
 _SINCE_3_9 = "-5"
 _ALIKE = (
-    *("operation", "broker", "topic", "partition", "manner"),
+    *("operation", "broker", "topic", "partition", "manner", "source"),
     *("first_offset", "end_offset", "local_start_offset"),
 )
 

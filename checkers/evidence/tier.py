@@ -47,12 +47,13 @@ class TierFetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierReading:
-    """Everything that one reader got of a tiered log from one leader.
+    """Everything that one reader got of a tiered log from one broker.
 
     Attributes:
         manner: "in sequence", or "descending": one Fetch for each offset.
-        first_offset: Where the leader said that its log begins, inclusive.
+        first_offset: Where the broker said that its log begins, inclusive.
         end_offset: What it said that may be read, exclusive.
+        source: What the broker is of the partition: "leader", or "follower".
         local_start_offset: Where it said that what is local begins: what lies before is remote.
     """
 
@@ -65,6 +66,7 @@ class TierReading:
     end_offset: int
     local_start_offset: int
     fetches: tuple[TierFetch, ...]
+    source: str = "leader"
     time: float = 0.0
     step: int = -1
 
@@ -96,6 +98,7 @@ class _Fetched:
     offset: int
     error_code: int
     records: tuple[tuple[int, str], ...]
+    keys: tuple[str | None, ...] | None = None  # Older runs lack them: no record had one.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,7 @@ class _Line:
     read_at: str
     operation: str = ""
     manner: str = ""
+    source: str = "leader"
     first_offset: int = -1
     end_offset: int = -1
     local_start_offset: int = -1
@@ -137,6 +141,7 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
             topic=line.topic,
             partition=line.partition,
             manner=line.manner,
+            source=line.source,
             first_offset=line.first_offset,
             end_offset=line.end_offset,
             local_start_offset=line.local_start_offset,
@@ -144,10 +149,7 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
                 TierFetch(
                     offset=one.offset,
                     error_code=one.error_code,
-                    records=tuple(
-                        FetchedRecord(offset=offset, payload=record_payload(value))
-                        for offset, value in one.records
-                    ),
+                    records=tuple(_records_of(one, files.place(line.read_at))),
                 )
                 for one in line.fetches
             ),
@@ -155,6 +157,14 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
             step=line.step,
         )
     return tuple(found.values())
+
+
+def _records_of(fetched: _Fetched, place: str) -> Iterator[FetchedRecord]:
+    keys = [None] * len(fetched.records) if fetched.keys is None else fetched.keys
+    if len(keys) != len(fetched.records):
+        raise ScenarioDataError(f"{place} has {len(keys)} keys for {len(fetched.records)} records")
+    for (offset, value), key in zip(fetched.records, keys, strict=True):
+        yield FetchedRecord(offset=offset, payload=record_payload(value, key))
 
 
 def read_listed_offsets(files: EvidenceFiles) -> tuple[ListedOffsets, ...]:

@@ -99,13 +99,18 @@ def _name(one: RemoteSegment) -> str:
 
 
 def _entries(entries: Iterable[tuple[int, int]], names: Mapping[int, str]) -> Iterator[str]:
-    return (f"{names[epoch]}, {start}" for epoch, start in entries)
+    return (f"{_epoch(epoch, names)}, {start}" for epoch, start in entries)
+
+
+def _epoch(epoch: int, names: Mapping[int, str]) -> str:
+    """As it is counted, or its number where only a checkpoint or a batch in the store has it."""
+    return names.get(epoch, f"epoch {epoch}")
 
 
 def _records(path: Path, base_offset: int, names: Mapping[int, str]) -> Iterator[str]:
     content = path.read_bytes()
     for batch in read_segment(content, base_offset=base_offset, file=path.name).batches:
-        epoch = names.get(batch.leader_epoch, f"epoch {batch.leader_epoch}")
+        epoch = _epoch(batch.leader_epoch, names)
         for offset, number in _numbered(content, batch):
             yield f"{offset}: {number} {epoch}"
 

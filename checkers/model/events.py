@@ -98,14 +98,15 @@ class HighWatermarkObserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierRead:
-    """A consumer begins to read a tiered log from one leader: the model says what that log is.
+    """A consumer begins to read a tiered log from one broker: the model says what that log is.
 
     Attributes:
         operation: Names the read in the evidence and in the prediction.
         manner: "in sequence", or "descending": one Fetch for each offset.
-        first_offset: Where the leader said that its log begins, inclusive.
-        end_offset: What the leader said that may be read, exclusive.
+        first_offset: Where the broker said that its log begins, inclusive.
+        end_offset: Its high watermark as it said, exclusive.
         local_start_offset: Where it said that what is local begins.
+        source: What the broker is of the partition: "leader", or "follower".
     """
 
     operation: str
@@ -116,6 +117,7 @@ class TierRead:
     first_offset: int
     end_offset: int
     local_start_offset: int
+    source: str = "leader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

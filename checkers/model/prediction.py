@@ -66,11 +66,11 @@ class PredictedReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedRead:
-    """What a reader of a tiered log gets from one leader.
+    """What a reader of a tiered log gets from one broker.
 
     Attributes:
         operation: Of the read.
-        lineage: What the leader's log is: what it should get.
+        lineage: What the broker's log is: what it should get.
         got: What it gets, in offset order; offsets that are in none were answered with an error or
             with nothing.
     """

@@ -52,8 +52,9 @@ def take(world: World, what: RemoteCopy | TierRead | Snapshot) -> TierRefused | 
         case RemoteCopy():
             return copy(world, what)
         case TierRead():
-            why_not = note_read(world, what)
-            return TierRefused(why=f"read {what.operation}: {why_not}") if why_not else None
+            refused = note_read(world, what)
+            why = "" if refused is None else f"read {what.operation}: {refused.why}"
+            return None if refused is None else replace(refused, why=why)
         case Snapshot():
             segments = remote_of(world.get)
             if segments:
@@ -305,17 +306,23 @@ def _last_offset(segment: RemoteSegment, epoch: int) -> int:
     return min(later) - 1 if later else segment.end_offset
 
 
-def note_read(world: World, event: TierRead) -> str:
-    """Note what a reader gets of a leader now, and what it should get; returns why it gets none."""
+def note_read(world: World, event: TierRead) -> TierRefused | None:
+    """Note what a reader gets of a broker now, and should get; returns why it cannot be so.
+
+    A follower finds what is remote as a leader does, by its own epochs
+    (ReplicaManager.handleOffsetOutOfRangeError, RemoteLogManager.read, 3.6.2 and 3.9).
+    """
     partition = TopicPartition(event.topic, event.partition)
     replica = world.replica(event.broker, partition)
-    if replica is None or replica.role is not Role.LEADER:
-        return f"broker {event.broker} does not lead {event.topic}-{event.partition}"
+    if replica is None or replica.role != event.source:
+        role = "no replica" if replica is None else replica.role
+        return TierRefused(why=f"broker {event.broker} is {role}", is_pending=True)
     if event.end_offset > replica.high_watermark:
-        return f"broker {event.broker}'s high watermark is {replica.high_watermark}"
+        why = f"broker {event.broker}'s high watermark is {replica.high_watermark}"
+        return TierRefused(why=why, is_pending=True)
     refused = _note_local_start(world, event.broker, partition, event.local_start_offset)
     if refused:
-        return refused
+        return TierRefused(why=refused)
     replica = world.known_replica(event.broker, partition)
     known = finished(remote(world, partition))
     span = range(event.first_offset, event.end_offset)
@@ -329,7 +336,7 @@ def note_read(world: World, event: TierRead) -> str:
             got=tuple(_got(replica, known, span, is_sequence=event.manner == "in sequence")),
         )
     )
-    return ""
+    return None
 
 
 def _note_local_start(world: World, broker_id: int, partition: TopicPartition, start: int) -> str:

@@ -7,6 +7,7 @@ from kchaos.checkers.evidence.partition import (
     BatchEvidence,
     PartitionEvidence,
     RemoteEvidence,
+    ReplicaEvidence,
     Side,
 )
 from kchaos.checkers.evidence.tier import TierReading
@@ -23,13 +24,15 @@ _Got = Mapping[int, str]
 
 
 def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields `tier-unreadable` and `tier-other-lineage`, for each leader that was read from.
+    """Yields `tier-unreadable` and `tier-other-lineage`, for each broker that was read from.
+
+    Those are, at the end of every run, the leader and each follower in sync, which may lead next.
 
     **Verifies**: for each reading of a tiered log, in sequence and by seeking to each offset, that
-    each record between the ends that the leader named is the one that the leader's log has there,
-    as the model says, wherever it is served from.
-    **Does not verify**: leaders that nobody read from; a reading of which the model says nothing
-    (then safety is unknown).
+    each record between the ends that the broker named is the one that its log has there, as the
+    model says, wherever it is served from.
+    **Does not verify**: brokers out of sync; a reading of which the model says nothing, and a
+    possible leader that nobody could read from (then safety is unknown).
     """
     if not evidence.is_final:
         return
@@ -43,9 +46,9 @@ def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             kind = _amiss(batch, side, reading, expected)
             if kind:
                 offsets = (batch.base_offset, batch.last_offset)
-                of_leader = found.setdefault((kind, expected.broker), {})
-                of_leader.setdefault(offsets, set()).add(expected.operation)
-    for (kind, leader), amiss in sorted(found.items()):
+                of_broker = found.setdefault((kind, expected.broker), {})
+                of_broker.setdefault(offsets, set()).add(expected.operation)
+    for (kind, broker), amiss in sorted(found.items()):
         for first, last in merged(amiss):
             named = sorted(
                 {
@@ -58,54 +61,59 @@ def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             what = "nobody gets" if kind == "tier-unreadable" else "readers get others in place of"
             yield evidence.finding(
                 kind,
-                brokers=(leader,),
+                brokers=(broker,),
                 first_offset=first,
                 last_offset=last,
-                message=f"while broker {leader} leads, {what} its records at "
-                f"{in_words(first, last)}",
+                message=f"{what} the records at {in_words(first, last)} from broker {broker}",
                 evidence={"readings": named, "got": _shown(readings, named, first, last)},
             )
 
 
 def tier_orphan(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields `tier-orphan`: the remote tier has a record of the leader's log that none can reach.
+    """Yields `tier-orphan`: the remote tier has a record of a leader's log that none can reach.
 
-    **Verifies**, at the end: each record of the predicted leader's log that lies below what is
-    local there and is in some remote segment, with its leader epoch, is in one that the leader
-    finds by the epoch that it has for the offset.
+    **Verifies**, at the end: each record of the predicted log of the leader, and of each follower
+    in sync, that lies below what is local there and is in some remote segment, with its leader
+    epoch, is in one that the broker finds by the epoch that it has for the offset.
     **Does not verify**: segments of dead lineages, which Kafka keeps; records that are in no
     segment at all (readers miss them: `tier-unreadable`).
     """
-    if not evidence.is_final:
-        return
-    leader = next((one for one in evidence.side(side) if one.broker == evidence.leader), None)
-    reads = [one for one in evidence.predicted_reads if one.broker == evidence.leader]
     segments = evidence.remote if side == OBSERVED else evidence.predicted_remote
-    if leader is None or not reads or segments is None:
+    if not evidence.is_final or segments is None:
         return
-    entries = tuple(EpochEntry(*entry) for entry in leader.epoch_entries or ())
+    for replica in evidence.in_sync(side):
+        reads = [one for one in evidence.predicted_reads if one.broker == replica.broker]
+        lineage = reads[-1].lineage if reads else ()
+        for first, last in merged(_lost(replica, lineage, segments)):
+            yield evidence.finding(
+                "tier-orphan",
+                brokers=(replica.broker,),
+                first_offset=first,
+                last_offset=last,
+                message=f"the remote tier has the records at {in_words(first, last)} of broker "
+                f"{replica.broker}'s log, in segments that it cannot find",
+                evidence={
+                    "leader_epochs": [list(entry) for entry in replica.epoch_entries or ()],
+                    "segments": [_named(one) for one in segments],
+                },
+            )
+
+
+def _lost(
+    replica: ReplicaEvidence,
+    lineage: Sequence[PredictedBatch],
+    segments: Sequence[RemoteEvidence],
+) -> Iterator[Range]:
+    """Yields what is remote of a lineage, in segments that the replica does not find."""
+    entries = tuple(EpochEntry(*entry) for entry in replica.epoch_entries or ())
     known = tuple(_as_segment(one) for one in segments if one.is_finished)
-    lost = []
-    for batch in reads[-1].lineage:
-        if batch.last_offset >= leader.log_start_offset:
+    for batch in lineage:
+        if batch.last_offset >= replica.log_start_offset:
             continue
         holders = {one.segment_id for one in segments if _has(one, batch)}
         reached = holder(entries, batch.base_offset, known)
         if holders and (reached is None or reached.segment_id not in holders):
-            lost.append((batch.base_offset, batch.last_offset))
-    for first, last in merged(lost):
-        yield evidence.finding(
-            "tier-orphan",
-            brokers=(evidence.leader,),
-            first_offset=first,
-            last_offset=last,
-            message=f"the remote tier has the records at {in_words(first, last)} of broker "
-            f"{evidence.leader}'s log, in segments that it cannot find",
-            evidence={
-                "leader_epochs": [list(entry) for entry in leader.epoch_entries or ()],
-                "segments": [_named(one) for one in segments],
-            },
-        )
+            yield batch.base_offset, batch.last_offset
 
 
 def tier_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:

@@ -7,11 +7,18 @@ from typing import Any
 
 from kchaos.checkers.alternatives.kip_405_page import of_scenario, wanted
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import PreferredElection
+from kchaos.faults import ConfigureTopic, PreferredElection
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import AwaitHighWatermark, AwaitState, CreateTopic, Step
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered, TierRead
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Inject,
+    Step,
+)
+from kchaos.harness.playing.tier_reading import TierRead
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
 
 MESSAGE_BYTES = 84
 """What a batch of one record of 16 bytes takes in a segment (magic 2)."""
@@ -130,6 +137,17 @@ def tiered_topic(*, segment_messages: int, local_messages: int) -> tuple[tuple[s
         ("segment.bytes", str(segment_messages * MESSAGE_BYTES)),
         ("local.retention.bytes", str(local_messages * MESSAGE_BYTES)),
     )
+
+
+def configured(name: str, setting: str, messages: int) -> Step:
+    """A setting of the topic in bytes, changed to what so many messages take."""
+    settings = ((setting, str(messages * MESSAGE_BYTES)),)
+    return Inject(name=name, fault=ConfigureTopic(topic=TOPIC, configuration=settings))
+
+
+NOTHING_EXPIRES = configured("no local retention", "local.retention.bytes", 100)
+"""No local segment goes any more. A write may roll one; if it went, what a broker believes of the
+start of its local log would be set anew."""
 
 
 def message(number: int, *, acks: int = -1) -> Produce:

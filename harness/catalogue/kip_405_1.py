@@ -50,7 +50,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         Inject(name="epoch 2", fault=PREFERRED),
         *messages(5, 6),
         *settled(P, (A, P), 7),
-        shipped((0, 2, 0), (3, 5, 2)),
+        shipped((0, 2, 0), (3, 5, None)),
         Inject(name="epoch 3", fault=StopBroker(broker=P)),
         elected(A, (A,)),
         message(7),

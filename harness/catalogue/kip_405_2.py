@@ -1,15 +1,16 @@
 """KIP-405, scenario 2: a follower that is out of sync comes back when its leader has moved on."""
 
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import ConfigureTopic, CutLink, StopBroker
+from kchaos.faults import CutLink, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
-    MESSAGE_BYTES,
+    NOTHING_EXPIRES,
     PARTITION,
     PREFERRED,
     TOPIC,
     as_printed,
     begins,
+    configured,
     created,
     elected,
     message,
@@ -58,13 +59,13 @@ def _steps(case: str) -> tuple[Step, ...]:
         Inject(name="epoch 2", fault=PREFERRED),
         *messages(5, 6),
         *settled(P, (A, P), 7),
-        shipped((0, 2, 0), (3, 5, 2)),
+        shipped((0, 2, 0), (3, 5, None)),
         Inject(name="epoch 3", fault=StopBroker(broker=P)),
         elected(A, (A,)),
         *messages(7, 8, 9),
         Heal(name="epoch 3"),
         *settled(A, (A, P), 10),
-        shipped((0, 2, 0), (3, 5, 2), (6, 8, 3)),
+        shipped((0, 2, 0), (3, 5, None), (6, 8, None)),
         TakeSnapshot(label="step-1"),
         *_expired(),
     )
@@ -74,10 +75,7 @@ def _expired() -> tuple[Step, ...]:
     """From the end of local segments on."""
     return (
         Tell(text="local segments expire: A has nothing below offset 9, and B nothing below 3"),
-        Inject(
-            name="local retention",
-            fault=ConfigureTopic(topic=TOPIC, configuration=(("local.retention.bytes", "1"),)),
-        ),
+        configured("local retention", "local.retention.bytes", 1),
         *messages(10, 11),
         begins(A, 9),
         begins(B, 3),
@@ -90,14 +88,7 @@ def _expired() -> tuple[Step, ...]:
         begins(B, 9),
         TakeSnapshot(label="step-3"),
         Tell(text="beyond the page: nothing expires any more, and B leads and is asked for all"),
-        # The next write rolls the only local segment. If it went, B would forget what it believes.
-        Inject(
-            name="no local retention",
-            fault=ConfigureTopic(
-                topic=TOPIC,
-                configuration=(("local.retention.bytes", str(100 * MESSAGE_BYTES)),),
-            ),
-        ),
+        NOTHING_EXPIRES,
         ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
         Inject(name="B leads", fault=PREFERRED),
         elected(B, (A, B, P)),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import ConfigureTopic, KillBroker, LoseTail
+from kchaos.faults import KillBroker, LoseTail
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
@@ -17,6 +17,7 @@ from kchaos.harness.catalogue.kip_405 import (
     UPLOADED,
     as_printed,
     begins,
+    configured,
     elected,
     level,
     message,
@@ -78,10 +79,7 @@ def steps_of(case: str) -> tuple[Step, ...]:
         Tell(text="B comes back, leads, and takes message 3 at offset 1"),
         Heal(name="B is down"),
         elected(B, (B,)),
-        Inject(
-            name="two to a segment",
-            fault=ConfigureTopic(topic=TOPIC, configuration=(("segment.bytes", _TWO),)),
-        ),
+        configured("two to a segment", "segment.bytes", 2),
         message(3),
         level((B,), 2),
         TakeSnapshot(label="step-2"),
@@ -107,10 +105,7 @@ def _after_a_is_back(case: str) -> tuple[Step, ...]:
         Tell(text="beyond the page: the first local segment expires on both"),
         message(5),
         level((A, B), 4),
-        Inject(
-            name="local retention",
-            fault=ConfigureTopic(topic=TOPIC, configuration=(("local.retention.bytes", _TWO),)),
-        ),
+        configured("local retention", "local.retention.bytes", 2),
         # On 3.6 a leader that has just come back does not know that anything is remote, so that it
         # deletes nothing; its follower does.
         *(begins(one, 2) for one in leaders),
@@ -119,6 +114,8 @@ def _after_a_is_back(case: str) -> tuple[Step, ...]:
         TakeSnapshot(label="expired"),
         Inject(name="A leads", fault=PREFERRED),
         elected(A, (A, B)),
+        # As a follower B hears what is remote, on 3.6 too.
+        begins(B, 2),
         *read_all("A-leads", A),
     )
 
@@ -154,7 +151,9 @@ KIP_405_3 = Entry(
             safe=False,
             findings=(
                 ("tier-other-lineage", (A,), 1, 1),
+                ("tier-other-lineage", (B,), 1, 1),
                 ("tier-unreadable", (A,), 1, 1),
+                ("tier-unreadable", (B,), 1, 1),
             ),
             witness=(*_EPOCHS, *as_printed(3, "3.6.2")),
             source=_SOURCE,

@@ -5,18 +5,19 @@ from typing import Any
 
 from kchaos.clusters.agent.tier_points import REMOTE_OFFSET
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import ConfigureTopic, CutLink, KillBroker
+from kchaos.faults import CutLink, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
-    MESSAGE_BYTES,
     NEVER_UPLOADED,
+    NOTHING_EXPIRES,
     PARTITION,
     TOPIC,
     UNCLEAN,
     UPLOADED,
     as_printed,
     begins,
+    configured,
     created,
     elected,
     level,
@@ -70,26 +71,17 @@ def steps_of(case: str) -> tuple[Step, ...]:
         Tell(text="A dies; B, out of sync, is elected and takes messages 4 and 5"),
         Inject(name="A is down", fault=KillBroker(broker=A)),
         elected(B, (B,)),
-        Inject(
-            name="two to a segment",
-            fault=ConfigureTopic(
-                topic=TOPIC, configuration=(("segment.bytes", str(2 * MESSAGE_BYTES)),)
-            ),
-        ),
+        configured("two to a segment", "segment.bytes", 2),
         *messages(4, 5),
         shipped(*uploads),
         *read_all("before", B),
         TakeSnapshot(label="step-2"),
         Tell(text="the first local segment of broker B expires"),
-        Inject(
-            name="local retention",
-            fault=ConfigureTopic(
-                topic=TOPIC, configuration=(("local.retention.bytes", str(MESSAGE_BYTES)),)
-            ),
-        ),
+        configured("local retention", "local.retention.bytes", 1),
         begins(B, 2),
         *read_all("after", B),
         TakeSnapshot(label="step-3"),
+        NOTHING_EXPIRES,
         Tell(text="beyond the page: A comes back"),
         Heal(name="B is cut off"),
         Heal(name="A is down"),

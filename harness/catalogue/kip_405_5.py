@@ -5,7 +5,6 @@ from typing import Any
 
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import (
-    ConfigureTopic,
     CutLink,
     KillBroker,
     WipeLogDirectory,
@@ -13,8 +12,8 @@ from kchaos.faults import (
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
-    MESSAGE_BYTES,
     NEVER_UPLOADED,
+    NOTHING_EXPIRES,
     PARTITION,
     PREFERRED,
     TOPIC,
@@ -22,6 +21,7 @@ from kchaos.harness.catalogue.kip_405 import (
     UPLOADED,
     as_printed,
     begins,
+    configured,
     created,
     elected,
     level,
@@ -77,11 +77,6 @@ def _reader(when: str, *, broker: int) -> tuple[Step, ...]:
     )
 
 
-def _configure(name: str, setting: str, number: int) -> Inject:
-    settings = ((setting, str(number * MESSAGE_BYTES)),)
-    return Inject(name=name, fault=ConfigureTopic(topic=TOPIC, configuration=settings))
-
-
 def _steps(case: str) -> tuple[Step, ...]:
     second = ((0, 3, None),) if case == UPLOADED else ()
     return (
@@ -116,11 +111,11 @@ def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[S
         Heal(name="B is cut off"),
         Heal(name="A is down"),
         elected(A, (A,)),
-        _configure("two to a segment", "segment.bytes", 2),
+        configured("two to a segment", "segment.bytes", 2),
         *messages(7, 8),
         shipped((0, 3, 0), *second, (4, 5, None)),
         TakeSnapshot(label="step-3"),
-        _configure("local retention", "local.retention.bytes", 1),
+        configured("local retention", "local.retention.bytes", 1),
         begins(A, 6),
         *read_all("A-leads", A),
         Tell(text="B comes back without any data"),
@@ -131,6 +126,7 @@ def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[S
         begins(B, 6),
         TakeSnapshot(label="step-4"),
         *_reader("B-follows", broker=B),
+        NOTHING_EXPIRES,
         Tell(text="beyond the page: B leads, and is asked for everything"),
         ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
         Inject(name="B leads", fault=PREFERRED),
@@ -223,6 +219,7 @@ KIP_405_5 = Entry(
         (UPLOADED, "3.9.1"): Expectation(
             safe=False,
             findings=(
+                ("tier-orphan", (A,), 2, 3),
                 ("tier-orphan", (B,), 2, 3),
                 ("tier-other-lineage", (A,), 2, 3),
                 ("tier-other-lineage", (B,), 2, 3),

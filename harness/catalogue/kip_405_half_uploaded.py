@@ -5,6 +5,7 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import HoldPoint, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
+    NOTHING_EXPIRES,
     PARTITION,
     TOPIC,
     begins,
@@ -58,12 +59,13 @@ def _steps(case: str) -> tuple[Step, ...]:
         *read_all("B-leads", B),
         TakeSnapshot(label="shipped"),
         Heal(name="store hangs"),
+        NOTHING_EXPIRES,
         Heal(name="A is down"),
         *settled(B, (A, B), 5),
     )
 
 
-_SOURCE = "KIP-405; kafka.log.remote.RemoteLogManager (copyLogSegment), 3.6.2 and 3.9"
+_SOURCE = "KIP-405; kafka.log.remote.RemoteLogManager (copyLogSegment), 3.6.2 and 3.9; KAFKA-15695"
 _HALF = {
     "table": {
         "snapshot": "half",
@@ -110,15 +112,22 @@ KIP_405_HALF_UPLOADED = Entry(
         "leader dies. Its successor counts only copies that have ended, so that it ships the same "
         "segment under another id, and lets its local one go only then: readers miss nothing. What "
         "the dead leader left in the store and in the metadata stays there: only its own broker "
-        "would have deleted it."
+        "would have deleted it. The old leader comes back behind all that is local and builds on "
+        "the remote tier; on 3.6 nobody then gets from it what is remote (KAFKA-15695): it is "
+        "never elected here, and is read from as a follower at the end."
     ),
     source=_SOURCE,
     cases={_CASE: "the leader is killed between a segment's log and its checkpoint"},
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, release): Expectation(safe=True, witness=_WITNESS, source=_SOURCE)
-        for release in ("3.6.2", "3.9.1")
+        (_CASE, "3.6.2"): Expectation(
+            safe=False,
+            findings=(("tier-unreadable", (A,), 0, 3),),
+            witness=_WITNESS,
+            source=_SOURCE,
+        ),
+        (_CASE, "3.9.1"): Expectation(safe=True, witness=_WITNESS, source=_SOURCE),
     },
     default_releases=("3.6.2", "3.9.1"),
 )

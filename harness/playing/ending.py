@@ -16,7 +16,7 @@ from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.quiet import await_quiet_without_links
 from kchaos.harness.playing.settle import moved_since, settle
 from kchaos.harness.playing.settled import Settled
-from kchaos.harness.playing.tier_steps import read_tiered_logs
+from kchaos.harness.playing.tier_reading import read_tiered_logs
 
 BEFORE_HEALING = "before-healing"
 FINAL = "final"
@@ -101,7 +101,7 @@ def _settle_and_collect(
         settled = settle(now, partitions, bound_s=settle_bound_s)
         now.waited_s += time.monotonic() - began
         if now.cluster.spec.tiered:
-            read_tiered_logs(now, partitions)
+            read_tiered_logs(now, partitions, name="end")
         # What has not come to rest may move on and on; the settle record says so.
         rested = partitions if settled.state == "converged" else []
         if take_snapshot(

@@ -34,12 +34,8 @@ from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from kchaos.harness.playing.quiet import await_quiet, await_quiet_without_links
 from kchaos.harness.playing.raw_steps import FetchAs
-from kchaos.harness.playing.tier_steps import (
-    AwaitLocalStart,
-    AwaitOffsets,
-    AwaitTiered,
-    TierRead,
-)
+from kchaos.harness.playing.tier_reading import TierRead, read_before
+from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitOffsets, AwaitTiered
 
 
 class Step(Protocol):
@@ -144,7 +140,11 @@ class Inject:
     fault: Fault
 
     def perform(self, play: Play) -> None:
-        """Injects; returns when its effect was observed."""
+        """Injects; returns when its effect was observed.
+
+        Before local or remote segments are let go of, tiered logs are read (`read_before`).
+        """
+        read_before(play, self.fault)
         play.faults.inject(self.name, self.fault)
         await_quiet_without_links(play)
 

@@ -1,18 +1,14 @@
-"""Steps about tiered logs: what is in the remote store, what is local, and what readers get.
+"""Steps that wait for tiered logs: what is in the remote store, what is local, what leaders say.
 
-What they see is written to `tier.jsonl`, each line with a kind: "read" (every Fetch of one reader,
-and what came back) and "offsets" (what a leader says of the ends of its log). A read is also an
-action of the model's, which says at that moment what the leader's log is.
+What a leader says of the ends of its log is written to `tier.jsonl` with the kind "offsets".
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.remote_log_metadata import RemoteLogMetadataError
-from kchaos.checkers.model import events
 from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.tier import (
     FINISHED,
@@ -21,26 +17,18 @@ from kchaos.checkers.segments.tier import (
     metadata_records,
     remote_segments,
 )
-from kchaos.clusters.client import Fetched, ListedOffset, NoAnswer, NotSent, fetch, list_offset
+from kchaos.clusters.client import ListedOffset
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing import gates
 from kchaos.harness.playing.gates import GATE_S
 from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.tier_reading import EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, listed
 
 LOCAL_S = 75.0
 """Up to 3.7 the first look for what may be deleted comes 30 s after a broker's start."""
-EARLIEST, LATEST, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -4, -5
 _LATEST_TIERED_SINCE = (3, 9)
-_REMOTE_READ_MS = 5000
-# A broker allocates so much for every Fetch from the remote store (RemoteLogManager.read); if its
-# heap cannot give it, the reading thread ends and the reader gets nothing and no error.
-_MOST_BYTES = 1 << 20
-_NOT_LEADER, _OFFSET_OUT_OF_RANGE = 6, 1
-
-Manner = Literal["in sequence", "descending"]
-MANNERS: tuple[Manner, ...] = get_args(Manner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +146,11 @@ class AwaitOffsets:
         if release_of(asked.release).number >= _LATEST_TIERED_SINCE:
             wanted[LATEST_TIERED] = self.latest_tiered
         seen: dict[int, ListedOffset] = {}
+        about = TopicPartition(self.topic, self.partition)
 
         def holds() -> bool:
             for timestamp in wanted:
-                seen[timestamp] = _listed(play, self, timestamp)
+                seen[timestamp] = listed(play, self.broker, about, timestamp)
             return all(
                 offset is None or seen[timestamp].offset == offset
                 for timestamp, offset in wanted.items()
@@ -177,101 +166,6 @@ class AwaitOffsets:
             abort=gates.no_exit(play),
         )
         _write_offsets(play, self, seen)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierRead:
-    """A consumer reads a tiered log from one leader, up to the high watermark that it is told.
-
-    Attributes:
-        operation: Names the read; must be new in the scenario.
-        manner: "in sequence" (from the earliest offset, each Fetch goes on where the last one
-            ended) or "descending" (one Fetch for each offset, the last offset first, so that
-            nothing that a client has in hand is used again).
-    """
-
-    operation: str
-    topic: str
-    partition: int
-    broker: int
-    manner: Manner = "in sequence"
-    timeout_s: float = GATE_S
-
-    def perform(self, play: Play) -> None:
-        """Returns with what every Fetch got written down, errors too.
-
-        Raises:
-            AwaitTimeout: The broker does not lead.
-            ScenarioError: It gave no answer at all.
-        """
-        offsets: dict[int, ListedOffset] = {}
-
-        def leads() -> bool:
-            for timestamp in (EARLIEST, LATEST, EARLIEST_LOCAL):
-                offsets[timestamp] = _listed(play, self, timestamp)
-            return all(one.error_code == 0 for one in offsets.values())
-
-        await_until(
-            leads,
-            timeout_s=self.timeout_s,
-            waiting_for=f"broker {self.broker} to lead {self.topic}-{self.partition} for readers",
-            last_seen=lambda: offsets,
-            abort=gates.no_exit(play),
-        )
-        first, end = offsets[EARLIEST].offset, offsets[LATEST].offset
-        play.action(
-            events.TierRead(
-                operation=self.operation,
-                broker=self.broker,
-                topic=self.topic,
-                partition=self.partition,
-                manner=self.manner,
-                first_offset=first,
-                end_offset=end,
-                local_start_offset=offsets[EARLIEST_LOCAL].offset,
-            )
-        )
-        wanted = range(end - 1, first - 1, -1) if self.manner == "descending" else None
-        fetches = _each(play, self, wanted) if wanted is not None else _all(play, self, first, end)
-        play.recorder.tier(
-            "read",
-            operation=self.operation,
-            broker=self.broker,
-            topic=self.topic,
-            partition=self.partition,
-            manner=self.manner,
-            first_offset=first,
-            end_offset=end,
-            local_start_offset=offsets[EARLIEST_LOCAL].offset,
-            fetches=list(fetches),
-        )
-
-
-_Asking = AwaitOffsets | TierRead
-
-
-def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition]) -> None:
-    """Reads every tiered log from its leader, in sequence and by seeking, as each run ends.
-
-    Where nobody leads there is nobody to read from, which is written down.
-    """
-    for about in partitions:
-        settings = play.cluster.metadata.topic_configuration(about.topic)
-        if settings.get("remote.storage.enable") != "true":
-            continue
-        state = play.cluster.metadata.state(*about)
-        if state is None or state.leader < 0 or not play.cluster.brokers[state.leader].is_running:
-            play.observed("not-read", topic=about.topic, partition=about.partition)
-            continue
-        for manner in MANNERS:
-            read = TierRead(
-                operation=f"end-{about.topic}-{about.partition}-{manner.replace(' ', '-')}",
-                topic=about.topic,
-                partition=about.partition,
-                broker=state.leader,
-                manner=manner,
-            )
-            read.perform(play)
 
 
 def segments_of(play: Play, about: TopicPartition) -> list[RemoteSegment]:
@@ -315,19 +209,6 @@ def _base_offsets(directory: Path) -> list[int]:
         return []  # It was renamed while the folder was listed: the next look sees it.
 
 
-def _listed(play: Play, asking: _Asking, timestamp: int) -> ListedOffset:
-    try:
-        return list_offset(
-            play.cluster.brokers[asking.broker].client_address,
-            topic=asking.topic,
-            partition=asking.partition,
-            timestamp=timestamp,
-            version=9 if timestamp == LATEST_TIERED else 8,
-        )
-    except (NoAnswer, NotSent) as error:
-        raise ScenarioError(f"ListOffsets {timestamp} was not answered: {error}") from error
-
-
 def _write_offsets(play: Play, asking: AwaitOffsets, seen: dict[int, ListedOffset]) -> None:
     play.recorder.tier(
         "offsets",
@@ -343,43 +224,3 @@ def _write_offsets(play: Play, asking: AwaitOffsets, seen: dict[int, ListedOffse
             for timestamp, one in seen.items()
         },
     )
-
-
-def _fetched(play: Play, read: TierRead, offset: int) -> Fetched:
-    try:
-        return fetch(
-            play.cluster.brokers[read.broker].client_address,
-            topic=read.topic,
-            partition=read.partition,
-            offset=offset,
-            max_wait_ms=_REMOTE_READ_MS,
-            most_bytes=_MOST_BYTES,
-            timeout_s=2 * _REMOTE_READ_MS / 1000,
-        )
-    except (NoAnswer, NotSent) as error:
-        raise ScenarioError(f"a Fetch from {offset} on was not answered: {error}") from error
-
-
-def _line(offset: int, found: Fetched) -> dict[str, Any]:
-    return {
-        "offset": offset,
-        "error_code": found.error_code,
-        "records": [[one.offset, (one.value or b"").decode()] for one in found.records],
-    }
-
-
-def _each(play: Play, read: TierRead, offsets: Iterable[int]) -> Iterable[dict[str, Any]]:
-    """One Fetch for each offset; of what comes, only the record at that offset counts."""
-    for offset in offsets:
-        found = _fetched(play, read, offset)
-        line = _line(offset, found)
-        yield {**line, "records": line["records"][:1]}
-
-
-def _all(play: Play, read: TierRead, first: int, end: int) -> Iterable[dict[str, Any]]:
-    """Fetches until the end is reached; after one that brings nothing, from the next offset on."""
-    offset = first
-    while offset < end:
-        found = _fetched(play, read, offset)
-        yield _line(offset, found)
-        offset = found.records[-1].offset + 1 if found.records else offset + 1

@@ -87,7 +87,7 @@ READ: dict[str, Any] = {
     "end_offset": 2,
     "local_start_offset": 1,
     "fetches": [
-        {"offset": 1, "error_code": 0, "records": [[1, "m1"]]},
+        {"offset": 1, "error_code": 0, "records": [[1, "m1"]], "keys": ["k1"]},
         {"offset": 0, "error_code": 1, "records": []},
     ],
 }
@@ -95,8 +95,23 @@ READ: dict[str, Any] = {
 
 def test_a_reading_has_every_fetch_with_what_it_brought(tmp_path):
     (reading,) = read_tier(run_with(tmp_path, "tier.jsonl", READ))
-    assert reading.fetches[0].records == (FetchedRecord(offset=1, payload=record_payload("m1")),)
+    assert reading.fetches[0].records == (
+        FetchedRecord(offset=1, payload=record_payload("m1", "k1")),
+    )
     assert (reading.fetches[1].error_code, reading.fetches[1].records) == (1, ())
+
+
+def test_a_reading_without_keys_has_records_without_any(tmp_path):
+    fetches = [{"offset": 1, "error_code": 0, "records": [[1, "m1"]]}]
+    (reading,) = read_tier(run_with(tmp_path, "tier.jsonl", {**READ, "fetches": fetches}))
+    assert reading.fetches[0].records == (FetchedRecord(offset=1, payload=record_payload("m1")),)
+
+
+@pytest.mark.parametrize("keys", [[], ["k1", "k2"], [7]])
+def test_a_reading_must_have_a_key_or_none_for_each_record(tmp_path, keys):
+    fetches = [{"offset": 1, "error_code": 0, "records": [[1, "m1"]], "keys": keys}]
+    with pytest.raises(CheckError):
+        read_tier(run_with(tmp_path, "tier.jsonl", {**READ, "fetches": fetches}))
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,44 @@ def test_a_finished_copy_that_is_not_in_the_store_is_not_as_predicted():
     assert shown(tier_as_predicted(planted)) == [("not-as-predicted", (), 0, 1)]
 
 
+def with_follower(*epochs: tuple[int, int], got: tuple[tuple[int, int, str], ...]):
+    """CLEAN, and broker 1 follows in sync with these epochs; its readers get `got`."""
+    follower = replica(1, epoch_entries=epochs, log_start_offset=2)
+    read = replace(reading((0, 0, got[:2]), (2, 0, got[2:])), operation="f", broker=1)
+    expected = replace(CLEAN.predicted_reads[0], operation="f", broker=1, got=predicted(*LINEAGE))
+    return replace(
+        CLEAN,
+        isr=(0, 1),
+        replicas=(*CLEAN.replicas, follower),
+        predicted=(*(CLEAN.predicted or ()), follower),
+        readings=(*CLEAN.readings, replace(read, source="follower")),
+        predicted_reads=(*CLEAN.predicted_reads, expected),
+    )
+
+
+def test_a_follower_that_serves_the_same_as_its_leader_is_accepted():
+    clean = with_follower((0, 0), (1, 1), got=LINEAGE)
+    assert shown(tier_reads(clean, OBSERVED)) == []
+    assert shown(tier_orphan(clean, OBSERVED)) == []
+    assert shown(tier_as_predicted(clean)) == []
+
+
+def test_what_only_a_follower_in_sync_does_not_serve_is_unreadable_from_it():
+    planted = with_follower((0, 0), (1, 1), got=LINEAGE[1:])
+    assert shown(tier_reads(planted, OBSERVED)) == [("tier-unreadable", (1,), 0, 0)]
+    assert shown(tier_as_predicted(planted)) == [("not-as-predicted", (1,), 0, 0)]
+
+
+def test_what_only_a_follower_in_sync_serves_of_a_dead_lineage_is_found():
+    planted = with_follower((0, 0), (1, 1), got=(*OTHERS[:2], LINEAGE[2]))
+    assert shown(tier_reads(planted, OBSERVED)) == [("tier-other-lineage", (1,), 1, 1)]
+
+
+def test_what_only_a_follower_in_sync_cannot_find_by_its_epochs_is_an_orphan():
+    planted = with_follower((0, 0), got=LINEAGE)
+    assert shown(tier_orphan(planted, OBSERVED)) == [("tier-orphan", (1,), 1, 1)]
+
+
 def test_a_segment_that_the_model_does_not_know_is_not_as_predicted():
     planted = replace(tiered(reading(), OWN), remote=(OWN, DEAD), predicted_reads=())
     assert shown(tier_as_predicted(planted)) == [("not-as-predicted", (), 0, 2)]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiered_run import STARTED, tiered_run
+from tiered_run import STARTED, checkpoint, tiered_run
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
@@ -25,6 +25,14 @@ TABLE = {
 def test_each_column_is_written_as_the_page_prints_it_with_epochs_counted(tmp_path: Path) -> None:
     run = tiered_run(tmp_path / "run")
     assert tables_of(RunEvidence(run), ABOUT) == {"step-1": TABLE}
+
+
+def test_an_epoch_that_only_a_stored_checkpoint_names_is_not_counted(tmp_path: Path) -> None:
+    run = tiered_run(tmp_path / "run")
+    (stored,) = (run.path / "snapshots").rglob("remote/**/*.leader_epoch_checkpoint")
+    stored.write_text(checkpoint(((0, 0), (77, 900))))
+    table = tables_of(RunEvidence(run), ABOUT)["step-1"]
+    assert table["remote"][-2:] == ("epochs: LE-0, 0", "epochs: epoch 77, 900")
 
 
 def test_a_copy_that_was_begun_and_a_segment_that_is_gone_say_so(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.playing.scenario import Scenario, step_from_json, step_to_json
 from kchaos.harness.playing.settings import check_settings
 from kchaos.harness.playing.steps import CreateTopic, Inject, Step, Tell
-from kchaos.harness.playing.tier_steps import AwaitTiered, TierRead
+from kchaos.harness.playing.tier_reading import TierRead
+from kchaos.harness.playing.tier_steps import AwaitTiered
 
 REMOTE = (("remote.storage.enable", "true"),)
 COMPACT = (("cleanup.policy", "compact"),)

@@ -227,6 +227,55 @@ def test_a_leader_cannot_say_that_its_local_log_begins_where_nothing_was_copied(
         reads(led_by_b(NEW), "in sequence", 2)
 
 
+def rebuilt_follower(release: str, high_watermark: int = 3) -> World:
+    """Broker 1 has built upon B's segment, and fetched what comes after it."""
+    world = led_by_b(release, SHIPPED_BY_A, SHIPPED_BY_B)
+    tier.lose_local(world, 0, T, 2)
+    follower(world)
+    assert tier.rebuild(world, 1, 0, T, SHIPPED_BY_B)
+    replica = world.known_replica(1, T)
+    log = replace(replica.log, batches=B_LOG, log_end_offset=3)
+    world.put_replica(1, T, replace(replica, log=log, high_watermark=high_watermark))
+    return world
+
+
+def from_follower(local_start_offset: int, source: str = "follower") -> TierRead:
+    return TierRead(
+        operation="f",
+        broker=1,
+        topic="t",
+        partition=0,
+        manner="descending",
+        first_offset=0,
+        end_offset=3,
+        local_start_offset=local_start_offset,
+        source=source,
+    )
+
+
+@pytest.mark.parametrize(("release", "begins", "got"), [(OLD, 0, [2]), (NEW, 2, [0, 1, 2])])
+def test_only_since_kafka_15695_readers_of_a_rebuilt_follower_get_what_is_remote(
+    release, begins, got
+):
+    world = rebuilt_follower(release)
+    seen(world, from_follower(begins))
+    (note,) = world.notes[-1:]
+    assert (note.broker, note.lineage) == (1, B_LOG)
+    assert [one.base_offset for one in note.got] == got
+
+
+def test_who_is_asked_as_a_leader_must_lead_and_as_a_follower_must_follow():
+    with pytest.raises(Excluded, match="broker 1 is follower") as refused:
+        seen(rebuilt_follower(NEW), from_follower(2, "leader"))
+    assert refused.value.is_pending
+
+
+def test_a_follower_cannot_serve_what_its_high_watermark_has_not_passed():
+    with pytest.raises(Excluded, match="broker 1's high watermark is 2") as refused:
+        seen(rebuilt_follower(NEW, high_watermark=2), from_follower(2))
+    assert refused.value.is_pending
+
+
 def rebuilt_leader() -> World:
     """Broker 0's local log begins at 1 since a rebuild; it believes at 0 (KAFKA-15695)."""
     world = led_by_b(OLD, SHIPPED_BY_B)

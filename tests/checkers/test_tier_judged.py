@@ -1,0 +1,39 @@
+"""Tiered runs of which something is not known: they are unknown, and say what."""
+
+import json
+from pathlib import Path
+
+from tiered_run import FINISHED, STARTED, tiered_run
+
+from kchaos.checkers.judge import judge
+from kchaos.checkers.run_directory import MANIFEST, RunDirectory
+from tests.golden.stored import unpacked
+
+DELETION_STARTED = FINISHED[:-2] + bytes([2, 0])
+
+
+def _without(run: RunDirectory, file: str, word: str) -> None:
+    lines = (run.path / file).read_text().splitlines(keepends=True)
+    kept = [line for line in lines if word not in json.dumps(json.loads(line))]
+    assert len(kept) < len(lines)
+    (run.path / file).write_text("".join(kept))
+
+
+def test_a_run_in_which_nobody_read_from_a_follower_in_sync_is_not_known_to_be_safe(
+    tmp_path: Path,
+) -> None:
+    run = unpacked("tiered-3.9.1", tmp_path)
+    assert judge(run).safe is True
+    for file in ("actions.jsonl", "tier.jsonl"):
+        _without(run, file, "end-t-0-broker-0-")
+    (run.path / MANIFEST).unlink()
+    run.seal()
+    found = judge(run)
+    assert (found.safe, found.conforms) == (None, True)
+    assert found.unknown == "nobody has read the tiered log of t-0 from broker 0 at the end"
+
+
+def test_remote_segments_that_retention_deleted_leave_both_questions_open(tmp_path: Path) -> None:
+    found = judge(tiered_run(tmp_path / "run", told=(STARTED, FINISHED, DELETION_STARTED)))
+    assert (found.conforms, found.safe) == (None, None)
+    assert "segments of t-0 were deleted from the remote tier" in (found.unknown or "")
