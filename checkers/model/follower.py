@@ -93,8 +93,10 @@ def truncate(world: World, broker_id: int, partition: TopicPartition, offset: in
     before = replica.log
     log = before.truncate_to(offset)
     is_truncated = log is not before
+    is_shorter = is_truncated or world.get(("shortened", broker_id, partition)) is not None
+    world.put(("shortened", broker_id, partition), None)
     offset = min(offset, log.log_end_offset)
-    entries = generation.entries_after_truncation(replica.entries, offset, is_truncated)
+    entries = generation.entries_after_truncation(replica.entries, offset, is_shorter)
     high_watermark = replica.high_watermark
     if is_truncated:
         world.notes.append(

@@ -100,6 +100,7 @@ def stop(
         world.put(("isr answer", broker_id, partition), None)
         world.put(("isr refused", broker_id, partition), None)
         world.put(("appended", broker_id, partition), None)
+        world.put(("shortened", broker_id, partition), None)
         _forget(world, broker_id, partition, replica)
     world.put_broker(
         broker_id,

@@ -9,6 +9,7 @@ from kchaos.checkers.model import follower as following
 from kchaos.checkers.model.exchange import FETCH
 from kchaos.checkers.model.lookahead import Lookahead
 from kchaos.checkers.model.observations import FetchAsked, Question, Reply
+from kchaos.checkers.model.prediction import Truncation
 from kchaos.checkers.model.requests import (
     MOVED_TO_TIER,
     Asked,
@@ -34,6 +35,7 @@ def at_follower(
     if waiting is not None:
         if waiting.stage is Stage.DELIVERED:
             exchange.handle(world, broker_id, leader_id, waiting)
+            handled = world
             yield world
             yield from _rebuilt(state, broker_id, leader_id, waiting)
             item = lookahead.next_of(broker_id, leader_id, index)
@@ -41,6 +43,7 @@ def at_follower(
             is_killed = lookahead.is_killed_before_asking(broker_id, leader_id, index)
             if is_killed or _is_copied(state, broker_id):
                 yield from _half_handled(state, broker_id, leader_id, waiting)
+                yield from _half_truncated(state, broker_id, waiting, handled)
         return
     if exchange.truncate_without_asking(world, broker_id, leader_id):
         yield world
@@ -137,6 +140,35 @@ def _half_handled(
                 after = replace(waiting, answers=answers)
                 exchange.change(world, broker_id, leader_id, waiting, after)
                 yield world
+
+
+def _half_truncated(
+    state: State, broker_id: int, waiting: Exchange, handled: World
+) -> Iterator[World]:
+    """A follower has truncated a log as it was answered, and not yet its epoch cache.
+
+    The cache's file is written after the log's, and a process that is killed in between leaves it
+    so (kafka.log.Log.truncateTo, 0.11.0.2 to 3.6.2).
+
+    Args:
+        handled: What comes of the answer as a whole.
+    """
+    for partition, _ in waiting.answers:
+        before = World(state).known_replica(broker_id, partition)
+        after = handled.known_replica(broker_id, partition)
+        cut = [
+            note
+            for note in handled.notes
+            if isinstance(note, Truncation)
+            and (note.broker, note.topic, note.partition)
+            == (broker_id, partition.topic, partition.partition)
+        ]
+        if cut and before.entries != after.entries:
+            world = World(state)
+            world.put_replica(broker_id, partition, replace(before, log=after.log))
+            world.put(("shortened", broker_id, partition), True)
+            world.notes += cut
+            yield world
 
 
 def _is_copied(state: State, broker_id: int) -> bool:

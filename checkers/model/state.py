@@ -24,6 +24,7 @@ A component's name is a tuple whose first item says what it is:
 | ("isr refused", N, tp) | whether leader N has the controller's refusal of the ISR that it wants |
 | ("keyed", tp) | `KeyedBatch`: batches with keys, as leaders appended and cleaners left them |
 | ("appended", N, tp) | whether leader N has appended and not yet moved its high watermark |
+| ("shortened", N, tp) | whether follower N has truncated its log and not yet its epoch cache |
 | ("copying", L, N) | what was seen of broker N's files while snapshot L was taken |
 | ("sent",) | produces that are on their way to their broker |
 | ("elected",) | the broker that is the controller, where a run is followed |

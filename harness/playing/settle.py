@@ -284,7 +284,8 @@ def _probe(
     That is the positive sign that replication goes on: a leader acknowledges what its high
     watermark has passed. A refusal, or an answer that does not come, may be a follower that is
     slow or a leader that waits for a controller; so it is asked again for as long as the bound, or
-    until the partition's state is another one.
+    until the partition's state is another one. It has a key, since a leader refuses a record
+    without one if its topic is compacted.
     """
     leader: int = seen["leader"]
     deadline = time.monotonic() + settled.bound_s
@@ -298,6 +299,7 @@ def _probe(
             topic=about.topic,
             partition=about.partition,
             records=(operation,),
+            keys=(operation,),
             acks=-1,
         )
         end = gates.last_offset(play, leader, about) + 2
