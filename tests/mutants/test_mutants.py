@@ -1,12 +1,14 @@
 """A fast part of `python -m tests.mutants`: each kind of change once, the releases in turn."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
 from tests.mutants.kinds import KINDS
-from tests.mutants.suite import in_turn, judged_mutants, wrong
+from tests.mutants.run_copy import RunCopy
+from tests.mutants.suite import in_turn, judge_path, judged_mutants, wrong
 from tests.mutants.survivors import SURVIVORS
 
 _SHARES = 10
@@ -109,3 +111,15 @@ def test_a_timestamp_that_every_replica_has_and_nobody_sent_is_found(tmp_path: P
 def test_there_are_many_kinds_and_every_one_in_the_list_exists() -> None:
     assert len(KINDS) >= 150
     assert set(SURVIVORS) <= set(KINDS)
+
+
+def test_a_damaged_checkpoint_costs_none_of_the_other_findings(tmp_path: Path) -> None:
+    copy = RunCopy.of(unpacked("2.8.2", tmp_path), tmp_path / "damaged", random.Random(1))
+    KINDS["checkpoints: high watermarks, garbage"].mutate(copy)
+    KINDS["alike: the control bit"].mutate(copy)
+
+    results, _ = judge_path(copy.sealed().path)
+
+    assert results is not None
+    assert not results.crashes
+    assert {"corrupt-checkpoint", "not-as-sent"} <= {one.kind for one in results.findings}
