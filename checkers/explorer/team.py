@@ -175,5 +175,5 @@ class Team:
         held = f"; last it held {status.memory_mib:.0f} MiB" if status else ""
         return ProcessError(
             f"process {process.pid}, which explored part {number} of {self._count}, {how}{held}; "
-            "if the machine has no memory left, set most_memory_mib or take fewer processes"
+            "if the machine has no memory left, bound it (--memory) or take fewer processes"
         )

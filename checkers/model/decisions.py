@@ -71,20 +71,10 @@ def _against_election(world: World, old: PartitionState, new: PartitionState) ->
         return f"brokers {sorted(joined)} joined the ISR in an election" if joined else ""
     if set(new.isr) != {new.leader}:
         return f"unclean leader {new.leader} did not begin with itself as the ISR but {new.isr}"
-    if not _allows_unclean_election(world, new.topic):
+    known = [one for one in map(world.broker, world.broker_ids()) if one is not None]
+    if not world.allows_unclean_election(new.topic, known):
         return (
             f"broker {new.leader} was elected from outside the ISR {old.isr} although unclean "
             "elections are off on every broker"
         )
     return ""
-
-
-def _allows_unclean_election(world: World, topic: str) -> bool:
-    """Tell whether the topic, or without a word of its own any broker, allows it."""
-    of_topic = dict(world.get(("topic configuration", topic)) or ())
-    if "unclean.leader.election.enable" in of_topic:
-        return str(of_topic["unclean.leader.election.enable"]) == "true"
-    return any(
-        broker is not None and broker.configuration.unclean_leader_election
-        for broker in map(world.broker, world.broker_ids())
-    )

@@ -332,7 +332,8 @@ def _reset_offset(
     leader_log, own_end = of_leader.log, replica.log.log_end_offset
     fetch_offset = max(leader_log.log_start_offset, own_end)
     if leader_log.log_end_offset < own_end:
-        if broker.generation.exits_on_shorter_leader(broker.configuration.unclean_leader_election):
+        allows_unclean = world.allows_unclean_election(partition.topic, [broker])
+        if broker.generation.exits_on_shorter_leader(allows_unclean):
             process.stop(world, broker_id, is_clean=True)
             world.put_broker(broker_id, replace(_broker(world, broker_id), has_exited=True))
             return True

@@ -5,7 +5,7 @@ happened for the journal; the state that they began with never changes. `World.r
 from component to value, so that an explorer can follow what a transition reads.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kchaos.checkers.acts import CutLink, Hold, HoldPoint, TopicPartition
@@ -26,6 +26,7 @@ from kchaos.checkers.model.state import (
 )
 
 _FORMAT = "message.format.version"
+_UNCLEAN = "unclean.leader.election.enable"
 
 
 class World:
@@ -173,6 +174,18 @@ class World:
         of_topic = self.topic_configuration(broker.configuration.broker, partition.topic)
         found = of_topic.get("min.insync.replicas")
         return int(found) if found is not None else broker.configuration.min_insync_replicas
+
+    def allows_unclean_election(self, topic: str, brokers: Iterable[Broker]) -> bool:
+        """Return `unclean.leader.election.enable` of the topic, or of any broker where it has none.
+
+        It is read from ZooKeeper when it is asked for, and not as a broker has taken it over
+        (kafka.controller.PartitionLeaderSelector and kafka.server.ReplicaFetcherThread, 0.10.2.2
+        to 2.0.0).
+        """
+        found = dict(self.get(("topic configuration", topic)) or ()).get(_UNCLEAN)
+        if found is not None:
+            return str(found).strip().lower() == "true"
+        return any(one.configuration.unclean_leader_election for one in brokers)
 
     def topic_configuration(self, broker: int, topic: str) -> dict[str, str]:
         """Return the topic's own configuration as the broker has it."""

@@ -49,10 +49,8 @@ _NEEDED_FAULTS: Mapping[str, tuple[str, ...]] = {
 # Brokers of a schedule: how many states are looked at for it, and records that are written.
 _SCHEDULES = {2: (10_000, 3), 3: (60_000, 2)}
 _SCHEDULE_EPOCH = 4
-_REMEDIES = {
-    "most_states": "more --most-states",
-    "most_memory_mib": "more --memory",
-}
+_BOUNDS = {"most_states": "--most-states", "most_memory_mib": "--memory"}
+"""What the command calls the bounds of an exploration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,8 +313,7 @@ def _lines(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> lis
     elif found.is_complete:
         lines.append(f"{properties}: holds in every state")
     else:
-        remedy = _REMEDIES.get(found.limit, "larger bounds")
-        lines.append(f"{properties}: unknown, for {found.limit} ended it; give {remedy}")
+        lines.append(f"{properties}: unknown, for {_BOUNDS[found.limit]} ended it; give more")
     lines.append(
         f"{found.distinct:,} states, found {found.generated:,} times; depth {found.depth}; "
         f"{found.seconds:.1f} s, {found.distinct / max(found.seconds, 1e-9):,.0f} states/s; "

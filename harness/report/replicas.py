@@ -7,6 +7,7 @@ from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError, CheckpointError
+from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.snapshots import CopiedFiles, EpochEntries, StateSeen, TakenSnapshot
 from kchaos.checkers.model.prediction import PredictedReplica, Prediction
 from kchaos.checkers.segments.batch import Batch
@@ -81,7 +82,10 @@ class PartitionView:
 
 
 def partition_views(loaded: Loaded) -> tuple[PartitionView, ...]:
-    """Every partition of every snapshot: snapshots as they were taken, partitions by name."""
+    """Every partition of every snapshot: snapshots as they were taken, partitions by name.
+
+    Kafka's own topics are left out, since nothing is judged about them.
+    """
     return tuple(
         view
         for snapshot in loaded.evidence.snapshots
@@ -96,7 +100,7 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
         for broker, about in copied.replicas(label, snapshot.brokers)
     }
     foreseen = _foreseen(loaded.prediction, label)
-    for about in sorted({about for about, _ in (*found, *foreseen)}):
+    for about in sorted({one for one, _ in (*found, *foreseen) if not is_internal(one.topic)}):
         state = snapshot.state(about)
         ids = sorted({broker for of, broker in (*found, *foreseen) if of == about})
         yield PartitionView(

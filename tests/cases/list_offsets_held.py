@@ -1,8 +1,9 @@
 """A follower that is out of range asks for its leader's log end, and waits for the answer.
 
-1 was elected with one record of three (unclean.leader.election.enable). On 0.10.2 its follower 0
-truncates to its high watermark, 3, fetches from there, and is out of range; what it asks then
-(ListOffsets) is held. As long as it is, 0 keeps all three records
+1 was elected with one record of three: the topic itself has unclean.leader.election.enable, which
+the follower reads too, since without it a broker that has more than its leader ends itself. On
+0.10.2 its follower 0 truncates to its high watermark, 3, fetches from there, and is out of range;
+what it asks then (ListOffsets) is held. As long as it is, 0 keeps all three records
 (kafka.server.ReplicaFetcherThread.handleOffsetOutOfRange).
 """
 
@@ -13,6 +14,7 @@ from kchaos import (
     AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,
+    ConfigureTopic,
     CreateTopic,
     CutLink,
     Heal,
@@ -24,10 +26,15 @@ from kchaos import (
     TakeSnapshot,
 )
 
-PROPERTIES = {"unclean.leader.election.enable": "true"}
 RELEASES = {"0.10.2.2": True}
 STEPS = (
     CreateTopic(topic="t", assignment=((0, 1),)),
+    Inject(
+        name="unclean",
+        fault=ConfigureTopic(
+            topic="t", configuration=(("unclean.leader.election.enable", "true"),)
+        ),
+    ),
     Produce(operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True),
     AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
     Inject(name="link", fault=CutLink(source=0, target=1)),

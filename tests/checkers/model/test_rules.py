@@ -23,6 +23,7 @@ from kchaos.checkers.acts import (
     ReleaseHold,
     ReleasePoint,
     ResumeBroker,
+    StartBroker,
 )
 from kchaos.checkers.model import RELEASES, generation_for, predict
 from kchaos.checkers.model.events import (
@@ -150,6 +151,30 @@ def test_KAFKA_7414_keeps_a_broker_alive_whose_leader_is_shorter():
     repaired = generation_for("2.0.0", message_format="0.10.2", also=["KAFKA-7414"])
     stays = replica(predict(timeline, generations={0: repaired, 1: repaired}), 1)
     assert (stays.is_running, stays.log_end_offset) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("on_brokers", "of_topic", "exits"),
+    [
+        (False, None, True),
+        (True, None, False),
+        (False, "true", False),
+        (False, " True ", False),
+        (True, "false", True),
+    ],
+)
+def test_the_topics_word_about_unclean_elections_counts_before_the_brokers(
+    on_brokers, of_topic, exits
+):
+    of_topic = () if of_topic is None else (("unclean.leader.election.enable", of_topic),)
+    timeline = [
+        replace(one, unclean_leader_election=on_brokers) if isinstance(one, StartBroker) else one
+        for one in shorter_leader("1.1.1")
+    ]
+    created = next(i for i, one in enumerate(timeline) if isinstance(one, TopicCreated))
+    timeline.insert(created, TopicConfigured(topic="t", configuration=of_topic))
+    follower = replica(predict(timeline), 1)
+    assert (follower.is_running, follower.log_end_offset) == ((False, 2) if exits else (True, 1))
 
 
 def zombie_fetch(release, **configuration):
