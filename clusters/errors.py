@@ -26,8 +26,8 @@ class BrokerExited(ClusterError):
     """A broker (or a ZooKeeper member) ended while it was awaited.
 
     ``name`` is ``broker 1`` or ``zookeeper 1``; ``exit_code`` is the process's own, negative
-    for a signal; ``last_lines`` are the last lines of its log, oldest first; ``cause`` says why
-    it ended where that is known, such as a memory limit.
+    for a signal; ``last_lines`` are the last lines of its log, oldest first, behind those of its
+    first error; ``cause`` says why it ended where that is known, such as a memory limit.
     """
 
     def __init__(

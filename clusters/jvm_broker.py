@@ -13,7 +13,7 @@ from kchaos.clusters.configuration import java_command, log4j_text, properties_t
 from kchaos.clusters.disk.mounting import Disk
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
-from kchaos.clusters.log_tail import last_lines
+from kchaos.clusters.log_tail import why_it_ended
 from kchaos.clusters.metadata.api import ClusterMetadata, MetadataUnavailable
 from kchaos.clusters.ports import ReservedPort, is_free
 from kchaos.clusters.probe import answers, known_brokers
@@ -214,7 +214,7 @@ class JvmBroker:
             raise BrokerExited(
                 name=f"broker {self.id}",
                 exit_code=code,
-                last_lines=last_lines([self.server_log, self.console_log]),
+                last_lines=why_it_ended(self.server_log, [self.console_log]),
                 log=str(self.server_log),
                 cause=self.cause_of_death,
             )

@@ -32,6 +32,7 @@ from kchaos.harness.playing.possible_steps import IfPossible
 from kchaos.harness.playing.scenario import Scenario, with_points
 from kchaos.harness.playing.settings import check_settings, kafkas_of
 from kchaos.harness.playing.steps import Step
+from kchaos.harness.playing.steps_checked import check_steps
 
 LATEST = "latest"
 _NAME_LENGTH = 120
@@ -68,11 +69,13 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
     Raises:
         UsageError: There can be no run directories where they should go; nothing was started.
         ReleaseError, MachineError: The cluster cannot be had at all; no run was made.
-        ScenarioError: A broker would refuse a setting; no run was made.
+        ScenarioError: A broker would refuse a setting, or a step is none that this cluster could
+            take; no run was made.
         RunDirectoryError: The run directory cannot be written.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
     scenario = replace(scenario, cluster=with_points(scenario.cluster, scenario.steps))
+    check_steps(scenario)
     _make_runs_directory(options.runs_directory)
     found = {
         kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say).release

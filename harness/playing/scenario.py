@@ -2,12 +2,13 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.opening import bounded_json, read_bounded
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.spec import ClusterSpec
@@ -63,7 +64,9 @@ class Scenario:
         Raises:
             ScenarioError: It has another shape; the message says where.
         """
-        written = data.get("format", FORMAT) if isinstance(data, Mapping) else None
+        if not isinstance(data, Mapping):
+            raise ScenarioError("it is no object, as a scenario is")
+        written = data.get("format", FORMAT)
         if not isinstance(written, int) or not 1 <= written <= FORMAT:
             raise ScenarioError(
                 f"it has format {written!r}, and this kchaos reads up to {FORMAT}: play it with "
@@ -71,13 +74,21 @@ class Scenario:
             )
         try:
             cluster = ClusterSpec.from_json(data["cluster"])
-            steps = tuple(step_from_json(step) for step in data["steps"])
+            steps = tuple(_steps(data["steps"]))
             fields = {name: value for name, value in data.items() if name != "format"}
             scenario = cls(**{**fields, "cluster": cluster, "steps": steps})
         except (AttributeError, KeyError, TypeError, ValueError, ReleaseError) as error:
             raise ScenarioError(f"not a scenario: {error!r}") from error
         _require_shape(scenario)
         return scenario
+
+
+def _steps(data: Iterable[Any]) -> Iterator[Step]:
+    for number, step in enumerate(data):
+        try:
+            yield step_from_json(step)
+        except ScenarioError as error:
+            raise ScenarioError(f"steps[{number}]: {error}") from error
 
 
 def _require_shape(scenario: Scenario) -> None:
@@ -164,29 +175,32 @@ def step_from_json(data: Mapping[str, Any]) -> Step:
     """The step that `step_to_json` wrote.
 
     Raises:
-        ScenarioError: No such step or fault, or fields that it does not have.
+        ScenarioError: No such step or fault, or fields that it does not have, or of another type.
     """
     if not isinstance(data, Mapping):
         raise ScenarioError(f"{data!r} is no step; one is an object with its name in 'step'")
-    arguments = {key: _frozen(value) for key, value in data.items() if key != "step"}
-    if "fault" in arguments:
+    given: dict[str, Any] = {}
+    if "fault" in data:
         if not isinstance(data["fault"], Mapping):
             raise ScenarioError(f"{data['fault']!r} is no fault; one is an object")
-        wanted = dict(data["fault"])
-        arguments["fault"] = _made(FAULTS, wanted.pop("fault", None), wanted)
-    if "do" in arguments:
-        arguments["do"] = step_from_json(data["do"])
-    step: Step = _made(STEPS, data.get("step"), arguments)
+        given["fault"] = _made(FAULTS, data["fault"], "fault", {})
+    if "do" in data:
+        given["do"] = step_from_json(data["do"])
+    step: Step = _made(STEPS, data, "step", given)
     return step
 
 
-def _made(table: Mapping[str, type[Any]], name: Any, arguments: Mapping[str, Any]) -> Any:
+def _made(
+    table: Mapping[str, type[Any]], data: Mapping[str, Any], key: str, given: Mapping[str, Any]
+) -> Any:
+    name = data.get(key)
     if not isinstance(name, str) or name not in table:
         raise ScenarioError(f"nothing is named {name!r}; known: {', '.join(table)}")
+    fields = {field: value for field, value in data.items() if field != key}
     try:
-        return table[name](**{key: _frozen(value) for key, value in arguments.items()})
-    except TypeError as error:
-        raise ScenarioError(f"{name} cannot be made of {dict(arguments)}: {error}") from error
+        return from_json(table[name], fields, **given)
+    except (ShapeError, TypeError) as error:
+        raise ScenarioError(f"{name}: {error}") from error
 
 
 def _values(one: Any) -> dict[str, Any]:
@@ -204,7 +218,3 @@ def _plain_values(one: Step | Fault) -> dict[str, Any]:
                 "and what is alike for all values is a ClassVar"
             ) from None
     return found
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

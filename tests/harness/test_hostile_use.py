@@ -82,6 +82,34 @@ BAD_SCENARIOS = {
     "steps that are a text": (_changed(steps="x"), "no step"),
     "a step that is a number": (_changed(steps=[5]), "no step"),
     "a step without a name": (_changed(steps=[{}]), "nothing is named None"),
+    "a count that is a text": (
+        _changed(
+            steps=[
+                {"step": "CreateTopic", "topic": "t", "assignment": [[0]]},
+                {
+                    "step": "Produce",
+                    "operation": "p",
+                    "topic": "t",
+                    "partition": 0,
+                    "records": "many",
+                    "acks": 1,
+                },
+            ]
+        ),
+        "steps[1]: Produce: records is no whole number, but 'many'",
+    ),
+    "a field that no fault has": (
+        _changed(
+            steps=[
+                {
+                    "step": "Inject",
+                    "name": "n",
+                    "fault": {"fault": "KillBroker", "broker": 0, "foo": 1},
+                }
+            ]
+        ),
+        "steps[0]: KillBroker: KillBroker has no field foo",
+    ),
     "a fault that is a text": (
         _changed(steps=[{"step": "Inject", "name": "n", "fault": "KillBroker"}]),
         "no fault",
@@ -99,7 +127,7 @@ BAD_SCENARIOS = {
         _changed(cluster={**_CLUSTER, "properties": {"listeners": "PLAINTEXT://0.0.0.0:1"}}),
         "listeners is kchaos's to set",
     ),
-    "a list": ("[]", "format None"),
+    "a list": ("[]", "it is no object"),
     "no JSON": ("{", "cannot be read as a scenario"),
     "lists in lists": ("[" * 100_000 + "]" * 100_000, "nested deeper than 64"),
     "objects in objects": ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested deeper than 64"),

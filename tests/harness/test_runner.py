@@ -21,7 +21,6 @@ from kchaos.harness.playing.steps import (
     Heal,
     Inject,
     Step,
-    TakeSnapshot,
 )
 
 pytestmark = pytest.mark.cluster
@@ -91,23 +90,6 @@ def test_a_scenario_that_writes_nothing_is_never_a_pass(tmp_path: Path) -> None:
     results = judge(run)
     assert (results.safe, results.expected) == (None, False)
     assert "acknowledged" in (results.unknown or "")
-
-
-def test_two_snapshots_of_one_name_end_the_run_as_unknown(tmp_path: Path) -> None:
-    reason, _ = unknown_of(
-        run := played(tmp_path, TOPIC, TakeSnapshot(label="s"), TakeSnapshot(label="s"))
-    )
-    assert reason == "step 2: the scenario takes two snapshots named 's'"
-    assert run.snapshots() == ("final", "s")
-
-
-def test_healing_an_unknown_name_ends_the_run_as_unknown_with_the_names_that_act(
-    tmp_path: Path,
-) -> None:
-    fetches = Inject(name="fetches", fault=HoldRequests(name="fetches", api="Fetch"))
-    reason, _ = unknown_of(run := played(tmp_path, TOPIC, fetches, Heal(name="fetch")))
-    assert reason == "step 2: no fault named 'fetch' acts; those that do: ['fetches']"
-    assert lines_of(run, "observations.jsonl", kind="healed", name="fetches")
 
 
 def test_an_answer_that_a_hold_delays_comes_once_it_is_healed(tmp_path: Path) -> None:

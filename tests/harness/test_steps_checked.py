@@ -1,0 +1,67 @@
+"""Steps that no cluster could take are refused before one is started."""
+
+from pathlib import Path
+
+import pytest
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import FastBounce, HoldRequests, KillBroker
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.playing.possible_steps import IfPossible
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    TakeSnapshot,
+)
+from kchaos.harness.playing.steps_checked import check_steps
+
+TOPIC = CreateTopic(topic="t", assignment=((0, 1),))
+NOBODY = AwaitState(topic="t", partition=0, leader=-1)
+HOLD = Inject(name="fetches", fault=HoldRequests(name="fetches", api="Fetch"))
+BOUNCE = Inject(name="bounce", fault=FastBounce(broker=0))
+
+
+def scenario(*steps: Step) -> Scenario:
+    cluster = ClusterSpec(brokers=brokers_of("2.8.2", (0, 1)))
+    return Scenario(entry="e", case="", release="2.8.2", cluster=cluster, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        (
+            [TOPIC, Inject(name="k", fault=KillBroker(broker=7))],
+            r"step 1 \(Inject\): the cluster has no broker 7: it has \[0, 1\]",
+        ),
+        (
+            [AwaitHighWatermark(topic="t", partition=0, brokers=(0, 7), high_watermark=1)],
+            r"step 0 \(AwaitHighWatermark\): the cluster has no broker 7",
+        ),
+        (
+            [TOPIC, HOLD, Heal(name="fetch")],
+            r"step 2 \(Heal\): no fault named 'fetch' acts; those that do: \['fetches'\]",
+        ),
+        ([BOUNCE, Heal(name="bounce")], r"no fault named 'bounce' acts; those that do: \[\]"),
+        ([HOLD, HOLD], r"step 1 \(Inject\): a fault named 'fetches' acts already: heal it"),
+        ([TakeSnapshot(label="s")] * 2, "there is a snapshot 's' already"),
+    ],
+)
+def test_a_step_that_no_cluster_could_take_is_refused_with_its_place(
+    steps: list[Step], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        play(scenario(*steps), options=RunOptions(runs_directory=tmp_path / "runs"), say=print)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_is_healed_may_be_injected_again_and_what_may_be_impossible_is_left_to_the_run() -> (
+    None
+):
+    possible = IfPossible(do=Heal(name="none"))
+    check_steps(scenario(TOPIC, NOBODY, HOLD, Heal(name="fetches"), HOLD, BOUNCE, BOUNCE, possible))
