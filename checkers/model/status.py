@@ -1,7 +1,7 @@
 """How well each release is known: whether its source was compared, whether it was played here.
 
 `compared.json` is written by `checkers.model.sources`, from what it found; `played.json` is a list
-of releases that scenarios were played on.
+of releases that scenarios were played on, each with a golden run in the tests.
 """
 
 import json

@@ -11,7 +11,9 @@ from kchaos.harness.playing import gates
 from kchaos.harness.playing.play import Play
 
 _QUIET_S = 5.0
-"""So long a broker is given to hear from a controller that demonstrably works."""
+"""So long a broker is given at least to hear from a controller that demonstrably works."""
+_QUIET_TIMES = 10
+"""Of what the controller takes for a new topic, which is long where the machine is busy."""
 _ARRIVED = ("passed", "released", "delayed")
 
 
@@ -33,16 +35,18 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     suspects = {one: _in_words(play, one) for one in brokers if _is_untold(play, one)}
     if not suspects:
         return {}
+    began = time.monotonic()
     works = controller_works(play)
-    deadline = time.monotonic() + _QUIET_S
+    quiet_s = max(_QUIET_S, round(_QUIET_TIMES * (time.monotonic() - began)))
+    deadline = time.monotonic() + quiet_s
     await_until(
         lambda: not any(_is_untold(play, one) for one in suspects) or time.monotonic() > deadline,
-        timeout_s=10 * _QUIET_S,
+        timeout_s=2 * quiet_s,
         waiting_for="the controller to tell every broker of its replicas",
         last_seen=lambda: suspects,
     )
     return {
-        one: f"{words}; nor did it {works}, nor for {_QUIET_S:g} s more"
+        one: f"{words}; nor did it {works}, nor for {quiet_s:g} s more"
         for one, words in suspects.items()
         if _is_untold(play, one)
     }

@@ -11,19 +11,20 @@ from typing import Any
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.observations import Question
+from kchaos.checkers.model.releases import RELEASED
 from kchaos.checkers.model.status import status
 from kchaos.checkers.record import record_of
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
 from kchaos.clusters.archives import extract
-from kchaos.clusters.releases import KNOWN_RELEASES
 
 RUNS = Path(__file__).with_name("runs")
 OTHERS = Path(__file__).with_name("others")
 """Runs of catalogue entries, for evidence that the scenario of the golden runs has not."""
 RELEASES = tuple(
-    release for release in KNOWN_RELEASES if status(release).compared and status(release).played
+    release for release in RELEASED if status(release).compared and status(release).played
 )
+"""Those with a golden run."""
 OTHER_NAMES = tuple(sorted(folder.name for folder in OTHERS.iterdir()))
 # What says where and by whom a run was played; nothing is judged by it.
 _OF_THE_MACHINE = ("command", "replay", "platform", "python")

@@ -14,6 +14,7 @@ from clean_runs import clean_run, clean_snapshot
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow
+from kchaos.checkers.model.releases import RELEASED, line_of, parse_version
 from kchaos.checkers.record import record_of
 from kchaos.harness.playing.scenario import Scenario
 from tests.golden.scenario import scenario_of
@@ -56,6 +57,11 @@ def test_a_golden_run_is_judged_as_when_it_was_stored(name: str, tmp_path: Path)
 
 def test_every_release_that_was_compared_and_played_has_a_golden_run() -> None:
     assert sorted(folder.name for folder in RUNS.iterdir()) == sorted(RELEASES)
+
+
+def test_every_release_line_has_a_golden_run() -> None:
+    lines = {line_of(parse_version(release)) for release in RELEASED}
+    assert {line_of(parse_version(release)) for release in RELEASES} == lines
 
 
 @pytest.mark.parametrize("release", RELEASES)
