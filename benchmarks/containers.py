@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from start_up import write
 
 from kchaos.clusters.class_archive import await_archives
 from kchaos.clusters.drivers import DRIVERS, make_cluster
+from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 
 _AIM = 1.5
@@ -27,8 +26,8 @@ _AIM = 1.5
 
 def seconds_to_first_write(driver: str, spec: ClusterSpec) -> float:
     """Return the seconds from start() to the first acknowledged write."""
-    with tempfile.TemporaryDirectory(prefix="kchaos-docker-") as above:
-        cluster = make_cluster(driver, spec, work_directory=Path(above) / "work")
+    with work_directory("benchmark-containers") as folder:
+        cluster = make_cluster(driver, spec, work_directory=folder)
         started = time.perf_counter()
         with cluster:
             write(cluster)

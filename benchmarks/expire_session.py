@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
-from pathlib import Path
 
+from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ExpireSession, KillBroker
@@ -37,8 +36,8 @@ def main() -> None:
     spec = ClusterSpec(brokers=brokers_of(options.kafka, (0, 1)), first_broker=0)
     ended, expired = [], []
     with (
-        tempfile.TemporaryDirectory(prefix="kchaos-expire-session-") as above,
-        LocalCluster(spec, work_directory=Path(above) / "cluster") as cluster,
+        work_directory("benchmark-expire-session") as folder,
+        LocalCluster(spec, work_directory=folder) as cluster,
     ):
         for _ in range(options.rounds):
             ended.append(milliseconds_until_gone(cluster, ExpireSession(broker=1)))

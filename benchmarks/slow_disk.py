@@ -20,7 +20,6 @@ import argparse
 import contextlib
 import os
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from kafka.errors import KafkaError
 from kchaos.checkers.acts import HoldPoint
 from kchaos.clusters.agent.points import LOG_READ, disk_point
 from kchaos.clusters.api import Cluster
+from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.catalogue.kip_501 import ALL, LEADER, cluster_of
@@ -93,13 +93,12 @@ def throttled_disk(work: Path, mount: Path, bytes_s: int) -> Iterator[Throttled]
         file.truncate(256 << 20)
     run("mkfs.ext4", "-q", image)
     mount.mkdir(parents=True)
-    loop = run("losetup", "--find", "--show", image)
+    _remove_groups(group.parent)
     with contextlib.ExitStack() as undo:
-        undo.callback(run, "losetup", "--detach", loop)
-        run("mount", loop, mount)
+        run("mount", "-o", "loop", image, mount)  # The loop device goes with the last mount.
         undo.callback(run, "umount", "--lazy", mount)
         (mount / "lost+found").rmdir()  # Kafka takes every folder for a partition.
-        number = os.stat(loop).st_rdev
+        number = os.stat(mount).st_dev
         device = f"{os.major(number)}:{os.minor(number)}"
         group.mkdir()
         undo.callback(_remove, group)
@@ -109,6 +108,15 @@ def throttled_disk(work: Path, mount: Path, bytes_s: int) -> Iterator[Throttled]
         else:
             (group / "io.max").write_text(f"{device} rbps={bytes_s}")
         yield Throttled(group=group, device=device)
+
+
+def _remove_groups(above: Path) -> None:
+    """Removes the groups of benchmarks that were killed; their members are gone with `gc`."""
+    for group in above.glob("kchaos-*"):
+        pid = group.name.removeprefix("kchaos-")
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            with contextlib.suppress(OSError):
+                group.rmdir()
 
 
 def _remove(group: Path) -> None:
@@ -215,13 +223,14 @@ def play(kafka: str, how: str, options: argparse.Namespace) -> Seen:
     points = (_POINTS[how],) if how in _POINTS else ()
     brokers = tuple(replace(one, points=points * (one.id == LEADER)) for one in spec.brokers)
     with contextlib.ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slow-disk-")))
-        data = work / "cluster" / f"broker-{LEADER}" / "data"
+        # What a killed benchmark leaves there, `kchaos gc` unmounts, ends and removes.
+        work = stack.enter_context(work_directory("benchmark-slow-disk"))
+        data = work / f"broker-{LEADER}" / "data"
         disk = None
         if not points:
             disk = stack.enter_context(throttled_disk(work, data, options.bytes))
         spec = replace(spec, brokers=brokers)
-        cluster = stack.enter_context(LocalCluster(spec, work_directory=work / "cluster"))
+        cluster = stack.enter_context(LocalCluster(spec, work_directory=work))
         cluster.metadata.create_topic("t", (ALL,))
         await_in_sync(cluster)
         if disk is None:

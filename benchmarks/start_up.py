@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
-from pathlib import Path
 
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.class_archive import await_archives
 from kchaos.clusters.client import NoAnswer, NotSent, produce
+from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
@@ -27,13 +26,13 @@ _TOPIC = "start-up"
 
 def seconds_to_first_write(spec: ClusterSpec, *, is_ours: bool) -> tuple[float, float]:
     """Return the seconds to every broker ready, and to the first acknowledged write."""
-    with tempfile.TemporaryDirectory(prefix="kchaos-start-up-") as above:
+    with work_directory("benchmark-start-up") as folder:
         if is_ours:
-            cluster = LocalCluster(spec, work_directory=Path(above) / "ours")
+            cluster = LocalCluster(spec, work_directory=folder)
         else:
             cluster = LocalCluster(
                 spec,
-                work_directory=Path(above) / "baseline",
+                work_directory=folder,
                 jvm_flags=(),
                 side_by_side=False,
                 share_classes=False,

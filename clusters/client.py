@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka import codec as codecs
 from kafka.protocol.consumer import (
     FetchRequest,
     FetchResponse,
@@ -25,14 +26,36 @@ from kchaos.checkers.formats.batches import CODECS
 from kchaos.clusters.errors import ClusterError
 
 CLIENT_ID = "kchaos"
+_PACKAGES = {
+    "snappy": (codecs.has_snappy, "python-snappy"),
+    "lz4": (codecs.has_lz4, "lz4"),
+    "zstd": (codecs.has_zstd, "zstandard"),
+}
+"""What kafka-python compresses with, beside gzip: how it is asked for, and what brings it."""
 _FETCH_BYTES = 50 << 20
 _CONSUMER, _DEBUGGING = -1, -2
 """Replica ids of ListOffsets; the second one is answered by followers as well."""
 _ALSO_FOLLOWERS = 11
 """The FetchRequest from which on followers answer consumers (KIP-392)."""
+_ZSTD_SINCE = 2
 _LATE_S = 3.0
 """How much later than its own timeout a broker may answer, in seconds."""
 _SIZE = struct.Struct(">i")
+
+
+def why_not_compressed(name: str, magic: int) -> str:
+    """Why nobody can write records with a codec here, and what to do; "" if one can.
+
+    Args:
+        name: Of `checkers.formats.batches.CODECS`, or it is unknown.
+        magic: Of the message format.
+    """
+    if name not in CODECS:
+        return f"codec {name!r} is unknown; there are {', '.join(CODECS)}"
+    if name == "zstd" and magic < _ZSTD_SINCE:
+        return f"message format {magic} has no zstd"
+    has, package = _PACKAGES.get(name, (codecs.has_gzip, ""))
+    return "" if has() else f"nothing here compresses with {name}: pip install {package}"
 
 
 class NoAnswer(ClusterError):

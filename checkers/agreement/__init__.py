@@ -5,7 +5,7 @@ and in observations, a state in ZooKeeper's log and in a snapshot. Where they di
 missing that another names, nobody can say what happened, and the run is unknown.
 
 **Verifies**: what `clients`, `acts`, `times`, `coordination`, `copies`, `cleaning`, `messages`,
-`fates`, `points`, `tiers` and `ending` say, a module for each pair of witnesses.
+`fates`, `points`, `tiers`, `rebuilding` and `ending` say, a module for each pair of witnesses.
 **Does not verify**: what is written down once alone; `checkers.rules` and the model judge that.
 """
 
@@ -20,6 +20,7 @@ from kchaos.checkers.agreement.ending import ending_disagreements
 from kchaos.checkers.agreement.fates import fate_disagreements
 from kchaos.checkers.agreement.messages import message_disagreements
 from kchaos.checkers.agreement.points import point_disagreements
+from kchaos.checkers.agreement.rebuilding import rebuilding_disagreements
 from kchaos.checkers.agreement.tiers import tier_disagreements
 from kchaos.checkers.agreement.times import time_disagreements
 from kchaos.checkers.evidence.run import RunEvidence
@@ -35,6 +36,7 @@ _CHECKS = (
     fate_disagreements,
     point_disagreements,
     tier_disagreements,
+    rebuilding_disagreements,
     ending_disagreements,
 )
 _MOST_OF_A_KIND = 5

@@ -7,12 +7,19 @@ that was taken out or put in shows, unless all numbers behind it were changed as
 import itertools
 from collections.abc import Iterator
 
+from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.zookeeper import controller_of
+from kchaos.checkers.evidence.zookeeper import controller_epochs, controller_of
+from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.releases import ReleaseRange, Since, parse_version
 from kchaos.checkers.zookeeper_log import ZnodeChange, zxids
 
 _EPOCH_BITS = 32
 _CLOCK_STEPS_BACK_MS = 5_000
+_ALTER_ISR = ReleaseRange(Since("2.8.0"))
+"""2.7's own protocol has it from 2.7-IV2 on, which the setting need not say."""
 
 
 def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -21,8 +28,9 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
     **Verifies**: that there is a log; that it begins with the first transaction and lacks none up
     to its last, which is not before any that an action or a snapshot names; that every znode is
     created before it is set or deleted, and its version counts its writes; that times do not go
-    back by more than seconds; that only sessions which are a broker's write partition states; that
-    `/controller_epoch` counts one by one.
+    back by more than seconds; that only sessions which are a broker's write partition states, and
+    leaders none where each asks the controller (KIP-497); that `/controller_epoch` counts one by
+    one.
     **Does not verify**: what comes behind the last zxid that anything names.
     """
     numbers = [list(zxids(member)) for member in evidence.zookeeper_logs]
@@ -38,6 +46,8 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield f"ZooKeeper's log ends at zxid {last}, and {max(named)} was seen"
     yield from _impossible_writes(evidence.znode_changes)
     yield from _strangers(evidence.znode_changes)
+    if all(map(_asks_controller, evidence.events)):
+        yield from _by_leaders(evidence)
 
 
 def _gaps(member: list[int]) -> Iterator[str]:
@@ -95,6 +105,34 @@ def _strangers(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
             if now < 0 or (epoch is not None and now != epoch + 1):
                 yield f"zxid {change.zxid}: /controller_epoch went from {epoch} to {change.data!r}"
             epoch = now
+
+
+def _asks_controller(timed: TimedEvent) -> bool:
+    """Whether a broker, if this starts one, changes an ISR through the controller alone.
+
+    That is its protocol's to say (kafka.server.AlterIsrManager, 2.7.0 to 3.9).
+    """
+    if not isinstance(timed.event, StartBroker):
+        return True
+    protocol = timed.event.inter_broker_protocol or timed.event.release
+    try:
+        return _ALTER_ISR.includes(parse_version(protocol.partition("-")[0]))
+    except ModelError:
+        return False  # The model says what is wrong with it.
+
+
+def _by_leaders(evidence: RunEvidence) -> Iterator[str]:
+    taken = controller_epochs(evidence.znode_changes)
+    for timed in evidence.decisions:
+        state = timed.event
+        if not isinstance(state, PartitionState) or state.controller_epoch not in taken:
+            continue
+        controller, _ = taken[state.controller_epoch]
+        if state.written_by not in (None, controller):
+            yield (
+                f"zxid {state.zxid}: the state of {state.topic}-{state.partition} was written by "
+                f"broker {state.written_by}, and all ask the controller, broker {controller}"
+            )
 
 
 def _one_broker(broker_of: dict[int, int], change: ZnodeChange, broker: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kchaos.checkers.acts import HoldPoint, StartBroker, TopicPartition
 from kchaos.checkers.evidence.hits import HITS, PointHit
-from kchaos.checkers.evidence.leader_view import LeaderView
+from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.told import FETCH_COUNTED, ISR_CHECK
 from kchaos.checkers.model.events import TopicCreated
@@ -25,7 +25,7 @@ def point_disagreements(evidence: RunEvidence) -> Iterator[str]:
     **Verifies**: that each hit is of a broker, life and point that the gate counted, that each life
     began with the agent's greeting, that a thread was held only by a hold that an act made, once,
     and went on once; that what leaders told is all there, and is of their replicas, of offsets that
-    the follower asked for, and of times that had come.
+    the follower asked for, and of times that had come, of a leader's first look at them too.
     **Does not verify**: threads that passed, of which only the first is written down.
     """
     counts = _counts(evidence)
@@ -97,7 +97,7 @@ def _views(evidence: RunEvidence) -> Iterator[str]:
         for number, brokers in enumerate(event.assignment)
     }
     asked = _asked(evidence)
-    for view in evidence.leader_views:
+    for view in leader_views(evidence.hits, with_resets=True):
         if abs(view.time - times[view.read_at]) > _ASIDE_S:
             yield f"{view.read_at} tells of {view.time}, and was told at {times[view.read_at]}"
         of = {one.follower for one in view.followers} | {view.leader}
@@ -107,6 +107,11 @@ def _views(evidence: RunEvidence) -> Iterator[str]:
             latest = max(one.last_caught_up_at, one.last_fetch_at or 0.0)
             if latest > view.time + _ASIDE_S:
                 yield f"{view.read_at} tells of broker {one.follower} at {latest}, later on"
+            if not view.is_check and (one.last_fetch_at is None) != (one.log_end_offset < 0):
+                yield (
+                    f"{view.read_at} tells of a fetch at {one.last_fetch_at} from offset "
+                    f"{one.log_end_offset}: there was one, or there was none"
+                )
             fetched = (view.leader, view.about, one.follower, one.log_end_offset)
             if asked is not None and one.log_end_offset >= 0 and fetched not in asked:
                 yield (

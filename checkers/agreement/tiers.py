@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import TIER, ListedOffsets, TierReading, remote_at
+from kchaos.checkers.formats.checkpoints import LOG_STARTS
 from kchaos.checkers.model.events import TierRead
 from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
 
@@ -23,7 +25,8 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
     **Verifies**: that readings and TierRead actions are the same, one for one, and that a reading
     begins where it says, asks descending for each offset, and got no record twice; that what the
     metadata topic says of a segment whose copy has ended it says at all later snapshots; that what
-    leaders said of the ends of their logs is of a step that waited for it, and what it waited for.
+    leaders said of the ends of their logs is of a step that waited for it, and what it waited for;
+    that no log begins later than at 0 which only its local part may have lost records of.
     **Does not verify**: the leader epochs of listed offsets, which no step waits for.
     """
     acted = {
@@ -43,6 +46,7 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
     yield from _listed(evidence)
     if evidence.is_tiered:
         yield from _remote(evidence)
+        yield from _log_starts(evidence)
 
 
 def _fetches(reading: TierReading) -> Iterator[str]:
@@ -69,6 +73,23 @@ def _remote(evidence: RunEvidence) -> Iterator[str]:
             if now.get(name) != one:
                 yield f"snapshot {snapshot.label!r} has lost the copied remote segment {name}"
         before = {name: one for name, one in now.items() if one.state == FINISHED}
+
+
+def _log_starts(evidence: RunEvidence) -> Iterator[str]:
+    """A log begins where its remote part does, whatever has left the local disk."""
+    for snapshot in evidence.snapshots:
+        for broker in snapshot.brokers:
+            try:
+                starts = evidence.copied.log_starts(snapshot.label, broker)
+            except CheckpointError:
+                continue  # What is on disk there is judged by a rule of its own.
+            for (topic, partition), start in starts.items():
+                is_kept = evidence.is_tiered_topic(topic) and not evidence.may_expire(topic)
+                if start > 0 and is_kept:
+                    yield (
+                        f"snapshot {snapshot.label!r}: by broker {broker}'s {LOG_STARTS} "
+                        f"{topic}-{partition} begins at {start}, and nothing may expire"
+                    )
 
 
 def _listed(evidence: RunEvidence) -> Iterator[str]:

@@ -18,8 +18,8 @@ def time_disagreements(evidence: RunEvidence) -> Iterator[str]:
     """Yields what cannot have been when it says.
 
     **Verifies**: that zxids of actions never go back, and each is the last one of ZooKeeper's log
-    when the action began, up to a second; that beginnings come before ends, that steps exist, and
-    that all times lie within the run.
+    when the action began, that of a snapshot when it was taken, up to a second; that beginnings
+    come before ends, that steps exist, and that all times lie within the run.
     **Does not verify**: which of two things within a second came first; the model searches that.
     """
     yield from _order(evidence)
@@ -40,13 +40,12 @@ def _order(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _zxids(evidence: RunEvidence) -> Iterator[str]:
-    """A zxid is read right before its action: what ZooKeeper wrote before is told, and no more."""
+    """A zxid is read right before what it is of: what ZooKeeper wrote before, and no more."""
     changes = sorted((one.zxid, one.time_ms / 1000) for one in evidence.znode_changes)
     zxids = [zxid for zxid, _ in changes]
-    for number, one in enumerate(evidence.actions, start=1):
-        began = one.time if one.began is None else one.began
-        next_one = bisect_right(zxids, one.zxid)
-        if one.zxid <= 0 or not math.isfinite(began):
+    for what, zxid, began in _read(evidence):
+        next_one = bisect_right(zxids, zxid)
+        if zxid <= 0 or not math.isfinite(began):
             continue
         if next_one < len(changes) and changes[next_one][1] < began - _ASIDE_S:
             late, change = "after", changes[next_one]
@@ -54,10 +53,17 @@ def _zxids(evidence: RunEvidence) -> Iterator[str]:
             late, change = "before", changes[next_one - 1]
         else:
             continue
-        yield (
-            f"{ACTIONS}:{number} has zxid {one.zxid} and began {abs(began - change[1]):.1f} s "
-            f"{late} zxid {change[0]}"
-        )
+        apart = f"{abs(began - change[1]):.1f} s {late} zxid {change[0]}"
+        yield f"{what} has zxid {zxid} and began {apart}"
+
+
+def _read(evidence: RunEvidence) -> Iterator[tuple[str, int, float]]:
+    """Each zxid that the harness read, with what it is of and when that began."""
+    for number, one in enumerate(evidence.actions, start=1):
+        yield f"{ACTIONS}:{number}", one.zxid, one.time if one.began is None else one.began
+    for taken in evidence.snapshots:
+        if taken.zxid is not None:
+            yield f"snapshot {taken.label!r}", taken.zxid, taken.time
 
 
 def _times(evidence: RunEvidence) -> Iterator[str]:

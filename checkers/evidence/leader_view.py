@@ -62,8 +62,11 @@ class LeaderView:
     read_at: str = ""
 
 
-def leader_views(hits: Iterable[PointHit]) -> Iterator[LeaderView]:
+def leader_views(hits: Iterable[PointHit], *, with_resets: bool = False) -> Iterator[LeaderView]:
     """Yields what leaders told, in their order.
+
+    From 2.4 on a new leader resets its followers by the method that counts a fetch: those are left
+    out without `with_resets`.
 
     Up to 2.3 a check tells the caught-up time alone; the rest is what the leader told when it last
     counted a fetch of that follower.
@@ -80,10 +83,11 @@ def leader_views(hits: Iterable[PointHit]) -> Iterator[LeaderView]:
             yield _completed(view, counted)
             continue
         (one,) = view.followers
-        if one.last_fetch_at is None:
-            continue  # From 2.4 on a new leader resets its followers by the same method.
-        counted[(view.leader, view.about, one.follower)] = one
-        yield view
+        is_reset = one.last_fetch_at is None
+        if not is_reset:
+            counted[(view.leader, view.about, one.follower)] = one
+        if with_resets or not is_reset:
+            yield view
 
 
 def _completed(

@@ -164,6 +164,20 @@ def _entries(detail: _Detail, name: str = "partitions") -> Iterator[tuple[TopicP
             yield TopicPartition(topic, entry["partition"]), entry
 
 
+def told_of(message: LinkMessage) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
+    """Yields what a message says of each partition of a topic that is judged.
+
+    Raises:
+        ScenarioDataError: It does not name them in the documented way.
+    """
+    try:
+        yield from list(_entries(message.detail or {}))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ScenarioDataError(
+            f"{message.read_at} names its partitions in another way: {error!r}"
+        ) from error
+
+
 def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -> Question | None:
     asked: dict[TopicPartition, FetchAsked | EpochAsked] = {}
     for about, entry in _entries(detail):

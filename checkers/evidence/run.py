@@ -56,12 +56,15 @@ from kchaos.checkers.model.prediction import EpochRound
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 
-_DELETING = (
+_EXPIRING = (
     "retention.ms",
     "retention.minutes",
     "retention.hours",
     "retention.bytes",
     "cleanup.policy",
+)
+_DELETING = (
+    *_EXPIRING,
     "remote.storage.enable",
     "remote.log.storage.system.enable",
 )
@@ -290,10 +293,15 @@ class RunEvidence:
         By default they keep them for a week, and nothing else deletes any: no step of a scenario
         sends DeleteRecords.
         """
-        of_topic = [name in _DELETING for name in self.configurations.get(topic, {})]
-        return any(of_topic) or any(
-            name.removeprefix("log.") in _DELETING for name in self.broker_properties
-        )
+        return self._is_set(topic, _DELETING)
+
+    def may_expire(self, topic: str) -> bool:
+        """As `may_delete`, from the remote part of a tiered log too."""
+        return self._is_set(topic, _EXPIRING)
+
+    def _is_set(self, topic: str, names: tuple[str, ...]) -> bool:
+        set_there = {name.removeprefix("log.") for name in self.broker_properties}
+        return not set_there.union(self.configurations.get(topic, {})).isdisjoint(names)
 
     def has_other_codec(self, topic: str) -> bool:
         """Whether brokers were told to compress anew what producers send."""

@@ -154,17 +154,22 @@ def topic_partition(name: str) -> tuple[str, int] | None:
 def overlap_findings(earlier: Sequence[Batch], later: Sequence[Batch]) -> list[Finding]:
     """Return "corrupt-batch" if a segment begins below the end of the segments before it.
 
+    It begins where its first batch does, and no later than where its name says.
+
     `later` is the segment's batches; of `earlier`, those before it, only the last one matters.
     """
-    if not earlier or not later or later[0].base_offset > earlier[-1].last_offset:
+    if not earlier or not later:
         return []
     last, first = earlier[-1], later[0]
+    begins = min(first.base_offset, int(first.file.partition(".")[0]))
+    if begins > last.last_offset:
+        return []
     return [
         Finding(
             kind="corrupt-batch",
-            first_offset=first.base_offset,
+            first_offset=begins,
             last_offset=last.last_offset,
-            message=f"{first.file} begins at offset {first.base_offset}, but {last.file} before it"
+            message=f"{first.file} begins at offset {begins}, but {last.file} before it"
             f" ends at offset {last.last_offset}",
             evidence={
                 "file": first.file,

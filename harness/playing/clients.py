@@ -9,7 +9,13 @@ from kafka.errors import for_code
 
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Broker, Cluster
-from kchaos.clusters.client import NoAnswer, NotSent, Produced, produce
+from kchaos.clusters.client import (
+    NoAnswer,
+    NotSent,
+    Produced,
+    produce,
+    why_not_compressed,
+)
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.playing.recorder import Recorder
 
@@ -43,7 +49,16 @@ class Clients:
 
         Args:
             is_probe: Written down: a probe's acknowledgement says nothing about the scenario.
+
+        Raises:
+            ScenarioError: There is no such broker, or nothing here compresses so.
         """
+        broker = self.cluster.brokers.get(action.broker)
+        if broker is None:
+            raise ScenarioError(f"produce {action.operation}: there is no broker {action.broker}")
+        why_not = why_not_compressed(action.codec, magic_of(broker))
+        if why_not:
+            raise ScenarioError(f"produce {action.operation}: {why_not}")
         self.recorder.action(action, self.cluster.metadata.position())
         detail: dict[str, Any] = {
             "function": "produce",

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.json_form import ShapeError, from_json
+from kchaos.checkers.opening import bounded_json, read_bounded
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import FAULTS
@@ -138,11 +140,16 @@ def read_scenario(file: Path) -> Scenario:
     """The scenario in a JSON file.
 
     Raises:
-        ScenarioError: The file is missing, is no JSON, or is no scenario; the message names it.
+        ScenarioError: The file is missing, a link, a pipe or a device, too large, is no JSON or
+            nested too deep, or is no scenario; the message names it.
     """
+    if file.is_symlink():
+        raise ScenarioError(
+            f"{file} cannot be read as a scenario: it is a link; name the file to which it leads"
+        )
     try:
-        data = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
+        data = bounded_json(read_bounded(file))
+    except (OSError, RunDirectoryError, ValueError) as error:
         raise ScenarioError(f"{file} cannot be read as a scenario: {error}") from error
     try:
         return Scenario.from_json(data)

@@ -76,6 +76,8 @@ def test_a_new_leader_s_reset_of_a_follower_is_no_fetch() -> None:
     reset = COUNTED.replace("lastFetchTimeMs=8900", "lastFetchTimeMs=0")
 
     assert list(leader_views([told(reset, "fetch-counted")])) == []
+    (view,) = leader_views([told(reset, "fetch-counted")], with_resets=True)
+    assert view.followers[0].last_fetch_at is None
 
 
 def test_what_other_points_see_is_not_a_leader_s_view() -> None:

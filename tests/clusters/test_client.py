@@ -6,7 +6,8 @@ import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kchaos.checkers.formats.batches import CODECS
-from kchaos.clusters.client import FetchedRecord, records_of
+from kchaos.clusters import client
+from kchaos.clusters.client import FetchedRecord, records_of, why_not_compressed
 
 
 def batch_of(magic: int, codec: str, *values: bytes) -> bytes:
@@ -44,3 +45,18 @@ def test_a_null_value_is_not_an_empty_one() -> None:
         FetchedRecord(offset=0, key=b"k", value=None),
         FetchedRecord(offset=1, key=None, value=b""),
     ]
+
+
+def test_a_codec_that_nobody_here_can_write_is_named_with_what_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, library in (("snappy", "python-snappy"), ("lz4", "lz4"), ("zstd", "zstandard")):
+        monkeypatch.setitem(client._PACKAGES, name, (lambda: False, library))
+        said = why_not_compressed(name, 2)
+        assert said == f"nothing here compresses with {name}: pip install {library}"
+        monkeypatch.setitem(client._PACKAGES, name, (lambda: True, library))
+        assert why_not_compressed(name, 2) == ""
+
+    assert why_not_compressed("zstd", 1) == "message format 1 has no zstd"
+    assert why_not_compressed("none", 1) == why_not_compressed("gzip", 1) == ""
+    assert "codec 'brotli' is unknown; there are none, gzip" in why_not_compressed("brotli", 2)

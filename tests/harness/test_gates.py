@@ -11,6 +11,7 @@ import pytest
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters import client
 from kchaos.clusters.client import NoAnswer, NotSent, Produced
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.links import ApiKey, LinkRecord
@@ -302,3 +303,26 @@ def test_what_an_earlier_process_answered_was_not_delivered_to_this_one() -> Non
 def test_a_cluster_without_links_delivers_unseen() -> None:
     play = Play(cluster=cast(Any, SimpleNamespace(links=None)), run=cast(Any, None), say=print)
     assert gates.is_delivered(play, ABOUT, 1, state(0, 3))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"codec": "brotli"}, "produce a: codec 'brotli' is unknown"),
+        ({"codec": "snappy"}, "produce a: nothing here compresses with snappy: pip install"),
+        ({"broker": 9}, "produce a: there is no broker 9"),
+    ],
+)
+def test_what_nobody_can_send_is_refused_before_it_is_written_down(
+    changes: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(client._PACKAGES, "snappy", (lambda: False, "python-snappy"))
+    play = play_of(tmp_path, Metadata(state(0, 1)))
+    fields = {"operation": "a", "broker": 0, "topic": "t", "partition": 0, "records": ("a-0",)}
+    action = events.Produce(**{**fields, "acks": 1, **changes})
+
+    with pytest.raises(ScenarioError, match=said):
+        play.clients.produce(action, timeout_s=0.2)
+
+    assert not (tmp_path / "run" / "actions.jsonl").exists()
+    assert not list(tmp_path.rglob("history.jsonl"))

@@ -129,6 +129,9 @@ BAD_SCENARIOS = {
     ),
     "a list": ("[]", "it is no object"),
     "no JSON": ("{", "cannot be read as a scenario"),
+    "lists in lists": ("[" * 100_000 + "]" * 100_000, "nested deeper than 64"),
+    "objects in objects": ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested deeper than 64"),
+    "a number that is none": (_changed(expectation={"safe": float("nan")}), "NaN is no number"),
     "a text that is no text": (b"\xff\xfe".decode("latin-1"), "cannot be read as a scenario"),
 }
 
@@ -143,6 +146,40 @@ def test_a_scenario_that_cannot_be_played_is_refused_by_name(what: str, tmp_path
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert [one.name for one in tmp_path.iterdir()] == ["scenario.json"]
+
+
+def _a_link(file: Path) -> None:
+    (file.parent / "elsewhere.json").write_text(json.dumps(SCENARIO))
+    file.symlink_to(file.parent / "elsewhere.json")
+
+
+def _an_endless_device(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def _a_huge_file(file: Path) -> None:
+    with file.open("wb") as opened:
+        opened.truncate(1 << 33)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (_a_link, "it is a link"),
+        (_an_endless_device, "it is a link"),
+        (os.mkfifo, "no file but a folder, a pipe or a device"),
+        (_a_huge_file, "at most 268435456 are read at once"),
+    ],
+)
+def test_what_is_no_scenario_s_file_is_neither_followed_nor_read(
+    place: Callable[[Path], None], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "run").mkdir()
+    place(tmp_path / "run" / "scenario.json")
+    done = _run(["replay", "run"], tmp_path)
+    assert done.returncode == 64, done.stderr
+    assert "run/scenario.json cannot be read as a scenario" in done.stderr
+    assert said in done.stderr
 
 
 def test_replaying_says_whose_kafka_it_starts_before_it_does(tmp_path: Path) -> None:

@@ -46,7 +46,11 @@ def main() -> int:
     wanted = in_turn(releases, kinds) if given.in_turn else [(one, kinds) for one in releases]
     jobs = [(one, [kind.name for kind in kinds], given) for one, kinds in wanted]
     with ProcessPoolExecutor(given.processes) as pool:
-        judged = [one for found in pool.map(_of_release, jobs) for one in found]
+        judged = []
+        for (release, _, _), found in zip(jobs, pool.map(_of_release, jobs), strict=True):
+            judged += found
+            told = [f"{release}: {len(found)} mutants", *wrong(found)]
+            print("\n  ".join(told), file=sys.stderr, flush=True)
     problems = wrong(judged)
     if not given.kind and not given.release and not given.in_turn:
         believed = {one.kind for one in judged if one.is_believed}

@@ -145,7 +145,9 @@ _scenario(
 )
 _scenario(
     "an expectation with a pattern that takes for ever",
-    lambda v: v.update(expectation={"safe": True, "witness": [{"log": {"pattern": "(a+)+$"}}]}),
+    lambda v: v.update(
+        expectation={"safe": True, "witness": [{"log": {"pattern": "(a+)+\\x00$"}}]}
+    ),
 )
 _scenario(
     "an expectation with a broker that is a path",

@@ -14,7 +14,7 @@ from kchaos.checkers.findings import Question
 from kchaos.checkers.judge import judge
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
-from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.verdict import FindingKey, finding_key
 from tests.golden.stored import OTHER_NAMES
 from tests.mutants import (  # noqa: F401 - each registers its kinds
@@ -71,7 +71,7 @@ class Judged:
 def mutants(
     run: RunDirectory, kinds: Iterable[Kind], folder: Path, *, seed: int
 ) -> Iterator[tuple[Kind, str, RunDirectory]]:
-    """Each kind's mutant of a run, with its place; kinds that do not apply are passed over."""
+    """Each kind's mutant of a run, with its place; those that change nothing are passed over."""
     for kind in kinds:
         number = zlib.crc32(f"{kind.name}/{run.name}/{seed}".encode())
         path = folder / f"{run.name}-{number:08x}"
@@ -81,7 +81,15 @@ def mutants(
         except NotApplicableError:
             shutil.rmtree(path)
             continue
-        yield kind, place, copy.sealed()
+        mutant = copy.sealed()
+        if copy.is_resealed and _same(mutant, run):
+            shutil.rmtree(path)
+            continue
+        yield kind, place, mutant
+
+
+def _same(one: RunDirectory, other: RunDirectory) -> bool:
+    return (one.path / MANIFEST).read_bytes() == (other.path / MANIFEST).read_bytes()
 
 
 def judged_mutants(

@@ -52,6 +52,10 @@ SURVIVORS = {
     "zookeeper: an election that nobody made, the other replica": (
         "A preferred election, for which anybody may ask."
     ),
+    "zookeeper: an ISR that nobody wrote": (
+        "Up to 2.6 a leader may throw out a follower that has just joined: it had reached the high "
+        "watermark, and need never have been at the end of the leader's log in that leader epoch."
+    ),
     "actions: two lines changed places": "Times and zxids order actions, not lines.",
     "actions: an earlier zxid": (
         "Less than a second earlier: the harness may wait for its turn that long."

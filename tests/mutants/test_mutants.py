@@ -1,12 +1,14 @@
 """A fast part of `python -m tests.mutants`: each kind of change once, the releases in turn."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
 from tests.mutants.kinds import KINDS
-from tests.mutants.suite import in_turn, judged_mutants, wrong
+from tests.mutants.run_copy import RunCopy
+from tests.mutants.suite import in_turn, judge_path, judged_mutants, wrong
 from tests.mutants.survivors import SURVIVORS
 
 _SHARES = 10
@@ -57,6 +59,47 @@ def test_what_one_change_comes_to_is_said(name: str, said: str, tmp_path: Path) 
     assert said in one.said
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("bytes: the segment has another name", "corrupt-batch"),
+        ("checkpoints: log-start-offset-checkpoint, raised", "nothing may expire"),
+        ("links: another question for an epoch", "local log begins"),
+        ("links: another end of an epoch", "by its leader's epochs"),
+        ("links: another answered epoch", "by its leader's epochs"),
+        ("links: an error for an epoch", "goes on after"),
+    ],
+)
+def test_what_a_follower_builds_upon_the_tier_is_checked(
+    name: str, said: str, tmp_path: Path
+) -> None:
+    (one,) = judged_mutants(unpacked("tiered-3.9.1", tmp_path), [KINDS[name]], tmp_path)
+
+    assert not one.is_believed
+    assert said in one.said
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "said"),
+    [
+        ("points: a leader tells of another follower", 4, "not all of them replicas"),
+        ("points: a follower caught up in the future", 1, "later on"),
+        ("points: a follower fetched in the future", 4, "there was one, or there was none"),
+        ("snapshots: an earlier zxid", 0, "snapshot 'final' has zxid"),
+        ("zookeeper: a state by another broker", 0, "all ask the controller"),
+    ],
+)
+def test_what_a_leader_says_before_any_fetch_and_who_writes_is_checked(
+    name: str, seed: int, said: str, tmp_path: Path
+) -> None:
+    run = unpacked("points-2.8.2", tmp_path)
+
+    (one,) = judged_mutants(run, [KINDS[name]], tmp_path, seed=seed)
+
+    assert not one.is_believed
+    assert said in one.said
+
+
 def test_a_timestamp_that_every_replica_has_and_nobody_sent_is_found(tmp_path: Path) -> None:
     kind = KINDS["alike: both timestamps, a second later"]
 
@@ -68,3 +111,15 @@ def test_a_timestamp_that_every_replica_has_and_nobody_sent_is_found(tmp_path: P
 def test_there_are_many_kinds_and_every_one_in_the_list_exists() -> None:
     assert len(KINDS) >= 150
     assert set(SURVIVORS) <= set(KINDS)
+
+
+def test_a_damaged_checkpoint_costs_none_of_the_other_findings(tmp_path: Path) -> None:
+    copy = RunCopy.of(unpacked("2.8.2", tmp_path), tmp_path / "damaged", random.Random(1))
+    KINDS["checkpoints: high watermarks, garbage"].mutate(copy)
+    KINDS["alike: the control bit"].mutate(copy)
+
+    results, _ = judge_path(copy.sealed().path)
+
+    assert results is not None
+    assert not results.crashes
+    assert {"corrupt-checkpoint", "not-as-sent"} <= {one.kind for one in results.findings}
