@@ -6,13 +6,14 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.acts import Hold, StartBroker
 from kchaos.checkers.agreement import disagreements
 from kchaos.checkers.errors import CheckError, ModelError
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.formats.api_names import FOLLOWED
 from kchaos.checkers.model.prediction import EmptiedBy, Prediction
 from kchaos.checkers.model.status import status
 from kchaos.checkers.record import predict_run
@@ -287,6 +288,9 @@ def _is_unlike(findings: Iterable[Finding]) -> bool:
 def _unpredicted(evidence: RunEvidence, prediction: Prediction) -> Iterator[str]:
     if prediction.limit:
         yield f"the model gave up following the run: {prediction.limit}"
+    held = {one.event.api for one in evidence.actions if isinstance(one.event, Hold)}
+    for api in sorted(held - FOLLOWED):
+        yield f"requests of {api} were held, which the model does not follow"
     for snapshot in evidence.snapshots:
         if snapshot.label not in prediction.snapshots:
             yield (

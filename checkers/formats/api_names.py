@@ -46,6 +46,21 @@ APIS = (
 """The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
 
 
+FOLLOWED = frozenset(
+    {
+        "Fetch",
+        "ListOffsets",
+        "OffsetForLeaderEpoch",
+        "LeaderAndIsr",
+        "StopReplica",
+        "UpdateMetadata",
+        "ControlledShutdown",
+        "AlterPartition",
+    }
+)
+"""Those by which replicas come to be as they are; what a hold of another does, no model says."""
+
+
 def unknown_api(api: str) -> str:
     """Why a `Hold` cannot name this API, or "". The spelling counts: the model compares it."""
     if api in APIS:

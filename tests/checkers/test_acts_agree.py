@@ -1,10 +1,11 @@
-"""Acts are in actions.jsonl and in observations.jsonl, one for one."""
+"""Acts are in actions.jsonl and in observations.jsonl, one for one, and each is understood."""
 
 from pathlib import Path
 
+import pytest
 from clean_runs import clean_run, clean_snapshot, unknown_of
 
-from kchaos.checkers.acts import CutLink, HealLink
+from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
 from kchaos.checkers.judge import judge
 
 
@@ -22,3 +23,17 @@ def test_a_run_without_any_act_observed_is_said_to_be_old_and_how_to_play_it_aga
 
     assert "notes no act at all, as the first versions of kchaos did" in said
     assert f"kchaos replay {sealed.path}" in said
+
+
+@pytest.mark.parametrize(("api", "conforms"), [("Fetch", True), ("WriteTxnMarkers", None)])
+def test_a_hold_of_what_the_model_does_not_follow_leaves_it_unknown_whether_a_run_conforms(
+    api: str, conforms: bool | None, tmp_path: Path
+) -> None:
+    run = clean_run(tmp_path / "run")
+    run.act(Hold(name="h", api=api)).act(ReleaseHold(name="h"))
+
+    results = judge(clean_snapshot(run).seal())
+
+    assert results.conforms is conforms
+    said = "requests of WriteTxnMarkers were held, which the model does not follow"
+    assert (said in (results.unknown or "")) is (conforms is None)
