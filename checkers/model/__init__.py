@@ -8,7 +8,7 @@ beyond the standard library.
 from kchaos.checkers.model import events, prediction
 from kchaos.checkers.model.follow import follow
 from kchaos.checkers.model.generation import Generation
-from kchaos.checkers.model.generations import RELEASES, generation_for
+from kchaos.checkers.model.generations import generation_for
 from kchaos.checkers.model.predicting import predict
 
-__all__ = ["RELEASES", "Generation", "events", "follow", "generation_for", "predict", "prediction"]
+__all__ = ["Generation", "events", "follow", "generation_for", "predict", "prediction"]

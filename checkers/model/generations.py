@@ -19,30 +19,6 @@ from kchaos.checkers.model.rules.order import RULES
 _ANY_IV = 99
 """The last field of a protocol version that names no IV: the newest of that release line."""
 
-RELEASES = (
-    "0.10.2.2",
-    "0.11.0.3",
-    "1.0.2",
-    "1.1.1",
-    "2.0.0",
-    "2.0.1",
-    "2.1.0",
-    "2.1.1",
-    "2.2.0",
-    "2.2.2",
-    "2.3.1",
-    "2.4.1",
-    "2.5.1",
-    "2.6.3",
-    "2.7.2",
-    "2.8.2",
-    "3.0.2",
-    "3.3.2",
-    "3.6.2",
-    "3.9.1",
-)
-"""The releases whose source the rules were compared with."""
-
 
 def generation_for(
     release: str,

@@ -110,6 +110,7 @@ def explore(
         Wanted,
         explore_release,
         faults_of,
+        fixes,
         proposed,
         releases_of,
     )
@@ -118,7 +119,7 @@ def explore(
     bound = DEFAULT_BOUNDS.get(len(named), 1)
     wanted = Wanted(
         releases=named,
-        without=without,
+        without=fixes(without),
         also=proposed(also),
         records=records or bound,
         leader_epoch=epochs or bound,

@@ -18,7 +18,7 @@ from kchaos.checkers.model.bounds import Faults, Grain, Machine
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.properties import REMEMBERING
 from kchaos.checkers.model.rules.kip_501 import ENABLE, PROCESS_TIME, SHIPPED, rules_of
-from kchaos.checkers.model.rules.order import PROPOSED
+from kchaos.checkers.model.rules.order import OF_RELEASES, PROPOSED
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
@@ -161,6 +161,19 @@ def proposed(named: Sequence[str]) -> tuple[str, ...]:
     except ModelError as error:
         raise UsageError(str(error)) from error
     return (*rules, *rules_of(solution))
+
+
+def fixes(named: Sequence[str]) -> tuple[str, ...]:
+    """Return the rules of releases that were named, for `--without`.
+
+    Raises:
+        UsageError: No release has such a rule.
+    """
+    known = [rule.name for rule in OF_RELEASES]
+    for one in named:
+        if one not in known:
+            raise UsageError(f"no release has a rule named {one!r}; known: {', '.join(known)}")
+    return tuple(named)
 
 
 def refuse_vacuous(wanted: Wanted) -> None:

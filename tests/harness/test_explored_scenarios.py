@@ -130,6 +130,7 @@ def test_a_bound_that_ends_it_leaves_it_unknown(
     [
         (["--kafka", "9.9.9"], "no known Kafka release"),
         (["--kafka", "3.9.1", "--records", "0"], "--records"),
+        (["--kafka", "3.9.1", "--without", "KIP-1"], "no release has a rule named 'KIP-1'"),
         (["--kafka", "3.9.1", "--replicas", "1"], "--replicas"),
         (["--kafka", "3.9.1", "--property", "no-loss"], "--property"),
         ([], "--kafka"),

@@ -3,10 +3,11 @@
 import pytest
 from model_timelines import kip_101_1, kip_101_2, payloads, ranges, replica
 
-from kchaos.checkers.model import RELEASES, predict
+from kchaos.checkers.model import predict
 from kchaos.checkers.model.prediction import EpochRound, PredictedProduce, Truncation
+from kchaos.clusters.releases import KNOWN_RELEASES
 
-WITH_EPOCHS = RELEASES[1:]
+WITH_EPOCHS = KNOWN_RELEASES[1:]
 
 
 def round_of(

@@ -3,10 +3,11 @@
 import pytest
 from model_timelines import kip_279_1, kip_279_3, payloads, ranges, replica
 
-from kchaos.checkers.model import RELEASES, generation_for, predict
+from kchaos.checkers.model import generation_for, predict
+from kchaos.clusters.releases import KNOWN_RELEASES
 
 KIP_101_ONLY = ("0.11.0.3", "1.0.2", "1.1.1")
-KIP_279 = RELEASES[RELEASES.index("2.0.0") :]
+KIP_279 = KNOWN_RELEASES[KNOWN_RELEASES.index("2.0.0") :]
 CASES = [(15, False), (20, False), (25, False), (25, True)]
 
 LEADER = [(0, 10, 1), (11, 20, 1), (21, 30, 3)]
@@ -134,7 +135,7 @@ def test_the_document_falls_back_to_the_high_watermark_where_2_0_0_does_not():
     assert [cut.target_offset for cut in prediction.truncations] == [1, 0]
 
 
-@pytest.mark.parametrize("release", RELEASES[RELEASES.index("2.0.1") :])
+@pytest.mark.parametrize("release", KNOWN_RELEASES[KNOWN_RELEASES.index("2.0.1") :])
 def test_three_unclean_elections_converge_from_2_0_1_in_two_rounds(release):
     prediction = predict(kip_279_3(release))
     a, b = replica(prediction, 0), replica(prediction, 1)

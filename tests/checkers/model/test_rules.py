@@ -25,7 +25,7 @@ from kchaos.checkers.acts import (
     ResumeBroker,
     StartBroker,
 )
-from kchaos.checkers.model import RELEASES, generation_for, predict
+from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -35,6 +35,7 @@ from kchaos.checkers.model.events import (
 )
 from kchaos.checkers.model.prediction import Prediction
 from kchaos.checkers.model.rules.order import PROPOSED, RULES
+from kchaos.clusters.releases import KNOWN_RELEASES
 
 AFTER = Snapshot(label="after")
 
@@ -78,7 +79,7 @@ def test_each_release_adds_these_rules_to_the_one_before():
     known: set[str] = set()
     gone: set[str] = set()
     added, ended = {}, {}
-    for release in RELEASES:
+    for release in KNOWN_RELEASES:
         rules = generation_for(release).rules
         added[release] = [name for name in rules if name not in known]
         ended[release] = sorted(known - set(rules) - gone)

@@ -9,11 +9,12 @@ import pytest
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import sources
 from kchaos.checkers.model.generation import Rule
-from kchaos.checkers.model.generations import RELEASES, generation_for, parse_protocol
+from kchaos.checkers.model.generations import generation_for, parse_protocol
 from kchaos.checkers.model.probes import Place, RuleEntry, find, read_entries
 from kchaos.checkers.model.ranges import RANGES
 from kchaos.checkers.model.rules.order import OF_RELEASES, PROPOSED
 from kchaos.checkers.model.sources import Found, differences, look_up, table
+from kchaos.clusters.releases import KNOWN_RELEASES
 
 ENTRIES = """
 [files]
@@ -177,4 +178,4 @@ def test_what_only_a_document_says_is_in_no_release() -> None:
     for rule in PROPOSED:
         assert rule.name not in RANGES
         assert rule.source.startswith(("KIP-", "KAFKA-"))
-        assert [one for one in RELEASES if rule.name in generation_for(one).rules] == []
+        assert [one for one in KNOWN_RELEASES if rule.name in generation_for(one).rules] == []
