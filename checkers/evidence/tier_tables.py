@@ -16,7 +16,9 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import TakenSnapshot
 from kchaos.checkers.evidence.tier import remote_at, stored_at
+from kchaos.checkers.formats.fields import MalformedError
 from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.compression import UndecodableError
 from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.reader import read_records, read_segment
 from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
@@ -111,8 +113,12 @@ def _records(path: Path, base_offset: int, names: Mapping[int, str]) -> Iterator
     content = path.read_bytes()
     for batch in read_segment(content, base_offset=base_offset, file=path.name).batches:
         epoch = _epoch(batch.leader_epoch, names)
-        for offset, number in _numbered(content, batch):
-            yield f"{offset}: {number} {epoch}"
+        try:
+            numbered = list(_numbered(content, batch))
+        except (MalformedError, UndecodableError) as error:
+            yield f"{batch.base_offset}: unreadable, {error}"
+        else:
+            yield from (f"{offset}: {number} {epoch}" for offset, number in numbered)
 
 
 def _numbered(content: bytes, batch: Batch) -> Iterator[tuple[int, str]]:

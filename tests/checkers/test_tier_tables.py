@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from tiered_run import STARTED, checkpoint, tiered_run
 
 from kchaos.checkers.acts import TopicPartition
@@ -33,6 +34,19 @@ def test_an_epoch_that_only_a_stored_checkpoint_names_is_not_counted(tmp_path: P
     stored.write_text(checkpoint(((0, 0), (77, 900))))
     table = tables_of(RunEvidence(run), ABOUT)["step-1"]
     assert table["remote"][-2:] == ("epochs: LE-0, 0", "epochs: epoch 77, 900")
+
+
+def test_a_batch_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> None:
+    run = tiered_run(tmp_path / "run")
+    (segment,) = (run.path / "snapshots").rglob("broker-0/t-0/*.log")
+    content = bytearray(segment.read_bytes())
+    content[22] |= 7  # The codec, in the low bits of the attributes.
+    size = 12 + int.from_bytes(content[8:12])
+    content[17:21] = crc32c(bytes(content[21:size])).to_bytes(4)
+    segment.write_bytes(content)
+    first, *others = tables_of(RunEvidence(run), ABOUT)["step-1"]["broker 0"]
+    assert first.startswith("6: unreadable, codec 'unknown-7'")
+    assert others == ["7: msg 7 LE-3"]
 
 
 def test_a_copy_that_was_begun_and_a_segment_that_is_gone_say_so(tmp_path: Path) -> None:

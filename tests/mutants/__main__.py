@@ -20,7 +20,7 @@ from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
 from tests.mutants.agreement_with_spark import disagreements_with_spark
 from tests.mutants.kinds import KINDS
 from tests.mutants.suite import Judged, in_turn, judged_mutants, kinds_named, wrong
-from tests.mutants.survivors import SURVIVORS
+from tests.mutants.survivors import OF_TIERED, SURVIVORS
 
 _TABLE = Path(__file__).parents[2] / "docs" / "mutants.md"
 _MARK = "<!-- table -->\n"
@@ -115,7 +115,7 @@ def _table(judged: Sequence[Judged]) -> str:
         )
         lines.append(f"| {area} | {' | '.join(map(str, numbers))} |")
     lines += ["", "Believed, and why:", "", "| change | of | reason |", "|---|---|---|"]
-    for name, reason in SURVIVORS.items():
+    for name, reason in {**OF_TIERED, **SURVIVORS}.items():
         of = [one for one in judged if one.kind == name]
         times = sum(one.is_believed for one in of)
         if times:

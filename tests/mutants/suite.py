@@ -33,7 +33,7 @@ from tests.mutants import (  # noqa: F401 - each registers its kinds
 )
 from tests.mutants.kinds import KINDS, Kind
 from tests.mutants.run_copy import NotApplicableError, RunCopy
-from tests.mutants.survivors import SURVIVORS
+from tests.mutants.survivors import is_survivor
 
 FEW_STATES = 1_000
 """How many states are tried first, or twice those of the run itself; see `judge_path`."""
@@ -180,7 +180,7 @@ def wrong(judged: Iterable[Judged]) -> list[str]:
         if KINDS[one.kind].is_harmless:
             if not one.is_believed:
                 found.append(f"{where}: a false alarm: {one.said}")
-        elif one.is_believed and one.kind not in SURVIVORS:
+        elif one.is_believed and not is_survivor(one.kind, one.run):
             found.append(f"{where}: it is believed")
         if one.crash:
             found.append(f"{where}: {one.crash}")

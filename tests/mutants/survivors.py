@@ -75,3 +75,15 @@ SURVIVORS = {
     ),
 }
 """Name of the kind and the reason."""
+OF_TIERED = {
+    "bytes: the log begins later on one replica": (
+        "What is in the remote tier may leave a local disk at any time."
+    ),
+    "alike: the log begins later at the end": "As above, on every replica.",
+}
+"""The same for runs with tiered logs alone."""
+
+
+def is_survivor(kind: str, run: str) -> bool:
+    """Whether a kind may be believed in a run of that name."""
+    return kind in SURVIVORS or ("tiered" in run and kind in OF_TIERED)
