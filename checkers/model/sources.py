@@ -24,6 +24,7 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.probes import Place, RuleEntry, find, read_entries
 from kchaos.checkers.model.ranges import RANGES
 from kchaos.checkers.model.releases import RELEASED, line_of, parse_version, runs
+from kchaos.checkers.model.rules.order import RULES
 
 ENTRIES_FILE = Path(__file__).with_name("sources.toml")
 COMPARED_FILE = Path(__file__).with_name("compared.json")
@@ -157,9 +158,14 @@ def _jar_texts(jars: Path, release: str, paths: Iterable[str]) -> dict[str, str]
     return texts
 
 
+_MODELED = "a rule of `checkers/model/rules/`, which `--without` switches off"
+_LOOKED_UP = "no rule of its own: looked up alone, done alike for all releases, or left out"
+
+
 def page(entries: Iterable[RuleEntry], found: Found) -> str:
     """Return docs/rules.md: each rule with its meaning, its releases and where it was found."""
     jars = [release for release, source in found.read_at.items() if source != "tag"]
+    rules = {rule.name for rule in RULES}
     paragraphs = [
         "# Which release has which rule",
         "Written by `python -m kchaos.checkers.model.sources GIT_DIR --jars DIR --write "
@@ -179,6 +185,7 @@ def page(entries: Iterable[RuleEntry], found: Found) -> str:
         if entry.protocol:
             facts.append(f"- Inter-broker protocol: {entry.protocol} and later")
         facts.append(f"- Found at (release:line): {_firsts(places)}")
+        facts.append(f"- In the model: {_MODELED if entry.name in rules else _LOOKED_UP}")
         wrapped = (textwrap.fill(fact, 100, subsequent_indent="  ") for fact in facts)
         paragraphs += [f"## {entry.name}", entry.meaning, "\n".join(wrapped)]
     return "\n\n".join(_wrapped(paragraph) for paragraph in paragraphs) + "\n"
