@@ -90,7 +90,10 @@ def follow(
     emptied: EmptiedBy | None = None
     if not search.is_complete:
         if search.looked_at >= most_states:
-            limit = f"{most_states} states were looked at and none explains the whole run"
+            limit = (
+                f"{most_states} states were looked at and none explains the whole run; snapshots "
+                "or AwaitQuiet between its acts leave fewer to look at"
+            )
         else:
             emptied = search.emptied_by()
     steps: list[_Step] = []

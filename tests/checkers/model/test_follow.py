@@ -288,6 +288,7 @@ def test_a_search_beyond_its_bound_is_unknown_and_the_bound_is_named(tmp_path: P
     assert (results.conforms, results.safe, results.expected) == (None, True, False)
     assert results.unknown is not None
     assert "gave up following the run: 50 states were looked at" in results.unknown
+    assert "AwaitQuiet between its acts" in results.unknown
 
 
 def test_a_run_without_links_is_predicted_from_events_alone(tmp_path: Path) -> None:
