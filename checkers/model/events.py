@@ -60,6 +60,11 @@ class Produce:
     codec: str = "none"
     keys: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Raise ValueError unless each record has a key, or none has."""
+        if self.keys and len(self.keys) != len(self.records):
+            raise ValueError(f"{len(self.keys)} keys for {len(self.records)} records")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCleaned:

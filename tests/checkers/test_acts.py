@@ -34,6 +34,12 @@ def test_cuts_and_heals_of_old_runs_are_read_and_heal_by_their_pair():
     assert [heal.heals(one) for one in (cut, other)] == [True, False]
 
 
+def test_a_produce_with_fewer_keys_than_records_is_refused():
+    fields = {"operation": "p", "broker": 0, "topic": "t", "partition": 0, "acks": 1}
+    with pytest.raises(ValueError, match="1 keys for 2 records"):
+        event_from_json({"event": "Produce", **fields, "records": ["a", "b"], "keys": ["k"]})
+
+
 def test_a_heal_by_name_leaves_other_cuts_of_the_same_pair():
     one, two = CutLink(source=0, target=1, name="one"), CutLink(source=0, target=1, name="two")
     assert [HealLink(name="one").heals(cut) for cut in (one, two)] == [True, False]
