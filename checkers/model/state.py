@@ -37,6 +37,18 @@ A component's name is a tuple whose first item says what it is:
 | ("cuts",), ("holds",) | `CutLink` and `Hold` values that act |
 | ("answer", operation) | what a client's produce was answered, until the client has it |
 | ("delayed", N) | produces that reached broker N while it was paused |
+| ("point holds",), ("forgeries",) | `HoldPoint` and `ForgeAnswers` values that act |
+| ("last controller epoch",) | the newest one, also of a controller that has resigned |
+
+An explorer has besides what bounds it (`checkers.model.bounds`) and
+
+| component | value |
+|---|---|
+| ("isr request", N, tp) | the ISR that leader N has asked the controller for, and its leader epoch |
+| ("followers", N) | when each follower fetched and had caught up, as leader N knows it |
+| ("stopping", N) | how far broker N's controlled shutdown is |
+| ("reassigned",) | the replicas that the partition moves to |
+| ("last czxid",) | the newest registration's |
 
 Replicas and fetcher threads are in `checkers.model.replica`, what is in flight is in
 `checkers.model.requests`. What has happened (rounds, truncations, promises) is no state:
