@@ -44,7 +44,7 @@ An explorer has besides what bounds it (`checkers.model.bounds`) and
 
 | component | value |
 |---|---|
-| ("isr request", N, tp) | the ISR that leader N has asked the controller for, and its leader epoch |
+| ("isr request", N, tp) | the ISR that leader N asked the controller for, and its leader epoch |
 | ("followers", N) | when each follower fetched and had caught up, as leader N knows it |
 | ("stopping", N) | how far broker N's controlled shutdown is |
 | ("reassigned",) | the replicas that the partition moves to |
