@@ -17,6 +17,18 @@ CELLS = [
 ]
 # What another cell shows as well, and slower: `kchaos measure` plays these, as what is long.
 ALSO_SHOWN_BY_OTHERS = {
+    ("KAFKA-6361", "n15", "2.0.1"),
+    ("KAFKA-6361", "n15", "2.8.2"),
+    ("KAFKA-6361", "n25", "2.0.1"),
+    ("KAFKA-6361", "n25", "2.8.2"),
+    ("KAFKA-7235", "protocol-0.10.2", "2.2.2"),
+    ("KAFKA-7601-four-replicas", "follower-killed", "2.0.1"),
+    ("KAFKA-7601-four-replicas", "follower-killed", "2.3.1"),
+    ("KAFKA-7601-four-replicas", "follower-stopped", "2.2.1"),
+    ("KIP-380-epoch-ahead", "registered-and-not-told", "2.4.1"),
+    ("KIP-380-stale-update-metadata", "leader-taken-for-dead", "2.2.2"),
+    ("KIP-380-upgrade-window", "roll-skipped-old-controller", "2.2.2"),
+    ("KIP-380-upgrade-window", "two-rolls", "2.2.2"),
     ("KIP-279-compaction", "kept", "1.1.1"),
     ("KIP-279-compaction", "kept", "2.8.2"),
     ("KIP-279-compaction", "rebuilt", "1.1.1"),
