@@ -15,6 +15,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import KazooRetry
 
 from kchaos.clusters.metadata.api import (
     LeaderAndIsr,
@@ -31,6 +32,8 @@ _CONFIGURATIONS = "/config/topics"
 _CHANGES = "/config/changes/config_change_"
 _REASSIGNMENT = "/admin/reassign_partitions"
 _PREFERRED_ELECTION = "/admin/preferred_replica_election"
+_LOOKS_S = 5.0
+"""So long what is only read is asked for again, when its member of the ensemble ends meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class ZooKeeperMetadata:
 
     def position(self) -> int:
         """Return the last zxid."""
-        self._ask(self.client.exists, "/")
+        self._look(self.client.exists, "/")
         return int(self.client.last_zxid)
 
     def controller(self) -> int | None:
@@ -64,7 +67,8 @@ class ZooKeeperMetadata:
         def get(path: str) -> Any:
             return self.client.get_async(path).get(timeout=timeout_s)
 
-        found = self._ask(get, f"{_IDS}/{broker}")
+        asks = self._look if timeout_s is None else self._ask
+        found = asks(get, f"{_IDS}/{broker}")
         if found is None:
             return None
         data, stat = found
@@ -72,11 +76,11 @@ class ZooKeeperMetadata:
 
     def registered(self) -> frozenset[int]:
         """Return the ids that have a znode."""
-        return frozenset(int(one) for one in self._ask(self.client.get_children, _IDS) or ())
+        return frozenset(int(one) for one in self._look(self.client.get_children, _IDS) or ())
 
     def topics(self) -> Sequence[str]:
         """Return the topics that have a znode."""
-        topics = self._ask(self.client.get_children, _TOPICS) or ()
+        topics = self._look(self.client.get_children, _TOPICS) or ()
         return sorted(topic for topic in topics if not topic.startswith("__"))
 
     def assignment(self, topic: str) -> Mapping[int, Sequence[int]]:
@@ -87,7 +91,7 @@ class ZooKeeperMetadata:
     def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
         """Return what the partition's state znode says."""
         path = f"{_TOPICS}/{topic}/partitions/{partition}/state"
-        found = self._ask(self.client.get, path)
+        found = self._look(self.client.get, path)
         if found is None:
             return None
         data, stat = json.loads(found[0]), found[1]
@@ -130,7 +134,7 @@ class ZooKeeperMetadata:
 
     def is_reassigning(self) -> bool:
         """Return whether that znode is there."""
-        return self._ask(self.client.exists, _REASSIGNMENT) is not None
+        return self._look(self.client.exists, _REASSIGNMENT) is not None
 
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Write the znode that the controller watches and removes when it is done."""
@@ -139,7 +143,7 @@ class ZooKeeperMetadata:
 
     def is_electing(self) -> bool:
         """Return whether that znode is there."""
-        return self._ask(self.client.exists, _PREFERRED_ELECTION) is not None
+        return self._look(self.client.exists, _PREFERRED_ELECTION) is not None
 
     def withdraw_election(self) -> None:
         """Delete that znode."""
@@ -147,11 +151,16 @@ class ZooKeeperMetadata:
 
     def _read(self, path: str) -> Any:
         """Return the JSON value of a znode, None if there is none."""
-        found = self._ask(self.client.get, path)
+        found = self._look(self.client.get, path)
         return None if found is None else json.loads(found[0])
 
     def _create(self, path: str, value: Mapping[str, Any]) -> None:
         self._ask(partial(self.client.create, makepath=True), path, json.dumps(value).encode())
+
+    def _look(self, question: Callable[..., Any], path: str) -> Any:
+        """As `_ask`, of what may be asked twice."""
+        again = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.5, deadline=_LOOKS_S)
+        return self._ask(partial(again, question), path)
 
     def _ask(self, question: Callable[..., Any], path: str, *more: Any) -> Any:
         """Return what the client answers, None where there is no such znode."""

@@ -10,6 +10,7 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from kchaos.clusters.metadata import zookeeper
 from kchaos.clusters.metadata.api import (
     LeaderAndIsr,
     MetadataRefused,
@@ -118,9 +119,26 @@ def test_one_election_and_one_reassignment_go_on_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("problem", [ConnectionLoss(), KazooTimeoutError()], ids=repr)
-def test_a_zookeeper_that_is_away_says_nothing_about_what_it_holds(problem: Exception) -> None:
+def test_a_zookeeper_that_is_away_says_nothing_about_what_it_holds(
+    problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zookeeper, "_LOOKS_S", 0.1)
     metadata = metadata_of({}, problem)
     with pytest.raises(MetadataUnavailable, match="see the logs of its members"):
         metadata.registration(1, timeout_s=0.1)
     with pytest.raises(MetadataUnavailable):
         metadata.state("t", 0)
+
+
+def test_what_is_only_read_is_asked_again_when_a_member_of_the_ensemble_ends() -> None:
+    client = ZooKeeper({"/controller_epoch": 3})
+    lost = iter([ConnectionLoss(), ConnectionLoss()])
+    get = client.get
+
+    def get_at_the_third_time(path: str, timeout: float | None = None) -> tuple[bytes, Any]:
+        for problem in lost:
+            raise problem
+        return get(path, timeout)
+
+    client.get = get_at_the_third_time  # type: ignore[method-assign]
+    assert ZooKeeperMetadata(client=cast(Any, client)).controller_epoch() == 3
