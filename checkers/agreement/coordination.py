@@ -18,8 +18,8 @@ from kchaos.checkers.zookeeper_log import ZnodeChange, zxids
 
 _EPOCH_BITS = 32
 _CLOCK_STEPS_BACK_MS = 5_000
-_ALTER_ISR = ReleaseRange(Since("2.8.0"))
-"""2.7's own protocol has it from 2.7-IV2 on, which the setting need not say."""
+_ASK_CONTROLLER = ReleaseRange(Since("2.8.0"))
+"""Whose leaders change no ISR themselves (KIP-497); 2.7 may, below its protocol 2.7-IV2."""
 
 
 def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _asks_controller(timed: TimedEvent) -> bool:
         return True
     protocol = timed.event.inter_broker_protocol or timed.event.release
     try:
-        return _ALTER_ISR.includes(parse_version(protocol.partition("-")[0]))
+        return _ASK_CONTROLLER.includes(parse_version(protocol.partition("-")[0]))
     except ModelError:
         return False  # The model says what is wrong with it.
 

@@ -73,7 +73,8 @@ from kchaos.harness.commands.cli_options import as_json, sayer
 @click.option(
     "--scenario",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File for a counterexample that can be played.  [default: explored-RELEASE.json]",
+    help="File for a counterexample that can be played; NAME-2 and so on if it has something else."
+    "  [default: explored-RELEASE.json]",
 )
 @click.option("--schedule/--no-schedule", default=True, help="Whether one is searched.")
 @as_json
