@@ -272,6 +272,35 @@ def is_fetching(play: Play, about: TopicPartition, follower: int, leader: int) -
     return any(is_fetch(record) for record in records)
 
 
+def await_fetches(play: Play, follower: int, leader: int, count: int, *, timeout_s: float) -> None:
+    """Returns once the leader got so many more fetches of this follower, idle ones included.
+
+    One fetcher sends the next only when it has done what the answer to the last one says, such as
+    to truncate: two tell that it has looked at an answer from after the call. Without links nothing
+    is awaited.
+    """
+    if play.cluster.links is None:
+        return
+    before = _fetches(play, follower, leader)
+    await_until(
+        lambda: _fetches(play, follower, leader) >= before + count,
+        timeout_s=timeout_s,
+        waiting_for=f"broker {follower} to fetch {count} times more from {leader}",
+        last_seen=lambda: f"{_fetches(play, follower, leader) - before} fetches",
+        remedy=f"see the fetchers' lines in brokers/{follower}/server.log",
+        abort=no_exit(play),
+    )
+
+
+def _fetches(play: Play, follower: int, leader: int) -> int:
+    return sum(
+        count.passed
+        for key, count in links_of(play.cluster).counts().items()
+        if (key.source, key.target) == (follower, leader)
+        and (key.api_key, key.direction) == (ApiKey.FETCH, "request")
+    )
+
+
 def _fetching(about: TopicPartition, follower: int, leader: int) -> Callable[[LinkRecord], bool]:
     """Recognises a request for the partition's records that the leader gets."""
     return lambda record: (

@@ -56,6 +56,37 @@ def first_difference(
     return None
 
 
+def lasting_difference(
+    play: Play,
+    about: TopicPartition,
+    leader: int,
+    in_sync: list[int],
+    end: int,
+    *,
+    timeout_s: float,
+) -> dict[str, Any] | None:
+    """The first batch in which in-sync replicas differ though all have followed, or None.
+
+    A log may end where the leader's does by chance, with batches that it is about to truncate; so
+    the followers that differ are given time to hear of it, and all of them to end there again.
+
+    Args:
+        end: The log end offset that all of them have.
+        timeout_s: For each of both.
+    """
+    different = first_difference(play, about, in_sync)
+    if different is None:
+        return None
+    try:
+        for follower in in_sync:
+            if follower != leader:
+                gates.await_fetches(play, follower, leader, 2, timeout_s=timeout_s)
+        gates.await_log_end(play, about, in_sync, end, timeout_s=timeout_s)
+    except AwaitTimeout as error:
+        play.observed("not-fetching", detail=str(error))
+    return first_difference(play, about, in_sync)
+
+
 def _identities(play: Play, broker: int, about: TopicPartition) -> list[tuple[int, ...]]:
     found = gates.contents(play, broker, about)
     return [] if found is None else [_identity(batch) for batch in found.batches]

@@ -33,7 +33,7 @@ from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.replication import (
     await_high_watermarks,
     fetcher_failure,
-    first_difference,
+    lasting_difference,
     log_ends,
     unused_probe,
 )
@@ -145,7 +145,11 @@ def _is_settled(
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
         settled.add(kind, about, int(broker), line)
-    different = first_difference(play, about, in_sync) if end >= 0 else None
+    different = (
+        lasting_difference(play, about, seen["leader"], in_sync, end, timeout_s=settled.bound_s)
+        if end >= 0
+        else None
+    )
     if different is not None:
         # Both have followed the leader past the probe: nothing will make them equal any more.
         settled.worsen("failed")

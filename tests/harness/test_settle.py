@@ -13,7 +13,7 @@ from run_builder import segment
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.errors import BrokerExited
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.links import ApiKey, Match
 from kchaos.clusters.local import LocalCluster
@@ -25,7 +25,7 @@ from kchaos.harness.playing import settle as settle_module
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.clients import REQUEST_TIMED_OUT
 from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.replication import fetcher_failure, first_difference
+from kchaos.harness.playing.replication import fetcher_failure, first_difference, lasting_difference
 from kchaos.harness.playing.runner import RunOptions, begin
 from kchaos.harness.playing.scenario import Scenario
 from kchaos.harness.playing.settle import _settle_partition, settle
@@ -196,17 +196,24 @@ def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
         _settle_partition(play, ABOUT, {}, settled)
 
 
-def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[str, Any] | None:
-    """What `first_difference` says of brokers whose disks hold these logs of t-0."""
+def disks(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> Play:
+    """Brokers 0, 1, ... whose disks hold these logs of t-0."""
     brokers = {}
     for broker, log in enumerate(logs):
         folder = tmp_path / str(broker) / "t-0"
         folder.mkdir(parents=True)
         (folder / "00000000000000000000.log").write_bytes(segment(log))
         brokers[broker] = SimpleNamespace(log_directory=folder.parent)
+        brokers[broker].is_running = False
     cluster = SimpleNamespace(brokers=brokers, spec=SimpleNamespace(tiered=False))
-    play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
-    return first_difference(play, ABOUT, list(brokers))
+    run = RunDirectory(tmp_path)
+    return Play(cluster=cast(Any, cluster), run=run, say=print)
+
+
+def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[str, Any] | None:
+    """What `first_difference` says of brokers whose disks hold these logs of t-0."""
+    play = disks(tmp_path, *logs)
+    return first_difference(play, ABOUT, list(play.cluster.brokers))
 
 
 def test_equal_logs_and_a_single_log_do_not_differ(tmp_path: Path) -> None:
@@ -240,6 +247,35 @@ def test_equal_offsets_and_epochs_with_other_bytes_differ(tmp_path: Path) -> Non
 def test_a_log_that_only_ends_earlier_differs_by_its_length(tmp_path: Path) -> None:
     seen = different(tmp_path, [(0, 0, ["a"]), (1, 0, ["b"])], [(0, 0, ["a"])])
     assert seen == {"brokers": [0, 1], "lengths": [2, 1]}
+
+
+def test_a_log_that_ends_there_by_chance_and_is_truncated_then_does_not_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on 2.8.0, where a diverging follower counts for the high watermark (KAFKA-13141)."""
+    leaders = [(0, 0, ["a"]), (1, 2, ["b"]), (2, 2, ["probe"])]
+    play = disks(tmp_path, leaders, [(0, 0, ["a"]), (1, 1, ["c"]), (2, 1, ["d"])])
+    follower = play.cluster.brokers[1].log_directory / "t-0" / "00000000000000000000.log"
+    asked = []
+
+    def truncate_and_fetch(_play: Play, broker: int, leader: int, count: int, **_: Any) -> None:
+        asked.append((broker, leader, count))
+        follower.write_bytes(segment(leaders))
+
+    assert first_difference(play, ABOUT, [0, 1]) is not None
+    monkeypatch.setattr(gates, "await_fetches", truncate_and_fetch)
+    assert lasting_difference(play, ABOUT, 0, [0, 1], 3, timeout_s=5) is None
+    assert asked == [(1, 0, 2)]
+
+
+def test_a_log_that_stays_different_is_named_after_its_follower_has_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = disks(tmp_path, [(0, 0, ["a"])], [(0, 0, ["b"])])
+    monkeypatch.setattr(gates, "await_fetches", lambda *_, **__: None)
+    lasting = lasting_difference(play, ABOUT, 0, [0, 1], 1, timeout_s=5)
+    assert lasting is not None
+    assert lasting["brokers"] == [0, 1]
 
 
 # -- on a real cluster --------------------------------------------------------------------------
@@ -302,6 +338,8 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
     with links.hold(Match(api_keys=frozenset({ApiKey.FETCH}), source=1, target=0)):
         Produce(operation="p", topic="held", partition=0, records=2, acks=1).perform(play)
         gates.await_state(play, about, leader=0, isr=[0], timeout_s=30)
+        with pytest.raises(AwaitTimeout, match="broker 1 to fetch 1 times more from 0"):
+            gates.await_fetches(play, 1, 0, 1, timeout_s=0.5)
         settled = settle(play, [about], bound_s=BOUND_S)
     assert (settled.state, settled.bound_s) == ("stalled", BOUND_S)
     assert settled.reasons == [
@@ -321,7 +359,8 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
     assert (
         json.loads(json.dumps(settled.to_json())).items() <= observed(play.run, "settled").items()
     )
-    # The hold was all that kept it from following.
+    # The hold was all that kept it from following, and from fetching when there is nothing new.
+    gates.await_fetches(play, 1, 0, 2, timeout_s=30)
     gates.await_state(play, about, isr=[0, 1], timeout_s=30)
 
 
