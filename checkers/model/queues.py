@@ -113,6 +113,8 @@ def serve(world: World, _: Machine, action: Serve) -> bool:
         return False
     index = places[action.place]
     handled = waiting[index]
+    if not control.may_handle(world, broker, handled.request):
+        return False
     world.put(("control", broker), (*waiting[:index], *waiting[index + 1 :]) or None)
     control.handle(world, broker, epoch, handled.request, broker_epoch=handled.broker_epoch)
     outbox = world.outbox(epoch, broker)

@@ -141,6 +141,8 @@ def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[Wor
     for number in oldest.values():
         parts = [one for one in waiting if one.number == number]
         leading = [one for one in parts if _is_to_lead(one.request, broker_id)]
+        if not control.may_handle(World(state), broker_id, parts[0].request):
+            continue
         yield from _handle(state, broker_id, leading or parts, len(parts) == 1, lookahead)
 
 
