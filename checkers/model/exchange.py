@@ -217,7 +217,7 @@ def handle(world: World, broker_id: int, leader: int, exchange: Exchange) -> boo
     end(world, broker_id, leader, exchange)
     thread = world.thread(broker_id, leader)
     if exchange.api == LIST_OFFSETS:
-        if thread is None or thread.reset is None:
+        if thread is None or thread.reset is None or not exchange.answers:
             return False
         ((_, answer),) = exchange.answers
         moved = resetting.handle_answer(world, broker_id, leader, answer)
