@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.model import control, deciding, exchange, failing, lagging, leader, queues
+from kchaos.checkers.model import (
+    control,
+    deciding,
+    exchange,
+    failing,
+    lagging,
+    leader,
+    queues,
+    resetting,
+)
 from kchaos.checkers.model.actions import (
     Action,
     Answer,
@@ -115,7 +124,7 @@ def _deliver(world: World, machine: Machine, action: Deliver) -> bool:
             continue
         if world.running(action.broker) is None:
             return False
-        if not control.may_handle(world, action.broker, request):
+        if not resetting.may_handle(world, action.broker, request):
             return False
         left = replace(outbox, requests=outbox.requests[index + 1 :])
         world.put(("outbox", CONTROLLER_EPOCH, action.broker), left)
@@ -130,7 +139,7 @@ def _receive(world: World, _: Machine, action: Receive) -> bool:
     outbox = world.outbox(epoch, broker)
     if outbox is None or not outbox.requests or world.running(broker) is None:
         return False
-    if not control.may_handle(world, broker, outbox.requests[0]):
+    if not resetting.may_handle(world, broker, outbox.requests[0]):
         return False
     world.put(("outbox", epoch, broker), replace(outbox, requests=outbox.requests[1:]))
     control.handle(world, broker, epoch, outbox.requests[0])

@@ -170,7 +170,7 @@ def may_send(world: World, epoch: int, broker_id: int) -> bool:
     outbox = world.outbox(epoch, broker_id)
     if outbox is None or not outbox.requests or outbox.is_unanswered or outbox.held_by:
         return False
-    if not may_handle(world, broker_id, outbox.requests[0]):
+    if not resetting.may_handle(world, broker_id, outbox.requests[0]):
         return False
     return _passes(world, epoch, broker_id)
 
@@ -223,11 +223,6 @@ def answered(world: World, epoch: int, broker_id: int) -> None:
 
 Errors = tuple[tuple[TopicPartition | None, str], ...]
 """What a broker answers: (partition, or None for the whole request; Kafka's error or "")."""
-
-
-def may_handle(world: World, broker_id: int, request: ControlRequest) -> bool:
-    """Tell whether a broker can handle a request now: a fetcher may hold what it needs."""
-    return isinstance(request, UpdateMetadata) or not resetting.blocks_control(world, broker_id)
 
 
 def handle(

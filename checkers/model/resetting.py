@@ -17,7 +17,14 @@ from dataclasses import replace
 from kchaos.checkers.model import follower as following
 from kchaos.checkers.model import process
 from kchaos.checkers.model.replica import FetcherThread, LastFetchedEpoch, OffsetReset
-from kchaos.checkers.model.requests import EARLIEST, Answer, Asked, OffsetAnswer
+from kchaos.checkers.model.requests import (
+    EARLIEST,
+    Answer,
+    Asked,
+    ControlRequest,
+    OffsetAnswer,
+    UpdateMetadata,
+)
 from kchaos.checkers.model.world import World
 
 _LOCKED = "nobody takes a partition from a thread that resets its offset"
@@ -42,10 +49,12 @@ def asks(world: World, broker_id: int, thread: FetcherThread, reset: OffsetReset
     )
 
 
-def blocks_control(world: World, broker_id: int) -> bool:
-    """Tell whether a request that takes partitions from fetchers has to wait on this broker."""
+def may_handle(world: World, broker_id: int, request: ControlRequest) -> bool:
+    """Tell whether a broker can handle a request now, and need not wait for a fetcher's map."""
+    if isinstance(request, UpdateMetadata):
+        return True
     threads = (world.thread(broker_id, leader) for leader in world.leaders(broker_id))
-    return any(thread is not None and thread.reset is not None for thread in threads)
+    return all(thread is None or thread.reset is None for thread in threads)
 
 
 def give_up(world: World, broker_id: int, leader: int) -> None:

@@ -8,7 +8,7 @@ from model_timelines import cluster, kill, start, state, write
 
 from kchaos.checkers.acts import Hold, LoseTail, ReleaseHold, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model import control, exchange, follow, predict
+from kchaos.checkers.model import exchange, follow, predict, resetting
 from kchaos.checkers.model.events import Event, Snapshot
 from kchaos.checkers.model.log import Log, records_of
 from kchaos.checkers.model.observations import OffsetAnswered, OffsetAsked, Question, Record, Reply
@@ -299,14 +299,14 @@ def test_a_question_that_nobody_answers_is_given_up_and_the_rest_handled() -> No
 def test_a_broker_that_asks_handles_no_request_that_takes_partitions_from_its_fetchers() -> None:
     world = following()
     told = LeaderAndIsr(states=(state(1, 1, (1,)),))
-    assert control.may_handle(world, 1, told)
+    assert resetting.may_handle(world, 1, told)
 
     fetched(world, (T, OUT_OF_RANGE))
 
-    assert not control.may_handle(world, 1, told)
-    assert control.may_handle(world, 1, UpdateMetadata(live=frozenset({0, 1})))
+    assert not resetting.may_handle(world, 1, told)
+    assert resetting.may_handle(world, 1, UpdateMetadata(live=frozenset({0, 1})))
     listed(world, OffsetAnswer(error="NOT_LEADER_FOR_PARTITION"))
-    assert control.may_handle(world, 1, told)
+    assert resetting.may_handle(world, 1, told)
 
 
 @pytest.mark.parametrize("release", RELEASES)
