@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.model.observations import (
+    Answered,
+    Asked,
     EpochAnswered,
     EpochAsked,
     Fate,
@@ -61,8 +63,8 @@ class _Exchange:
     follower: int
     leader: int
     asked_at: float | None = None
-    asked: dict[TopicPartition, FetchAsked | EpochAsked] = field(default_factory=dict)
-    answered: Mapping[TopicPartition, FetchAnswered | EpochAnswered] = field(default_factory=dict)
+    asked: dict[TopicPartition, Asked] = field(default_factory=dict)
+    answered: Mapping[TopicPartition, Answered] = field(default_factory=dict)
     answered_as: int = 0
     fate: str = ""
 
@@ -103,10 +105,10 @@ def round_in_words(one: EpochRound) -> str:
 def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
     found: dict[tuple[object, str], _Exchange] = {}
     # A fetch session (KIP-227) leaves out a partition about which nothing has changed.
-    sessions: dict[tuple[int, int], dict[TopicPartition, FetchAsked | EpochAsked]] = {}
+    sessions: dict[tuple[int, int], dict[TopicPartition, Asked]] = {}
     for number, message in enumerate(messages, start=1):
         said = message.said
-        if not isinstance(said, Question | Reply):
+        if not isinstance(said, Question | Reply) or said.api == "ListOffsets":
             continue
         pair = (said.follower, said.leader)
         exchange = found.setdefault((said.number, said.api), _Exchange(said.api, *pair))
@@ -140,7 +142,7 @@ def _rounds(exchange: _Exchange) -> Iterator[AskedRound]:
             epoch, end_offset = answer.leader_epoch, answer.end_offset
         if isinstance(asked, FetchAsked):
             requested = asked.last_fetched_epoch
-        elif asked is not None:
+        elif isinstance(asked, EpochAsked):
             requested = asked.requested_epoch
         yield AskedRound(
             time=exchange.asked_at,

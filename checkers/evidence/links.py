@@ -14,6 +14,8 @@ from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.observations import (
+    Answered,
+    Asked,
     ControlAnswered,
     ControlSent,
     EpochAnswered,
@@ -25,6 +27,8 @@ from kchaos.checkers.model.observations import (
     IsrAsked,
     IsrWanted,
     Observation,
+    OffsetAnswered,
+    OffsetAsked,
     Question,
     Reply,
 )
@@ -33,7 +37,11 @@ LINKS = "links.jsonl"
 ARRIVED = ("passed", "released", "delayed")
 """What became of a message that went on."""
 _Detail = Mapping[str, Any]
-_FETCHERS = {"FETCH": "Fetch", "OFFSET_FOR_LEADER_EPOCH": "OffsetForLeaderEpoch"}
+_FETCHERS = {
+    "FETCH": "Fetch",
+    "LIST_OFFSETS": "ListOffsets",
+    "OFFSET_FOR_LEADER_EPOCH": "OffsetForLeaderEpoch",
+}
 _CONTROL = {
     "LEADER_AND_ISR": "LeaderAndIsr",
     "UPDATE_METADATA": "UpdateMetadata",
@@ -96,24 +104,28 @@ def _without_rebuilds(messages: Iterable[LinkMessage]) -> Iterator[LinkMessage]:
     Sent to the remote tier (error 109), a fetcher thread asks its leader for offsets and for the
     end of an epoch before it fetches again: it truncates by none of that (TierStateMachine.start).
     """
-    building: set[tuple[int, int]] = set()
+    building: dict[tuple[int, int], frozenset[TopicPartition]] = {}
     passed: set[tuple[int, int]] = set()
     for message in messages:
         said = message.said
         if isinstance(said, Question | Reply):
             pair = (said.follower, said.leader)
             if said.api == "Fetch":
-                building.discard(pair)
-                if isinstance(said, Reply) and _sends_away(said):
-                    building.add(pair)
-            elif said.number in passed or (isinstance(said, Question) and pair in building):
+                building[pair] = _sent_away(said)
+            elif said.number in passed or (
+                isinstance(said, Question) and said.partitions.keys() & building.get(pair, set())
+            ):
                 passed.add(said.number)
                 message = replace(message, said=None)
         yield message
 
 
-def _sends_away(said: Reply) -> bool:
-    return any(one.error_code == _MOVED_TO_TIER for one in said.partitions.values())
+def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
+    if isinstance(said, Question):
+        return frozenset()
+    return frozenset(
+        about for about, one in said.partitions.items() if one.error_code == _MOVED_TO_TIER
+    )
 
 
 def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
@@ -179,7 +191,7 @@ def told_of(message: LinkMessage) -> Iterator[tuple[TopicPartition, Mapping[str,
 
 
 def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -> Question | None:
-    asked: dict[TopicPartition, FetchAsked | EpochAsked] = {}
+    asked: dict[TopicPartition, Asked] = {}
     for about, entry in _entries(detail):
         epoch = entry.get("current_leader_epoch")
         if message.api == "FETCH":
@@ -188,6 +200,8 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
                 leader_epoch=epoch,
                 last_fetched_epoch=entry.get("last_fetched_epoch"),
             )
+        elif message.api == "LIST_OFFSETS":
+            asked[about] = OffsetAsked(timestamp=entry["timestamp"], leader_epoch=epoch)
         else:
             asked[about] = EpochAsked(requested_epoch=entry["leader_epoch"], leader_epoch=epoch)
     is_full = detail.get("session_epoch") in _FULL_FETCH_EPOCHS
@@ -206,17 +220,21 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
     )
 
 
-def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> Reply:
-    answered: dict[TopicPartition, FetchAnswered | EpochAnswered] = {}
+def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> Reply | None:
+    answered: dict[TopicPartition, Answered] = {}
     for about, entry in _entries(detail):
         if message.api == "FETCH":
             answered[about] = _fetch_answered(entry)
+        elif message.api == "LIST_OFFSETS":
+            answered[about] = _offset_answered(entry)
         else:
             answered[about] = EpochAnswered(
                 error_code=entry["error_code"],
                 leader_epoch=entry.get("leader_epoch"),
                 end_offset=entry["end_offset"],
             )
+    if not answered and message.api == "LIST_OFFSETS":
+        return None  # It is about internal topics.
     return Reply(
         number=_number(message),
         fate=_fate(message),
@@ -225,6 +243,14 @@ def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> R
         leader=target,
         partitions=answered,
         error_code=detail.get("error_code") or 0,
+    )
+
+
+def _offset_answered(entry: _Detail) -> OffsetAnswered:
+    # Version 0 has a list, and its first offset counts (earliestOrLatestOffset).
+    offsets = entry["offsets"] if "offsets" in entry else [entry["offset"]]
+    return OffsetAnswered(
+        error_code=entry["error_code"], offset=int(offsets[0]) if offsets else None
     )
 
 

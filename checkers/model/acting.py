@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.model import control, deciding, exchange, failing, lagging, leader, queues
+from kchaos.checkers.model import (
+    control,
+    deciding,
+    exchange,
+    failing,
+    lagging,
+    leader,
+    queues,
+    resetting,
+)
 from kchaos.checkers.model.actions import (
     Action,
     Answer,
@@ -38,7 +47,7 @@ from kchaos.checkers.model.bounds import (
 )
 from kchaos.checkers.model.deciding import decide, known_state
 from kchaos.checkers.model.events import PartitionState, Produce
-from kchaos.checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.exchange import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from kchaos.checkers.model.fault_actions import (
     AskToStop,
     CompleteReassignment,
@@ -115,6 +124,8 @@ def _deliver(world: World, machine: Machine, action: Deliver) -> bool:
             continue
         if world.running(action.broker) is None:
             return False
+        if not resetting.may_handle(world, action.broker, request):
+            return False
         left = replace(outbox, requests=outbox.requests[index + 1 :])
         world.put(("outbox", CONTROLLER_EPOCH, action.broker), left)
         control.handle(world, action.broker, CONTROLLER_EPOCH, request)
@@ -127,6 +138,8 @@ def _receive(world: World, _: Machine, action: Receive) -> bool:
     epoch, broker = action.controller_epoch, action.broker
     outbox = world.outbox(epoch, broker)
     if outbox is None or not outbox.requests or world.running(broker) is None:
+        return False
+    if not resetting.may_handle(world, broker, outbox.requests[0]):
         return False
     world.put(("outbox", epoch, broker), replace(outbox, requests=outbox.requests[1:]))
     control.handle(world, broker, epoch, outbox.requests[0])
@@ -267,9 +280,9 @@ def _ask(world: World, machine: Machine, action: Ask) -> bool:
         return False
     if exchange.awaited(world, follower_id, leader_id) is not None:
         return False
-    if exchange.truncate_without_asking(world, follower_id, leader_id):
+    if exchange.go_on_without_asking(world, follower_id, leader_id):
         return True
-    for api in (OFFSET_FOR_LEADER_EPOCH, FETCH):
+    for api in (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, FETCH):
         asked = exchange.question(world, follower_id, leader_id, api)
         if asked is None:
             continue
@@ -279,6 +292,9 @@ def _ask(world: World, machine: Machine, action: Ask) -> bool:
         answered = _answered(world, machine, follower_id, leader_id, sent)
         if machine.grain is Grain.ROUNDS and answered is not None:
             exchange.handle(world, follower_id, leader_id, answered)
+            # What it asks because it is out of range belongs to the same round.
+            if exchange.question(world, follower_id, leader_id, LIST_OFFSETS) is not None:
+                _ask(world, machine, action)
         return True
     return False
 

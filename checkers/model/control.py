@@ -13,7 +13,7 @@ nobody. Read from 1.1.1, 2.1.1, 2.2.0 and 2.8.2.
 from dataclasses import replace
 
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE, TopicPartition
-from kchaos.checkers.model import follower, leader
+from kchaos.checkers.model import follower, leader, resetting
 from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -169,6 +169,8 @@ def may_send(world: World, epoch: int, broker_id: int) -> bool:
     """Tell whether the first request of an outbox can get to its broker now."""
     outbox = world.outbox(epoch, broker_id)
     if outbox is None or not outbox.requests or outbox.is_unanswered or outbox.held_by:
+        return False
+    if not resetting.may_handle(world, broker_id, outbox.requests[0]):
         return False
     return _passes(world, epoch, broker_id)
 

@@ -3,7 +3,7 @@
 A thread has one request in flight that it awaits. A request that it gave up stays with the leader,
 which may still read its log for it: the answer reaches nobody. Read from kafka.server.
 ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages and DelayedFetch,
-1.1.1 and 2.8.2.
+1.1.1 and 2.8.2. What a thread asks after OFFSET_OUT_OF_RANGE, and when, is `resetting`'s.
 """
 
 from dataclasses import replace
@@ -11,15 +11,25 @@ from dataclasses import replace
 from kchaos.checkers.acts import Hold, TopicPartition
 from kchaos.checkers.model import follower as following
 from kchaos.checkers.model import leader as leading
+from kchaos.checkers.model import resetting
 from kchaos.checkers.model.epoch_cache import latest_epoch
 from kchaos.checkers.model.prediction import EpochRound
 from kchaos.checkers.model.replica import FetcherState, FetcherThread
-from kchaos.checkers.model.requests import Answer, Asked, EpochAnswer, Exchange, FetchAnswer, Stage
+from kchaos.checkers.model.requests import (
+    Answer,
+    Asked,
+    EpochAnswer,
+    Exchange,
+    FetchAnswer,
+    OffsetAnswer,
+    Stage,
+)
 from kchaos.checkers.model.state import Broker
 from kchaos.checkers.model.world import World
 
 FETCH = "Fetch"
 OFFSET_FOR_LEADER_EPOCH = "OffsetForLeaderEpoch"
+LIST_OFFSETS = "ListOffsets"
 _NOT_TOLD = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
@@ -28,11 +38,18 @@ def awaited(world: World, broker_id: int, leader: int) -> Exchange | None:
     return next((one for one in world.exchanges(broker_id, leader) if one.is_awaited), None)
 
 
-def truncate_without_asking(world: World, broker_id: int, leader: int) -> bool:
-    """Truncate what needs no question; returns whether there was such a partition."""
+def go_on_without_asking(world: World, broker_id: int, leader: int) -> bool:
+    """Let a thread that waits for nothing do what needs no question; returns whether it did.
+
+    It gives up what it asked with ListOffsets and got no answer to, or it truncates partitions.
+    """
     broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
     assert broker is not None
     assert thread is not None
+    if thread.reset is not None:
+        if thread.reset.is_asked:
+            give_up_reset(world, broker_id, leader)
+        return thread.reset.is_asked
     generation = broker.generation
     found = False
     for partition, fetch in thread.partitions:
@@ -45,11 +62,25 @@ def truncate_without_asking(world: World, broker_id: int, leader: int) -> bool:
     return found
 
 
+def give_up_reset(world: World, broker_id: int, leader: int) -> None:
+    """Let a thread that is out of range go on without an answer to ListOffsets."""
+    thread = world.thread(broker_id, leader)
+    assert thread is not None
+    assert thread.reset is not None
+    resetting.give_up(world, broker_id, leader)
+    _handle_answers(world, broker_id, leader, thread.reset.rest)
+
+
 def question(world: World, broker_id: int, leader: int, api: str) -> Exchange | None:
     """Return the request that the thread would send now, None if it has nothing to ask."""
     broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
     if broker is None or thread is None or thread.is_dead or not broker.is_working:
         return None
+    if thread.reset is not None or api == LIST_OFFSETS:
+        if thread.reset is None or thread.reset.is_asked or api != LIST_OFFSETS:
+            return None
+        asks = resetting.asks(world, broker_id, thread, thread.reset)
+        return Exchange(api=LIST_OFFSETS, asked=((thread.reset.partition, asks),))
     wanted = FetcherState.FETCHING if api == FETCH else FetcherState.TRUNCATING
     asked = tuple(
         (partition, _asked(world, broker_id, broker, thread, partition, api))
@@ -64,6 +95,10 @@ def send(world: World, broker_id: int, leader: int, exchange: Exchange) -> Excha
     kept = _holds(world, broker_id, leader, exchange, "request")
     sent = replace(exchange, holds=kept)
     world.put_exchanges(broker_id, leader, (*world.exchanges(broker_id, leader), sent))
+    thread = world.thread(broker_id, leader)
+    if thread is not None and thread.reset is not None:
+        asked = replace(thread.reset, is_asked=True)
+        world.put_thread(broker_id, leader, replace(thread, reset=asked))
     return sent
 
 
@@ -104,6 +139,8 @@ def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Excha
             answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
         elif exchange.api == FETCH:
             answers.append((partition, leading.read(world, leader, partition, asked)))
+        elif exchange.api == LIST_OFFSETS:
+            answers.append((partition, leading.answer_offset(world, leader, partition, asked)))
         else:
             tells = _tells_epoch(world, broker_id, leader)
             answer = leading.answer_epoch(world, leader, partition, asked, tells_epoch=tells)
@@ -178,26 +215,48 @@ def hold_answer(world: World, broker_id: int, leader: int, exchange: Exchange) -
 def handle(world: World, broker_id: int, leader: int, exchange: Exchange) -> bool:
     """Let the follower handle an answer; returns whether that changed anything."""
     end(world, broker_id, leader, exchange)
+    thread = world.thread(broker_id, leader)
+    if exchange.api == LIST_OFFSETS:
+        if thread is None or thread.reset is None or not exchange.answers:
+            return False
+        ((_, answer),) = exchange.answers
+        moved = resetting.handle_answer(world, broker_id, leader, answer)
+        return _handle_answers(world, broker_id, leader, thread.reset.rest) or moved
     asked = dict(exchange.asked)
-    changed = False
-    for partition, answer in exchange.answers:
-        broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
-        if broker is None or not broker.is_running or thread is None or thread.is_dead:
-            break
-        question = asked[partition]
-        if isinstance(answer, FetchAnswer):
-            moved = following.handle_fetch_answer(
-                world, broker_id, leader, partition, question, answer
-            )
-        else:
-            moved = following.handle_epoch_answer(
-                world, broker_id, leader, partition, question, answer
-            )
-        changed = moved or changed
+    answers = tuple((partition, asked[partition], one) for partition, one in exchange.answers)
+    changed = _handle_answers(world, broker_id, leader, answers)
     thread = world.thread(broker_id, leader)
     session = frozenset(asked)
     if exchange.api == FETCH and thread is not None and thread.session != session:
         world.put_thread(broker_id, leader, replace(thread, session=session))
+    return changed
+
+
+def _handle_answers(
+    world: World,
+    broker_id: int,
+    leader: int,
+    answers: tuple[tuple[TopicPartition, Asked, Answer], ...],
+) -> bool:
+    """Handle one partition after the other, up to one that is out of range: the rest waits."""
+    changed = False
+    for index, (partition, asked, answer) in enumerate(answers):
+        broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+        if broker is None or not broker.is_running or thread is None or thread.is_dead:
+            break
+        if thread.reset is not None:
+            waiting = replace(thread.reset, rest=answers[index:])
+            world.put_thread(broker_id, leader, replace(thread, reset=waiting))
+            break
+        if isinstance(answer, FetchAnswer):
+            moved = following.handle_fetch_answer(
+                world, broker_id, leader, partition, asked, answer
+            )
+        elif isinstance(answer, EpochAnswer):
+            moved = following.handle_epoch_answer(
+                world, broker_id, leader, partition, asked, answer
+            )
+        changed = moved or changed
     return changed
 
 
@@ -206,8 +265,10 @@ def rounds(world: World, broker_id: int, leader: int, exchange: Exchange) -> lis
     found = []
     asked = dict(exchange.asked)
     for partition, answer in exchange.answers:
+        if answer.error or isinstance(answer, OffsetAnswer):
+            continue
         end_of_epoch = answer.end if isinstance(answer, EpochAnswer) else answer.diverging
-        if answer.error or end_of_epoch is None:
+        if end_of_epoch is None:
             continue
         by_fetch = isinstance(answer, FetchAnswer)
         tells = by_fetch or _tells_epoch(world, broker_id, leader)

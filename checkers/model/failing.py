@@ -103,7 +103,8 @@ def give_up(world: World, machine: Machine, action: GiveUp) -> bool:
     if request is None or thread is None or not spend(world, "time_outs"):
         return False
     exchange.change(world, follower, leader, request, replace(request, is_awaited=False))
-    world.put_thread(follower, leader, replace(thread, session=None))
+    if request.api != exchange.LIST_OFFSETS:
+        world.put_thread(follower, leader, replace(thread, session=None))
     return True
 
 

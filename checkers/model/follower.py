@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import leader as leading
-from kchaos.checkers.model import process
 from kchaos.checkers.model.epoch_cache import (
     UNDEFINED,
     Entries,
@@ -24,10 +23,10 @@ from kchaos.checkers.model.replica import (
     FetcherState,
     FetcherThread,
     FetchState,
-    LastFetchedEpoch,
+    OffsetReset,
     Role,
 )
-from kchaos.checkers.model.requests import Asked, EpochAnswer, FetchAnswer
+from kchaos.checkers.model.requests import LATEST, Asked, EpochAnswer, FetchAnswer
 from kchaos.checkers.model.state import Broker
 from kchaos.checkers.model.world import World
 
@@ -173,7 +172,7 @@ def handle_epoch_answer(
     if not generation.takes_epoch_answer(asked.leader_epoch, fetch.leader_epoch):
         return False
     if answer.error == "FENCED_LEADER_EPOCH":
-        return _fenced(world, broker_id, leader, partition, asked)
+        return fenced(world, broker_id, leader, partition, asked.leader_epoch)
     if answer.error:
         return False
     return truncate_by_answer(world, broker_id, leader, partition, answer.end)
@@ -199,9 +198,12 @@ def handle_fetch_answer(
     if not generation.takes_fetch_answer(asked.leader_epoch, fetch.leader_epoch):
         return False
     if answer.error == "FENCED_LEADER_EPOCH":
-        return _fenced(world, broker_id, leader, partition, asked)
+        return fenced(world, broker_id, leader, partition, asked.leader_epoch)
     if answer.error == "OFFSET_OUT_OF_RANGE":
-        return _reset_offset(world, broker_id, leader, partition, fetch)
+        reset = OffsetReset(partition=partition, leader_epoch=asked.leader_epoch, timestamp=LATEST)
+        thread = _thread(world, broker_id, leader)
+        world.put_thread(broker_id, leader, replace(thread, reset=reset))
+        return False
     if answer.error:
         return False
     if answer.diverging is not None:
@@ -300,13 +302,13 @@ def _fail(world: World, broker_id: int, leader: int, partition: TopicPartition) 
     _stand(world, broker_id, leader, stop(thread, broker.failed, partition))
 
 
-def _fenced(
-    world: World, broker_id: int, leader: int, partition: TopicPartition, asked: Asked
+def fenced(
+    world: World, broker_id: int, leader: int, partition: TopicPartition, asked_leader_epoch: int
 ) -> bool:
     """Let what FENCED_LEADER_EPOCH stops be stopped; return whether that changed anything."""
     broker, thread = _broker(world, broker_id), _thread(world, broker_id, leader)
     stop = broker.generation.stop_when_fenced
-    stopped = stop(thread, broker.failed, partition, asked.leader_epoch)
+    stopped = stop(thread, broker.failed, partition, asked_leader_epoch)
     _stand(world, broker_id, leader, stopped)
     return stopped != (thread, broker.failed)
 
@@ -316,41 +318,6 @@ def _stand(world: World, broker_id: int, leader: int, stopped: Stopped) -> None:
     world.put_thread(broker_id, leader, stopped.thread)
     if stopped.failed != broker.failed:
         world.put_broker(broker_id, replace(broker, failed=stopped.failed))
-
-
-def _reset_offset(
-    world: World, broker_id: int, leader: int, partition: TopicPartition, fetch: FetchState
-) -> bool:
-    """Handle OFFSET_OUT_OF_RANGE: ask for the leader's end, or for its start."""
-    if not world.passes(broker_id, leader):
-        return False
-    broker = _broker(world, broker_id)
-    replica = world.known_replica(broker_id, partition)
-    of_leader = world.replica(leader, partition)
-    if of_leader is None:
-        return False
-    leader_log, own_end = of_leader.log, replica.log.log_end_offset
-    fetch_offset = max(leader_log.log_start_offset, own_end)
-    if leader_log.log_end_offset < own_end:
-        allows_unclean = world.allows_unclean_election(partition.topic, [broker])
-        if broker.generation.exits_on_shorter_leader(allows_unclean):
-            process.stop(world, broker_id, is_clean=True)
-            world.put_broker(broker_id, replace(_broker(world, broker_id), has_exited=True))
-            return True
-        truncate(world, broker_id, partition, leader_log.log_end_offset)
-        fetch_offset = leader_log.log_end_offset
-    elif leader_log.log_start_offset > own_end:
-        log = replica.log.truncate_fully_and_start_at(leader_log.log_start_offset)
-        world.put_replica(broker_id, partition, replace(replica, log=log, entries=()))
-    thread = _thread(world, broker_id, leader)
-    stands = replace(
-        fetch,
-        fetch_offset=fetch_offset,
-        last_fetched_epoch=LastFetchedEpoch.KNOWN,
-        unnoted_epoch=-1,
-    )
-    world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
-    return fetch_offset != fetch.fetch_offset or leader_log.log_end_offset < own_end
 
 
 def _broker(world: World, broker_id: int) -> Broker:

@@ -14,7 +14,14 @@ from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.log import OffsetOutOfRange, batches_of
 from kchaos.checkers.model.prediction import PredictedBatch, PredictedProduce, Promise
 from kchaos.checkers.model.replica import FollowerView, PendingProduce, Replica, Role
-from kchaos.checkers.model.requests import MOVED_TO_TIER, Asked, EpochAnswer, FetchAnswer
+from kchaos.checkers.model.requests import (
+    LATEST,
+    MOVED_TO_TIER,
+    Asked,
+    EpochAnswer,
+    FetchAnswer,
+    OffsetAnswer,
+)
 from kchaos.checkers.model.state import Broker
 from kchaos.checkers.model.world import World
 
@@ -170,6 +177,25 @@ def answer_epoch(
     else:
         end = end_of_epoch(broker, replica, asked.requested_epoch)
     return EpochAnswer(end=end if tells_epoch else EpochEnd(UNDEFINED_EPOCH, end.end_offset))
+
+
+def answer_offset(
+    world: World, broker_id: int, partition: TopicPartition, asked: Asked
+) -> OffsetAnswer:
+    """Answer a follower's ListOffsets: the end or the start of the log.
+
+    A follower gets the log end, no high watermark, and needs no isolation level
+    (KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffsetForTimestamp).
+    """
+    broker = world.broker(broker_id)
+    replica = world.replica(broker_id, partition)
+    assert broker is not None
+    error = _refusal(broker, replica, asked)
+    if error or replica is None:
+        return OffsetAnswer(error=error)
+    log = replica.log
+    wants_end = asked.timestamp == LATEST
+    return OffsetAnswer(offset=log.log_end_offset if wants_end else log.log_start_offset)
 
 
 def end_of_epoch(broker: Broker, replica: Replica, requested_epoch: int) -> EpochEnd:

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import observations
 from kchaos.checkers.model.observations import (
     ControlAnswered,
     EpochAnswered,
     EpochAsked,
     FetchAnswered,
-    FetchAsked,
     Files,
+    OffsetAnswered,
+    OffsetAsked,
     Question,
     Reply,
 )
@@ -23,6 +25,7 @@ from kchaos.checkers.model.requests import (
     EpochAnswer,
     Exchange,
     FetchAnswer,
+    OffsetAnswer,
 )
 from kchaos.checkers.model.state import Broker
 
@@ -69,8 +72,11 @@ def question_differs(thread: FetcherThread, predicted: Exchange | None, seen: Qu
     return ""
 
 
-def _asked_differs(asked: Asked, said: FetchAsked | EpochAsked) -> str:
-    if isinstance(said, EpochAsked):
+def _asked_differs(asked: Asked, said: observations.Asked) -> str:
+    if isinstance(said, OffsetAsked):
+        if said.timestamp != asked.timestamp:
+            return f"asked for timestamp {said.timestamp}, possible was {asked.timestamp}"
+    elif isinstance(said, EpochAsked):
         if said.requested_epoch != asked.requested_epoch:
             return f"asked for epoch {said.requested_epoch}, possible was {asked.requested_epoch}"
     else:
@@ -113,9 +119,18 @@ def answers_as_seen(
             if differs:
                 return (), f"{_name(partition)}: {differs}"
             kept.append((partition, answer))
+        elif isinstance(said, OffsetAnswered) and isinstance(answer, OffsetAnswer):
+            differs = _offset_differs(answer, said)
+            if differs:
+                return (), f"{_name(partition)}: {differs}"
+            kept.append((partition, answer))
     unknown = set(seen.partitions) - {partition for partition, _ in exchange.answers}
     if unknown:
         return (), f"an answer for {sorted(map(_name, unknown))}, which was not asked for"
+    if any(answer.error for _, answer in kept):
+        # A follower that is out of range handles what comes first, and then asks.
+        order = list(seen.partitions)
+        kept.sort(key=lambda one: order.index(one[0]))
     return tuple(kept), ""
 
 
@@ -200,6 +215,14 @@ def _epoch_differs(answer: EpochAnswer, said: EpochAnswered) -> str:
             f"answered ({said.leader_epoch}, {said.end_offset}), possible was "
             f"({answer.end.epoch}, {answer.end.end_offset})"
         )
+    return ""
+
+
+def _offset_differs(answer: OffsetAnswer, said: OffsetAnswered) -> str:
+    if said.error_code not in _CODES[answer.error]:
+        return f"error {said.error_code}, possible was {answer.error or 'none'}"
+    if not answer.error and said.offset != answer.offset:
+        return f"answered offset {said.offset}, possible was {answer.offset}"
     return ""
 
 

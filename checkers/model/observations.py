@@ -46,6 +46,14 @@ class EpochAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAsked:
+    """One partition of a ListOffsets request; `leader_epoch` None before version 4."""
+
+    timestamp: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswered:
     """One partition of a Fetch response.
 
@@ -74,6 +82,18 @@ class EpochAnswered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAnswered:
+    """One partition of a ListOffsets response; `offset` None where there is none."""
+
+    error_code: int
+    offset: int | None
+
+
+Asked = FetchAsked | EpochAsked | OffsetAsked
+Answered = FetchAnswered | EpochAnswered | OffsetAnswered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A request of a fetcher thread at a link.
 
@@ -90,7 +110,7 @@ class Question:
     api: str
     follower: int
     leader: int
-    partitions: Mapping[TopicPartition, FetchAsked | EpochAsked]
+    partitions: Mapping[TopicPartition, Asked]
     is_full: bool = True
     forgotten: frozenset[TopicPartition] = frozenset()
     version: int | None = None
@@ -109,7 +129,7 @@ class Reply:
     api: str
     follower: int
     leader: int
-    partitions: Mapping[TopicPartition, FetchAnswered | EpochAnswered]
+    partitions: Mapping[TopicPartition, Answered]
     error_code: int = 0
 
 

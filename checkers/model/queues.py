@@ -24,7 +24,7 @@ Read from 1.1.1, 2.2.2 and 2.8.2.
 
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model import control, exchange
+from kchaos.checkers.model import control, exchange, resetting
 from kchaos.checkers.model.bounds import PARTITION, Machine
 from kchaos.checkers.model.queue_actions import (
     Arrive,
@@ -113,6 +113,8 @@ def serve(world: World, _: Machine, action: Serve) -> bool:
         return False
     index = places[action.place]
     handled = waiting[index]
+    if not resetting.may_handle(world, broker, handled.request):
+        return False
     world.put(("control", broker), (*waiting[:index], *waiting[index + 1 :]) or None)
     control.handle(world, broker, epoch, handled.request, broker_epoch=handled.broker_epoch)
     outbox = world.outbox(epoch, broker)

@@ -175,7 +175,8 @@ def _thread(machine: Machine, thread: FetcherThread) -> FetcherThread:
     if any(map(_looks_at_epochs, generations)):
         return thread
     partitions = tuple((one, replace(fetch, leader_epoch=0)) for one, fetch in thread.partitions)
-    return replace(thread, partitions=partitions)
+    reset = None if thread.reset is None else replace(thread.reset, leader_epoch=0)
+    return replace(thread, partitions=partitions, reset=reset)
 
 
 def _tells_sessions_apart(generation: Generation) -> bool:
@@ -199,7 +200,12 @@ def _exchange(request: Exchange) -> Exchange:
         (
             one,
             replace(
-                asked, carries_leader_epoch=False, is_incremental=False, requested_epoch=-1, ends=()
+                asked,
+                carries_leader_epoch=False,
+                is_incremental=False,
+                requested_epoch=-1,
+                ends=(),
+                timestamp=None,
             ),
         )
         for one, asked in request.asked

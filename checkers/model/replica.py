@@ -6,6 +6,7 @@ from enum import StrEnum
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.epoch_cache import Entries
 from kchaos.checkers.model.log import EMPTY_LOG, Log
+from kchaos.checkers.model.requests import Answer, Asked
 
 
 class Role(StrEnum):
@@ -129,6 +130,25 @@ class FetchState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetReset:
+    """What a fetcher thread is at after OFFSET_OUT_OF_RANGE: it asks with ListOffsets.
+
+    Attributes:
+        partition: Which one is out of range.
+        leader_epoch: Under which the Fetch asked.
+        timestamp: What it asks for next, or waits for: the leader's log end, then its start.
+        is_asked: Whether that question was sent.
+        rest: (partition, what was asked, the answer) of the same Fetch that come after this.
+    """
+
+    partition: TopicPartition
+    leader_epoch: int
+    timestamp: int
+    is_asked: bool = False
+    rest: tuple[tuple[TopicPartition, Asked, Answer], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherThread:
     """The thread that fetches from one leader (num.replica.fetchers=1).
 
@@ -137,11 +157,13 @@ class FetcherThread:
         is_dead: An exception ended it; it stays in the map while it has partitions.
         session: The partitions of its fetch session (KIP-227); None without one, then the next
             Fetch is full.
+        reset: What it is at, if it is not free to fetch.
     """
 
     partitions: tuple[tuple[TopicPartition, FetchState], ...] = ()
     is_dead: bool = False
     session: frozenset[TopicPartition] | None = None
+    reset: OffsetReset | None = None
 
     def fetch(self, partition: TopicPartition) -> FetchState | None:
         """Return how a partition stands, None if it is not on this thread."""

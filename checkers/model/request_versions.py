@@ -2,7 +2,7 @@
 
 A follower asks in the version that its inter-broker protocol names, without asking the leader which
 it knows. A leader that does not know it closes the connection (kafka.network.RequestChannel.Request
-and SocketServer.Processor, 0.10.2 to 2.8). Versions are from FetchRequest and
+and SocketServer.Processor, 0.10.2 to 2.8). Versions are from FetchRequest, ListOffsetRequest and
 OffsetsForLeaderEpochRequest, or their JSON from 2.3 on, at a tag of each release line.
 """
 
@@ -24,6 +24,17 @@ _NEWEST: Mapping[str, tuple[tuple[Version, int], ...]] = {
         ((1, 0, 0, 0), 6),
         ((0, 11, 0, 0), 5),
         ((0, 10, 2, 0), 3),
+    ),
+    "ListOffsets": (
+        ((3, 9, 0, 0), 9),
+        ((3, 5, 0, 0), 8),
+        ((3, 0, 0, 0), 7),
+        ((2, 8, 0, 0), 6),
+        ((2, 2, 0, 0), 5),
+        ((2, 1, 0, 0), 4),
+        ((2, 0, 0, 0), 3),
+        ((0, 11, 0, 0), 2),
+        ((0, 10, 2, 0), 1),
     ),
     "OffsetForLeaderEpoch": (
         ((2, 8, 0, 0), 4),

@@ -20,6 +20,7 @@ class Asked:
         requested_epoch: The follower's last epoch, -1 for none or where the request has no such
             field.
         ends: As in `EpochQuestion`.
+        timestamp: Of a ListOffsets, `LATEST` or `EARLIEST`; None of any other request.
     """
 
     leader_epoch: int
@@ -28,7 +29,13 @@ class Asked:
     requested_epoch: int
     is_incremental: bool = False
     ends: tuple[EpochEnd, ...] = ()
+    timestamp: int | None = None
 
+
+LATEST = -1
+"""The timestamp in a ListOffsets that asks for the leader's log end."""
+EARLIEST = -2
+"""The one that asks for its log start, which of a tiered log may be remote."""
 
 MOVED_TO_TIER = "OFFSET_MOVED_TO_TIERED_STORAGE"
 """What a leader answers a follower that asks for what is in the remote tier only (KIP-405)."""
@@ -79,7 +86,15 @@ class EpochAnswer:
     end: EpochEnd = UNDEFINED
 
 
-Answer = FetchAnswer | EpochAnswer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAnswer:
+    """What a leader answers to a ListOffsets for one partition."""
+
+    error: str = ""
+    offset: int = -1
+
+
+Answer = FetchAnswer | EpochAnswer | OffsetAnswer
 
 
 class Stage(StrEnum):
@@ -104,7 +119,7 @@ class Exchange:
     """One request of a fetcher thread, and the answer to it.
 
     Attributes:
-        api: Kafka's name of the API, "Fetch" or "OffsetForLeaderEpoch".
+        api: Kafka's name of the API: "Fetch", "OffsetForLeaderEpoch" or "ListOffsets".
         asked: (partition, what is asked of it), ascending.
         answers: In `Stage.READ`, and from `Stage.ANSWERED` on.
         is_awaited: Whether the thread still waits: not after its time-out, restart or end.

@@ -10,7 +10,7 @@ from typing import Any
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import control, exchange, leader
-from kchaos.checkers.model.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.exchange import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from kchaos.checkers.model.prediction import EpochRound
 from kchaos.checkers.model.requests import Exchange, Stage
 from kchaos.checkers.model.world import World
@@ -125,8 +125,11 @@ def _work(world: World, broker_id: int, leader_id: int) -> bool:
         return False
     waiting = exchange.awaited(world, broker_id, leader_id)
     if waiting is not None:
-        return _go_on(world, broker_id, leader_id, waiting)
-    changed = exchange.truncate_without_asking(world, broker_id, leader_id)
+        changed = _go_on(world, broker_id, leader_id, waiting)
+        changed = _reset_offsets(world, broker_id, leader_id) or changed
+        is_over = exchange.awaited(world, broker_id, leader_id) is None
+        return changed or (is_over and waiting.api == LIST_OFFSETS)
+    changed = exchange.go_on_without_asking(world, broker_id, leader_id)
     for api in (OFFSET_FOR_LEADER_EPOCH, FETCH):
         asked = exchange.question(world, broker_id, leader_id, api)
         if asked is not None and world.passes(broker_id, leader_id):
@@ -134,6 +137,20 @@ def _work(world: World, broker_id: int, leader_id: int) -> bool:
             changed = _go_on(world, broker_id, leader_id, sent) or changed
             if exchange.awaited(world, broker_id, leader_id) is not None:
                 return True
+    return _reset_offsets(world, broker_id, leader_id) or changed
+
+
+def _reset_offsets(world: World, broker_id: int, leader_id: int) -> bool:
+    """Let a thread that is out of range ask for its leader's end and start."""
+    changed = False
+    while (asked := exchange.question(world, broker_id, leader_id, LIST_OFFSETS)) is not None:
+        sent = exchange.send(world, broker_id, leader_id, asked)
+        changed = _go_on(world, broker_id, leader_id, sent) or changed
+        if exchange.awaited(world, broker_id, leader_id) is not None:
+            return True
+        thread = world.thread(broker_id, leader_id)
+        if thread is not None and thread.reset is not None and thread.reset.is_asked:
+            exchange.go_on_without_asking(world, broker_id, leader_id)
     return changed
 
 

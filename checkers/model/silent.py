@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model import control, exchange, leader, process, tier
+from kchaos.checkers.model import control, exchange, leader, process, resetting, tier
 from kchaos.checkers.model.events import Produce
 from kchaos.checkers.model.exchange import FETCH
 from kchaos.checkers.model.lookahead import Lookahead
@@ -141,6 +141,8 @@ def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[Wor
     for number in oldest.values():
         parts = [one for one in waiting if one.number == number]
         leading = [one for one in parts if _is_to_lead(one.request, broker_id)]
+        if not resetting.may_handle(World(state), broker_id, parts[0].request):
+            continue
         yield from _handle(state, broker_id, leading or parts, len(parts) == 1, lookahead)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import exchange, leader, tier
 from kchaos.checkers.model import follower as following
-from kchaos.checkers.model.exchange import FETCH
+from kchaos.checkers.model.exchange import FETCH, LIST_OFFSETS
 from kchaos.checkers.model.lookahead import Lookahead
 from kchaos.checkers.model.observations import FetchAsked, Question, Reply
 from kchaos.checkers.model.prediction import Truncation
@@ -44,15 +44,24 @@ def at_follower(
             if is_killed or _is_copied(state, broker_id):
                 yield from _half_handled(state, broker_id, leader_id, waiting)
                 yield from _half_truncated(state, broker_id, waiting, handled)
+        elif waiting.api == LIST_OFFSETS and state(("control", broker_id)) is not None:
+            yield _given_up(state, broker_id, leader_id, waiting)
         return
-    if exchange.truncate_without_asking(world, broker_id, leader_id):
+    if exchange.go_on_without_asking(world, broker_id, leader_id):
         yield world
+        return
+    if thread.reset is not None:
+        leading = world.broker(leader_id)
+        if leading is None or not leading.is_working:
+            # Who has no connection is seen to ask for nothing.
+            exchange.give_up_reset(world, broker_id, leader_id)
+            yield world
         return
     question = exchange.question(World(state), broker_id, leader_id, FETCH)
     if question is None:
         return
     item = lookahead.next_of(broker_id, leader_id, index)
-    if isinstance(item, Reply) and item.number not in lookahead.questions:
+    if isinstance(item, Reply) and item.api == FETCH and item.number not in lookahead.questions:
         # The request repeated the one before, so the links did not record it.
         asked = World(state)
         sent = replace(question, number=item.number, stage=Stage.ARRIVED)
@@ -67,6 +76,18 @@ def at_follower(
         # Its fetchers have most likely ended with its session.
         after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
         yield after
+
+
+def _given_up(state: State, broker_id: int, leader_id: int, waiting: Exchange) -> World:
+    """A fetcher waits no more for ListOffsets, so that a control request can be handled.
+
+    It would show by its next question, and after that request there may be none.
+    """
+    world = World(state)
+    given_up = replace(waiting, is_awaited=False)
+    exchange.change(world, broker_id, leader_id, waiting, given_up)
+    world.is_unlikely = True
+    return world
 
 
 def _dropped(

@@ -199,7 +199,7 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         if is_farewell(world, seen):
             return
         _give_up_others(world, seen)
-        if seen.fate is Fate.ABANDONED:
+        if seen.fate is Fate.ABANDONED and seen.api != exchange.LIST_OFFSETS:
             return
         differs = ask(world, seen)
         if differs:
@@ -230,10 +230,12 @@ def _give_up_others(world: World, seen: Question) -> None:
         given_up = replace(waiting, is_awaited=False)
         exchange.change(world, seen.follower, seen.leader, waiting, given_up)
     thread = world.thread(seen.follower, seen.leader)
-    if thread is not None:
+    if thread is None:
+        return
+    if waiting.api != exchange.LIST_OFFSETS:
         world.put_thread(seen.follower, seen.leader, replace(thread, session=None))
     # Before it asks anew it does what it can do without an answer.
-    exchange.truncate_without_asking(world, seen.follower, seen.leader)
+    exchange.go_on_without_asking(world, seen.follower, seen.leader)
 
 
 def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:

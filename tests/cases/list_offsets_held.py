@@ -1,13 +1,15 @@
 """A follower that is out of range asks for its leader's log end, and waits for the answer.
 
 1 was elected with one record of three: the topic itself has unclean.leader.election.enable, which
-the follower reads too, since without it a broker that has more than its leader ends itself. On
-0.10.2 its follower 0 truncates to its high watermark, 3, fetches from there, and is out of range;
-what it asks then (ListOffsets) is held. As long as it is, 0 keeps all three records
+the follower reads too, since without it a broker that has more than its leader ends itself. Without
+leader epochs, on 0.10.2 and in its message format, follower 0 truncates to its high watermark, 3,
+fetches from there, and is out of range. The answer to what it asks then (ListOffsets) is held, and
+1 gets three more records. So long 0 keeps its own three; then it truncates to the end that 1 had
+when it answered, not to the one that it has, and gets the new ones
 (kafka.server.ReplicaFetcherThread.handleOffsetOutOfRange).
 """
 
-from looking import values
+from looking import about, messages, values
 
 from kchaos import (
     AwaitHeld,
@@ -26,7 +28,13 @@ from kchaos import (
     TakeSnapshot,
 )
 
-RELEASES = {"0.10.2.2": True}
+RELEASES = {"0.10.2.2": True, "2.8.2": True}
+PROPERTIES = {
+    "log.message.format.version": "0.10.2",
+    # When its time is over a follower fetches from 3 again, which is in range by then.
+    "replica.socket.timeout.ms": "30000",
+    "request.timeout.ms": "30000",
+}
 STEPS = (
     CreateTopic(topic="t", assignment=((0, 1),)),
     Inject(
@@ -44,15 +52,22 @@ STEPS = (
     AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
     Inject(name="0-down", fault=KillBroker(broker=0)),
     AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    Inject(name="question", fault=HoldRequests(name="question", api="ListOffsets", target=1)),
+    Inject(
+        name="answer",
+        fault=HoldRequests(name="answer", api="ListOffsets", target=1, direction="response"),
+    ),
     Heal(name="0-down"),
     Heal(name="link"),
-    AwaitHeld(name="question"),
-    TakeSnapshot(label="asking"),
-    Heal(name="question"),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+    AwaitHeld(name="answer"),
+    Produce(operation="more", topic="t", partition=0, records=3, acks=-1, one_record_batches=True),
+    TakeSnapshot(label="waiting"),
+    Heal(name="answer"),
+    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=4),
 )
 
 
 def seen(run, release):
-    assert len(values(run, "asking", 0)) == 3
+    answers = [about(line) for line in messages(run, "LIST_OFFSETS", 0, 1, direction="response")]
+    assert {one["offset"] for one in answers} == {1}
+    assert len(values(run, "waiting", 0)) == 3
+    assert len(values(run, "waiting", 1)) == 4

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.links import read_links
 from kchaos.checkers.evidence.tier import FetchedRecord, read_tier
-from kchaos.checkers.model.observations import Question, Reply
+from kchaos.checkers.model.observations import Fate, OffsetAnswered, Question, Reply
 from kchaos.checkers.run_directory import RunDirectory
 
 
@@ -52,6 +53,16 @@ def epochs(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
     )
 
 
+def offsets(number: int, partition: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    asked, answered = (
+        message(number, "LIST_OFFSETS", "request", timestamp=-4),
+        message(number, "LIST_OFFSETS", "response", error_code=0, offset=3),
+    )
+    for one in (asked, answered):
+        one["detail"]["partitions"][0]["partition"] = partition
+    return asked, answered
+
+
 def said(files: EvidenceFiles) -> list[str]:
     return [
         one.said.api if isinstance(one.said, Question | Reply) else "nothing"
@@ -72,6 +83,32 @@ def test_a_question_after_any_other_answer_is_what_it_was(tmp_path):
 def test_what_is_asked_after_the_next_fetch_counts_again(tmp_path):
     files = run_with(tmp_path, "links.jsonl", *fetch(1, 109), *epochs(2), *fetch(3, 0), *epochs(4))
     assert said(files)[-2:] == ["OffsetForLeaderEpoch", "OffsetForLeaderEpoch"]
+
+
+def test_while_it_rebuilds_one_partition_a_follower_may_be_out_of_range_of_another(tmp_path):
+    rebuilds = (*fetch(1, 109), *offsets(2))
+    files = run_with(tmp_path, "links.jsonl", *rebuilds, *offsets(3, partition=1), *fetch(4, 0))
+    assert said(files)[2:] == ["nothing", "nothing", "ListOffsets", "ListOffsets", "Fetch", "Fetch"]
+
+
+def test_the_oldest_answer_about_offsets_has_a_list_and_internal_topics_say_nothing(tmp_path):
+    asked, answered = offsets(1)
+    entry = answered["detail"]["partitions"][0]
+    entry["offsets"] = [entry.pop("offset"), 0]
+    internal = offsets(2)
+    for one in internal:
+        one["detail"]["partitions"][0]["topic"] = "__consumer_offsets"
+    files = run_with(tmp_path, "links.jsonl", asked, answered, *internal)
+    found = [one.said for one in read_links(files) or ()]
+    assert found[1] == Reply(
+        number=(7, 1),
+        fate=Fate.ARRIVES,
+        api="ListOffsets",
+        follower=1,
+        leader=0,
+        partitions={TopicPartition("t", 0): OffsetAnswered(error_code=0, offset=3)},
+    )
+    assert found[2:] == [None, None]
 
 
 READ: dict[str, Any] = {

@@ -25,6 +25,7 @@ from tests.mutants import (  # noqa: F401 - each registers its kinds
     kinds_forgeries,
     kinds_history,
     kinds_links,
+    kinds_offsets,
     kinds_points,
     kinds_run,
     kinds_snapshots,
@@ -37,7 +38,12 @@ from tests.mutants.survivors import is_survivor
 
 FEW_STATES = 1_000
 """How many states are tried first, or twice those of the run itself; see `judge_path`."""
-OF_OTHERS = {"forgeries": "forged", "points": "points", "tier": "tiered"}
+OF_OTHERS = {
+    "forgeries": "forged",
+    "offsets": "list-offsets",
+    "points": "points",
+    "tier": "tiered",
+}
 """Areas of evidence that only some of `OTHER_NAMES` have, and how the names of those begin."""
 ESCAPED = "escaped:"
 """What is said of a mutant begins so if the judge raised what it does not document."""

@@ -4,13 +4,13 @@ import pytest
 from model_timelines import cluster, state, write
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model import exchange, follower, generation_for
+from kchaos.checkers.model import exchange, follower, generation_for, resetting
 from kchaos.checkers.model.epoch_cache import EpochEnd, EpochEntry
 from kchaos.checkers.model.events import Event
 from kchaos.checkers.model.log import Log
 from kchaos.checkers.model.predicting import left_alone_after
 from kchaos.checkers.model.replica import Replica
-from kchaos.checkers.model.requests import Asked, FetchAnswer
+from kchaos.checkers.model.requests import Asked, FetchAnswer, OffsetAnswer
 from kchaos.checkers.model.state import EMPTY
 from kchaos.checkers.model.world import World
 
@@ -126,6 +126,8 @@ def test_a_follower_that_resets_its_offset_knows_its_epoch_again() -> None:
     asked = next_fetch(world)
     out_of_range = FetchAnswer(error="OFFSET_OUT_OF_RANGE")
     follower.handle_fetch_answer(world, 1, 0, TopicPartition("t", 0), asked, out_of_range)
+    resetting.handle_answer(world, 1, 0, OffsetAnswer(offset=1))
+    resetting.handle_answer(world, 1, 0, OffsetAnswer(offset=0))
     assert (asked.requested_epoch, next_fetch(world).requested_epoch) == (-1, 0)
 
 

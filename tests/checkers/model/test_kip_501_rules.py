@@ -124,6 +124,7 @@ def test_shipped_code_takes_a_partition_offline_whose_follower_had_kept_up() -> 
     found = explore(system_of(one, ["online-if-kept-up"]), most_states=400_000)
 
     assert found.violation is not None
-    assert [type(move).__name__ for move in found.violation.trace][-6:] == [
-        *("PassLag", "Shrink", "WriteIsr", "Kill", "EndSession", "SeeBrokers")
-    ]
+    names = [type(move).__name__ for move in found.violation.trace]
+    # Of several that are as short, any may be found.
+    assert (len(names), "PassLag" in names) == (14, True)
+    assert names[-5:] == ["Shrink", "WriteIsr", "Kill", "EndSession", "SeeBrokers"]

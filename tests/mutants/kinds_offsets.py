@@ -1,0 +1,34 @@
+"""Changes to links.jsonl where a follower out of range asked with ListOffsets."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.mutants.kinds import add
+from tests.mutants.kinds_links import LINKS
+from tests.mutants.run_copy import Line
+
+
+def _asked(line: Line) -> bool:
+    return bool(line["api"] == "LIST_OFFSETS" and line["direction"] == "request")
+
+
+def _answered(line: Line) -> bool:
+    return bool(line["api"] == "LIST_OFFSETS" and line["fate"] == "released")
+
+
+def _entry(name: str, edit: Callable[[dict[str, Any]], object], where: Any) -> None:
+    def change(line: Line) -> None:
+        for one in line["detail"]["partitions"]:
+            edit(one)
+
+    add(f"offsets: {name}", lambda run: run.edit_line(LINKS, change, where, "such message"))
+
+
+for _by in (-1, 1, 2, 3, 999):
+    _entry(f"an end of {_by:+}", lambda o, by=_by: o.update(offset=o["offset"] + by), _answered)
+_entry("an error in place of an end", lambda one: one.update(error_code=6), _answered)
+_entry("a question for the start", lambda one: one.update(timestamp=-2), _asked)
+_entry("a question in another epoch", lambda o: o.update(current_leader_epoch=1), _asked)
+_entry("a question for another partition", lambda one: one.update(partition=7), _asked)
+add("offsets: no question", lambda run: run.drop_line(LINKS, _asked, "such message"))
+add("offsets: no answer", lambda run: run.drop_line(LINKS, _answered, "such message"))
