@@ -111,6 +111,17 @@ class Controlling:
             isr = acting.generation.isr_of_preferred(state.isr, state.leader)
             yield self._state(preferred, state.leader_epoch + 1, isr)
 
+    def reorder(self, preferred: int) -> Iterator[Event]:
+        """Yield a reassignment to the same brokers, after which another one is preferred.
+
+        The leader stays, in a new epoch (KafkaController.moveReassignedPartitionLeaderIfRequired,
+        1.1.1; since KIP-455 updateLeaderEpochAndSendRequest comes first, 2.4.1).
+        """
+        others = (broker for broker in self.replicas if broker != preferred)
+        order, state = (preferred, *others), self._known()
+        yield TopicCreated(topic=PARTITION.topic, assignment=(order,))
+        yield self._state(state.leader, state.leader_epoch + 1, state.isr)
+
     def _broker_left(self, broker: int) -> None:
         state = self._known()
         if state.leader == broker:
