@@ -145,8 +145,20 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
             yield TakeSnapshot(label="unhealed")
         yield Tell(text=text_of(act))
         yield from done
-        yield AwaitQuiet()
+        if _comes_to_rest(after):
+            yield AwaitQuiet()
         yield from _gates(before, after, is_healing=number >= heals_from)
+
+
+def _comes_to_rest(state: State) -> bool:
+    """Whether quiet can come: not while a leader has taken one back that has no session.
+
+    `AwaitQuiet` waits for the controller to take it out, as it does once; then its leader knows
+    nothing of that and sees it fetch.
+    """
+    world, known = World(state), World(state).partition_state(PARTITION)
+    assert known is not None
+    return known.leader == -1 or set(known.isr) <= set(world.registered())
 
 
 def _at_once(act: Move, done: Iterator[Step], before: State) -> Iterator[Step]:
@@ -228,8 +240,13 @@ def _state_gate(of: State) -> AwaitState:
 def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
     """What can be seen of the state after an act and differs from the one before."""
     earlier, world = World(before), World(after)
-    if earlier.partition_state(PARTITION) != world.partition_state(PARTITION):
-        yield _state_gate(after)
+    gate, known = _state_gate(after), world.partition_state(PARTITION)
+    if gate == _state_gate(before) and earlier.partition_state(PARTITION) != known:
+        # A follower was taken out and came back: only the leader epoch tells.
+        assert known is not None
+        yield replace(gate, leader_epoch=known.leader_epoch)
+    elif earlier.partition_state(PARTITION) != known:
+        yield gate
     for broker in sorted(world.assignment(PARTITION)):
         old, new = (one.known_replica(broker, PARTITION) for one in (earlier, world))
         yield from _gates_of_replica(broker, old, new, is_healing)
