@@ -179,7 +179,7 @@ class Hold:
 
     Attributes:
         name: Names the hold for `ReleaseHold`.
-        api: Kafka's name of the API, such as "Fetch"; one of `checkers.formats.api_names.APIS`.
+        api: Kafka's name of the API, such as "Fetch"; one of `checkers.formats.api_keys.APIS`.
         source: The broker that sends the request, or None for any.
         target: The broker that answers it, or None for any.
         direction: "request" (the target never sees it) or "response" (the target has handled it).

@@ -13,7 +13,7 @@ from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.formats.api_names import FOLLOWED
+from kchaos.checkers.formats.api_keys import FOLLOWED
 from kchaos.checkers.model.prediction import EmptiedBy, Prediction
 from kchaos.checkers.model.status import status
 from kchaos.checkers.record import predict_run

@@ -13,13 +13,11 @@ from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs, controller_of
 from kchaos.checkers.model.events import PartitionState
-from kchaos.checkers.model.releases import ReleaseRange, Since, parse_version
+from kchaos.checkers.model.generations import generation_for
 from kchaos.checkers.zookeeper_log import ZnodeChange, zxids
 
 _EPOCH_BITS = 32
 _CLOCK_STEPS_BACK_MS = 5_000
-_ASK_CONTROLLER = ReleaseRange(Since("2.8.0"))
-"""Whose leaders change no ISR themselves (KIP-497); 2.7 may, below its protocol 2.7-IV2."""
 
 
 def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -110,15 +108,18 @@ def _strangers(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
 def _asks_controller(timed: TimedEvent) -> bool:
     """Whether a broker, if this starts one, changes an ISR through the controller alone.
 
-    That is its protocol's to say (kafka.server.AlterIsrManager, 2.7.0 to 3.9).
+    That is its protocol's to say (KIP-497).
     """
-    if not isinstance(timed.event, StartBroker):
+    event = timed.event
+    if not isinstance(event, StartBroker):
         return True
-    protocol = timed.event.inter_broker_protocol or timed.event.release
     try:
-        return _ASK_CONTROLLER.includes(parse_version(protocol.partition("-")[0]))
+        generation = generation_for(
+            event.release, inter_broker_protocol=event.inter_broker_protocol
+        )
     except ModelError:
         return False  # The model says what is wrong with it.
+    return generation.asks_controller_for_isr
 
 
 def _by_leaders(evidence: RunEvidence) -> Iterator[str]:

@@ -39,11 +39,11 @@ from kchaos.checkers.model.events import (
     PartitionState,
     TopicCreated,
 )
+from kchaos.checkers.model.ranges import RANGES
 from kchaos.checkers.model.releases import ReleaseRange, Since, parse_version
 
 _LAG = "replica.lag.time.max.ms"
 _CLOCKS_S = 0.05
-_ALTER_ISR = ReleaseRange(Since("2.7.0"))
 _LONGER_LAG = ReleaseRange(Since("2.5.0"))
 _LAG_S, _LAG_BEFORE_S = 30.0, 10.0
 """The default of replica.lag.time.max.ms, in seconds, from KIP-537 on and before it."""
@@ -269,7 +269,7 @@ def _default_lag_s(release: str) -> float:
 
 
 def _may_alter_isr(release: str) -> bool:
-    return _is_in(_ALTER_ISR, release)
+    return _is_in(RANGES["KIP-497"], release)
 
 
 def _is_in(releases: ReleaseRange, release: str) -> bool:

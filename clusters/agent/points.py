@@ -22,6 +22,7 @@ SEND_FETCH = "send-fetch"
 FETCH_REQUEST = "fetch-request"
 FETCH_READ = "fetch-read"
 LOG_READ = "log-read"
+EPOCH_TRUNCATION = "epoch-truncation"
 EPOCH_FLUSH = "epoch-flush"
 
 
@@ -30,6 +31,7 @@ def disk_point(operation: DiskOperation, *, is_cached: bool) -> str:
     return f"{'cached-' if is_cached else ''}disk-{operation}"
 
 
+_FIRST_EPOCH_CACHE = "kafka.server.epoch.LeaderEpochFileCache"
 _EPOCH_CACHE = "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache"
 _KAFKA_APIS = "kafka.server.KafkaApis"
 _REPLICA_MANAGER = "kafka.server.ReplicaManager"
@@ -301,6 +303,36 @@ POINTS: Mapping[str, Point] = {
             ),
         ),
         *TIER_POINTS,
+        Point(
+            name=EPOCH_TRUNCATION,
+            meaning="a log was truncated, or loaded, and its leader epoch cache is about to be",
+            places=(
+                Place(
+                    since=(0, 11, 0, 0),
+                    java_class=_FIRST_EPOCH_CACHE,
+                    method="clearAndFlushLatest",
+                    seen='"" + $1',
+                ),
+                Place(
+                    since=(2, 0, 0),
+                    java_class=_FIRST_EPOCH_CACHE,
+                    method="truncateFromEnd",
+                    seen='"" + $1',
+                ),
+                Place(
+                    since=(3, 5, 0),
+                    java_class=_EPOCH_CACHE,
+                    method="truncateFromEnd",
+                    seen='"" + $1',
+                ),
+                Place(
+                    since=(3, 8, 0),
+                    java_class=_EPOCH_CACHE,
+                    method="truncateFromEndAsyncFlush",
+                    seen='"" + $1',
+                ),
+            ),
+        ),
         Point(
             name=EPOCH_FLUSH,
             meaning="what a truncation dropped is about to leave leader-epoch-checkpoint as well",

@@ -1,6 +1,6 @@
 """Links: a Kafka-aware TCP relay between brokers, and between brokers and ZooKeeper."""
 
-from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.errors import LinkError, RuleRefused
 from kchaos.clusters.links.links import Links
 from kchaos.clusters.links.records import Fate, LinkCounts, LinkKey, LinkRecord

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kchaos.checkers.acts import LATE_CLIENT_ID
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.client import exchange
-from kchaos.clusters.links.api_keys import ApiKey
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.layouts import LAYOUTS
 from kchaos.clusters.links.messages import read_request, read_response

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.frames import Frame
 from kchaos.clusters.links.messages import (

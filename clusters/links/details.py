@@ -37,8 +37,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kchaos.checkers.acts import Direction
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.batches import entries
-from kchaos.clusters.links.api_keys import ApiKey
 from kchaos.clusters.links.sessions import PartitionKey
 from kchaos.clusters.links.wire import Records
 

@@ -6,7 +6,7 @@ import struct
 from dataclasses import replace
 from typing import Any
 
-from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.details import TopicNames, detail_of
 from kchaos.clusters.links.layouts import LAYOUTS
 from kchaos.clusters.links.messages import Message, response_values

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links import control_layouts as control
-from kchaos.clusters.links.api_keys import ApiKey
 from kchaos.clusters.links.wire import Field, array, plain, tagged
 
 

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network, ip_address
 from types import TracebackType
 from typing import Self
@@ -89,11 +89,6 @@ class Links:
         """Listen for one broker's connections to one ZooKeeper member; returns (host, port)."""
         self._zookeeper_sources.add(broker_id)
         return self._listen(Port(target=None, source=broker_id, address=target))
-
-    def set_topic_names(self, names: Mapping[bytes, str]) -> None:
-        """Name topic ids (16 bytes each). Those in LeaderAndIsr and UpdateMetadata are known."""
-        for topic_id, name in names.items():
-            self._topics.add(topic_id, name)
 
     def set_sink(
         self, sink: Callable[[LinkRecord], None] | None, *, since: int | None = None

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from kchaos.checkers.acts import Direction
-from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.details import TopicNames, detail_of, partitions_of
 from kchaos.clusters.links.layouts import LAYOUTS, PARTITION_API_KEYS, Layout
 from kchaos.clusters.links.sessions import FetchSessions, PartitionKey

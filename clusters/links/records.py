@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any, Literal
 
 from kchaos.checkers.acts import Direction
+from kchaos.checkers.formats.api_keys import ApiKey, api_key_of
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.links.api_keys import ApiKey, api_key_of
 from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.messages import Message
 

@@ -16,9 +16,8 @@ from typing import Any, Self
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.forgeries import FORGED_ERRORS, ForgeAnswers
-from kchaos.checkers.formats.api_names import unknown_api
+from kchaos.checkers.formats.api_keys import ApiKey, unknown_api
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.links.api_keys import ApiKey
 from kchaos.clusters.links.errors import RuleRefused
 from kchaos.clusters.links.layouts import PARTITION_API_KEYS
 from kchaos.clusters.links.messages import Message, TopicPartition

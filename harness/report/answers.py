@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.witness import Witness
 from kchaos.harness.report.loading import Loaded
 
@@ -113,8 +114,14 @@ def warnings(loaded: Loaded) -> tuple[str, ...]:
     elif loaded.prediction is None:
         said.append("This judgement has no prediction, so every replica stands alone below.")
     not_checked = () if loaded.results is None else loaded.results.not_checked
-    said += [f"Not checked: {each}" for each in not_checked]
+    said += [f"Not checked: {each}" for each in not_checked if each not in NOT_COMPARED]
     return tuple(said)
+
+
+def not_compared(loaded: Loaded) -> tuple[str, ...]:
+    """What the judgement left out as it does of every run."""
+    not_checked = () if loaded.results is None else loaded.results.not_checked
+    return tuple(each for each in not_checked if each in NOT_COMPARED)
 
 
 def expectation_of(loaded: Loaded) -> str:

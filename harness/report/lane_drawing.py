@@ -159,16 +159,18 @@ def _state(replica: ReplicaView) -> str:
 
 def lanes_of(replica: ReplicaView) -> list[tuple[str, Lane]]:
     """The replica's lanes by side: predicted first, then as on disk; a missing one left out."""
-    found, foreseen = replica.found, replica.foreseen
+    found, foreseen, cleaned = replica.found, replica.foreseen, replica.cleaned_until
     lanes = []
     if foreseen is not None:
         other = found.batches if found else ()
         end = foreseen.log_end_offset
-        lanes.append(("predicted", lane_of(foreseen.batches, other, log_end_offset=end)))
+        lane = lane_of(foreseen.batches, other, log_end_offset=end, cleaned_until=cleaned)
+        lanes.append(("predicted", lane))
     if found is not None:
         beside = foreseen.batches if foreseen else None
         end = found.log_end_offset
-        lanes.append(("on disk", lane_of(found.batches, beside, log_end_offset=end)))
+        lane = lane_of(found.batches, beside, log_end_offset=end, cleaned_until=cleaned)
+        lanes.append(("on disk", lane))
     return lanes
 
 
@@ -220,26 +222,32 @@ def offsets_of(span: Span) -> str:
 def _box(span: Span, place: Any) -> Box:
     x = place(span.first_offset)
     width = round(place(span.last_offset + 1) - x, 3)
-    name = "hole" if span.is_hole else f"e{span.leader_epoch}"
-    if span.leader_epoch == -1:
-        name = "no epoch"
+    name = _name(span)
     label = ""
     if width >= _WIDE:
         label = f"{offsets_of(span)} {name}"
     elif width >= _NARROW:
         label = "" if span.leader_epoch == -1 else name
     count = f", {span.batches} batches" if span.batches > 1 else ""
-    what = "hole: no batch" if span.is_hole else f"leader epoch {span.leader_epoch}"
+    what = f"leader epoch {span.leader_epoch}"
+    if span.leader_epoch is None:
+        what = f"{name}: no batch"
     differs = "; the other side does not have the same" if span.differs else ""
     return Box(
         x=x,
         width=width,
         label=label,
         title=f"offsets {offsets_of(span)}, {what}{count}{differs}",
-        style=style_of_epoch(span.leader_epoch)
+        style=("cleaned" if span.cleaned else style_of_epoch(span.leader_epoch))
         + (" differs" if span.differs else "")
         + (" thin" if width < _THIN else ""),
     )
+
+
+def _name(span: Span) -> str:
+    if span.leader_epoch is None:
+        return "cleaned" if span.cleaned else "hole"
+    return f"e{span.leader_epoch}" if span.leader_epoch >= 0 else "no epoch"
 
 
 def _differences(lane: Lane, place: Any) -> list[Box]:

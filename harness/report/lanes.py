@@ -18,9 +18,10 @@ class Span:
     Attributes:
         first_offset: Inclusive.
         last_offset: Inclusive.
-        leader_epoch: -1 before magic 2; None for a hole.
-        batches: How many batches it stands for; 0 for a hole.
+        leader_epoch: -1 before magic 2; None where no batch is.
+        batches: How many batches it stands for; 0 where none is.
         differs: Whether the lane beside it does not hold the same there.
+        cleaned: Whether a log cleaner went there, so that no batch need be.
     """
 
     first_offset: int
@@ -28,11 +29,12 @@ class Span:
     leader_epoch: int | None
     batches: int = 1
     differs: bool = False
+    cleaned: bool = False
 
     @property
     def is_hole(self) -> bool:
-        """Whether no batch is there."""
-        return self.leader_epoch is None
+        """Whether no batch is there, though no log cleaner went there."""
+        return self.leader_epoch is None and not self.cleaned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ def lane_of(
     other: Sequence[Batch | PredictedBatch] | None,
     *,
     log_end_offset: int,
+    cleaned_until: int = 0,
     most_spans: int = MOST_SPANS,
 ) -> Lane:
     """The lane of one log; what `other` does not hold in the same way is marked.
@@ -63,6 +66,7 @@ def lane_of(
         batches: In offset order.
         other: What is drawn beside it, or None if there is nothing to compare with.
         log_end_offset: Exclusive; what lies between the last batch and it is a hole.
+        cleaned_until: Exclusive; below it a log cleaner may have left nothing of a batch.
         most_spans: Above this many, neighbours are joined.
     """
     same = None if other is None else {_identity(batch) for batch in other}
@@ -75,7 +79,12 @@ def lane_of(
         )
         for batch in batches
     ]
-    spans = _with_holes(spans, log_end_offset, other)
+    spans = [
+        replace(span, cleaned=span.last_offset < cleaned_until and not span.differs)
+        if span.is_hole
+        else span
+        for span in _with_holes(spans, log_end_offset, other)
+    ]
     joined = len(spans) > most_spans
     if joined:
         spans = join_equal(spans)
@@ -92,7 +101,8 @@ def join_equal(spans: Iterable[Span]) -> list[Span]:
         if (
             last is not None
             and last.last_offset + 1 == span.first_offset
-            and (last.leader_epoch, last.differs) == (span.leader_epoch, span.differs)
+            and (last.leader_epoch, last.differs, last.cleaned)
+            == (span.leader_epoch, span.differs, span.cleaned)
         ):
             batches = last.batches + span.batches
             joined[-1] = replace(last, last_offset=span.last_offset, batches=batches)
@@ -139,9 +149,10 @@ def _joined_by_width(spans: Sequence[Span], most: int) -> list[Span]:
         Span(
             first_offset=members[0].first_offset,
             last_offset=members[-1].last_offset,
-            leader_epoch=next((s.leader_epoch for s in members if not s.is_hole), None),
+            leader_epoch=next((s.leader_epoch for s in members if s.batches), None),
             batches=sum(member.batches for member in members),
             differs=any(member.differs for member in members),
+            cleaned=all(member.cleaned for member in members),
         )
         for members in buckets.values()
     ]

@@ -73,6 +73,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "story": [_sentence(line) for line in story_of(loaded)],
         "answers": answers.answers_of(loaded),
         "warnings": answers.warnings(loaded),
+        "not_compared": answers.not_compared(loaded),
         "unknown_reasons": answers.unknown_reasons(loaded),
         "tracebacks": answers.tracebacks(loaded),
         "expectation": answers.expectation_of(loaded),

@@ -9,6 +9,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError, CheckpointError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.snapshots import CopiedFiles, EpochEntries, StateSeen, TakenSnapshot
+from kchaos.checkers.model.events import LogCleaned
 from kchaos.checkers.model.prediction import PredictedReplica, Prediction
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.errors import SegmentError
@@ -46,6 +47,7 @@ class ReplicaView:
 
     Attributes:
         role: "leader", "in sync", "not in sync" or "" where the snapshot does not say.
+        cleaned_until: Below it (exclusive) a log cleaner was seen at work; 0 if none was.
     """
 
     broker: int
@@ -53,6 +55,7 @@ class ReplicaView:
     is_running: bool | None
     found: Found | None
     foreseen: PredictedReplica | None
+    cleaned_until: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,7 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
         for broker, about in copied.replicas(label, snapshot.brokers)
     }
     foreseen = _foreseen(loaded.prediction, label)
+    cleaned = _cleaned_until(loaded)
     for about in sorted({one for one, _ in (*found, *foreseen) if not is_internal(one.topic)}):
         state = snapshot.state(about)
         ids = sorted({broker for of, broker in (*found, *foreseen) if of == about})
@@ -118,11 +122,25 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
                     else None,
                     found=found.get((about, broker)),
                     foreseen=foreseen.get((about, broker)),
+                    cleaned_until=cleaned.get(about, 0),
                 )
                 for broker in ids
             ),
             **_remote(loaded, label, about),
         )
+
+
+def _cleaned_until(loaded: Loaded) -> dict[TopicPartition, int]:
+    try:
+        events = [timed.event for timed in loaded.evidence.actions]
+    except CheckError:
+        return {}  # The judgement says what cannot be read.
+    # Who fetches from a log that was cleaned lacks the same.
+    return {
+        TopicPartition(event.topic, event.partition): event.cleaned_until
+        for event in events
+        if isinstance(event, LogCleaned)
+    }
 
 
 def _remote(loaded: Loaded, label: str, about: TopicPartition) -> dict[str, Any]:

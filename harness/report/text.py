@@ -1,8 +1,6 @@
 """The report as text for a terminal: the same content, condensed, no line wider than asked."""
 
 import json
-import textwrap
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -16,6 +14,7 @@ from kchaos.harness.report.lanes import Lane, Span, join_equal
 from kchaos.harness.report.leadership import Incarnation, decisions_of, incarnations
 from kchaos.harness.report.loading import Loaded, load
 from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, writes_of
+from kchaos.harness.report.paper import Paper
 from kchaos.harness.report.replicas import PartitionView, ReplicaView, partition_views
 from kchaos.harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
 from kchaos.harness.report.tier_text import tier_sections
@@ -23,8 +22,6 @@ from kchaos.harness.report.tier_text import tier_sections
 MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS, MOST_REQUESTS = 30, 24, 80, 12, 40
 """More than this of a kind is cut short, and the text says so."""
 
-_RESET = "\x1b[0m"
-_CODES = {"yes": "34;1", "no": "33;1", "unknown": "35;1", "none": "2", "bold": "1", "quiet": "2"}
 _STYLES = {"safety": "no", "conformance": "unknown", "neither": "quiet"}
 _SIGNS = {
     "story": "--",
@@ -41,52 +38,6 @@ _SIGNS = {
 }
 
 
-class _Paper:
-    """Collects lines that are never wider than the width, with or without colour."""
-
-    def __init__(self, width: int, colour: bool) -> None:
-        self.width = width
-        self._colour = colour
-        self._lines: list[str] = []
-
-    def text(self) -> str:
-        return "\n".join(self._lines) + "\n"
-
-    def add(self, text: str = "", *, style: str = "", indent: int = 0, hang: int = 0) -> None:
-        """Adds text, wrapped; lines after the first are indented by `hang` more."""
-        for line in str(text).splitlines() or [""]:
-            wrapped = textwrap.wrap(
-                _printable(line),
-                self.width,
-                initial_indent=" " * indent,
-                subsequent_indent=" " * (indent + hang),
-                break_on_hyphens=False,
-            )
-            self._lines += [self._styled(part, style) for part in wrapped or [""]]
-
-    def heading(self, text: str) -> None:
-        """Adds a heading with an empty line above it."""
-        self.add()
-        self.add(text, style="bold")
-
-    def _styled(self, line: str, style: str) -> str:
-        if not (self._colour and style and line):
-            return line
-        return f"\x1b[{_CODES[style]}m{line}{_RESET}"
-
-
-def _printable(text: str) -> str:
-    """The text in characters of one column that do not drive the terminal."""
-    return "".join(_one_column(letter) for letter in text.expandtabs(4))
-
-
-def _one_column(letter: str) -> str:
-    if not letter.isprintable():
-        return "?"
-    is_wide = unicodedata.east_asian_width(letter) in ("W", "F")
-    return f"\\u{ord(letter):04x}" if is_wide else letter
-
-
 def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str:
     """The report of a run's newest judgement as text, ending in a newline.
 
@@ -98,7 +49,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
         RunDirectoryError: A file of the run cannot be read.
     """
     loaded = load(run)
-    paper = _Paper(max(40, width), colour)
+    paper = Paper(max(40, width), colour)
     views = partition_views(loaded)
     _head(paper, loaded)
     _findings(paper, loaded)
@@ -113,13 +64,17 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
     _shadow(paper, loaded)
     _brokers(paper, loaded)
     _control(paper, loaded)
+    if left_out := answers.not_compared(loaded):
+        paper.heading("Compared in no run")
+        for each in left_out:
+            paper.add(each, indent=2, hang=2, style="quiet")
     paper.heading("Replay")
     replay = loaded.run.replay or f"kchaos replay {loaded.directory.name}"
     paper.add(replay, indent=2, hang=2)
     return paper.text()
 
 
-def _head(paper: _Paper, loaded: Loaded) -> None:
+def _head(paper: Paper, loaded: Loaded) -> None:
     paper.add(loaded.directory.name, style="quiet")
     if answers.title_of(loaded):
         paper.add(answers.title_of(loaded), style="bold")
@@ -148,7 +103,7 @@ def _head(paper: _Paper, loaded: Loaded) -> None:
         paper.add(said, indent=2, hang=2, style="quiet" if witness.found else "no")
 
 
-def _findings(paper: _Paper, loaded: Loaded) -> None:
+def _findings(paper: Paper, loaded: Loaded) -> None:
     paper.heading("Findings")
     if not loaded.findings:
         paper.add("None." if loaded.judgement else "None: not judged yet.", indent=2)
@@ -170,7 +125,7 @@ def _findings(paper: _Paper, loaded: Loaded) -> None:
         paper.add(f"{left} more are in the judgement's findings.jsonl", indent=2)
 
 
-def _replicas(paper: _Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
+def _replicas(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
     if loaded.prediction:
         paper.heading("Replicas  (* not the same on the other side)")
     else:
@@ -190,7 +145,7 @@ def _replicas(paper: _Paper, loaded: Loaded, views: Sequence[PartitionView]) -> 
         paper.add(f"{len(views) - MOST_PARTITIONS} more are in the HTML report", indent=2)
 
 
-def _replica(paper: _Paper, loaded: Loaded, view: PartitionView, replica: ReplicaView) -> None:
+def _replica(paper: Paper, loaded: Loaded, view: PartitionView, replica: ReplicaView) -> None:
     lanes = lanes_of(replica)
     alike = _is_alike(replica, lanes)
     if alike:
@@ -241,13 +196,13 @@ def _shown(spans: Sequence[Span]) -> Iterator[str]:
 
 
 def _span(span: Span) -> str:
-    epoch = "HOLE" if span.is_hole else f"e{span.leader_epoch}"
+    epoch = "HOLE" if span.is_hole else "cleaned" if span.cleaned else f"e{span.leader_epoch}"
     if span.leader_epoch == -1:
         epoch = "no epoch"
     return f"{'*' if span.differs else ''}{offsets_of(span)} {epoch}"
 
 
-def _caches(paper: _Paper, views: Sequence[PartitionView]) -> None:
+def _caches(paper: Paper, views: Sequence[PartitionView]) -> None:
     rows = [
         (view, replica, found, foreseen)
         for view in views[:MOST_PARTITIONS]
@@ -274,7 +229,7 @@ def _entries(entries: Iterable[tuple[int, int]] | None) -> str:
     return " ".join(f"{epoch}@{start}" for epoch, start in entries) or "empty"
 
 
-def _rounds(paper: _Paper, loaded: Loaded) -> None:
+def _rounds(paper: Paper, loaded: Loaded) -> None:
     pairs = side_by_side(predicted_rounds(loaded), observed_rounds(loaded))
     if not pairs:
         return
@@ -307,7 +262,7 @@ def _round(pair: Pair, has_prediction: bool) -> str:
     return f"{said}  * not in the prediction" if has_prediction and each.is_answered else said
 
 
-def _time(paper: _Paper, loaded: Loaded) -> None:
+def _time(paper: Paper, loaded: Loaded) -> None:
     decisions = decisions_of(loaded)
     faults = faults_of(loaded)
     found = moments(loaded, decisions=decisions, faults=faults, writes=writes_of(loaded), rounds=())
@@ -330,7 +285,7 @@ def _is_first(moment: Moment, begun: float) -> bool:
     return moment.kind == "registration" and moment.time < begun
 
 
-def _moment(paper: _Paper, moment: Moment, bars: Sequence[str], zero: float) -> None:
+def _moment(paper: Paper, moment: Moment, bars: Sequence[str], zero: float) -> None:
     acting = "".join("|" if name in moment.faults else " " for name in bars)
     sign = _SIGNS.get(moment.kind, "  ")
     styles: Mapping[str, str] = {"story": "bold", "fault": "no", "unknown": "unknown"}
@@ -339,7 +294,7 @@ def _moment(paper: _Paper, moment: Moment, bars: Sequence[str], zero: float) -> 
     paper.add(start + moment.text, hang=len(start), style=style)
 
 
-def _shadow(paper: _Paper, loaded: Loaded) -> None:
+def _shadow(paper: Paper, loaded: Loaded) -> None:
     rows = shadow_rows(loaded)
     if not rows:
         return
@@ -352,7 +307,7 @@ def _shadow(paper: _Paper, loaded: Loaded) -> None:
             paper.add(text, indent=2, hang=4)
 
 
-def _brokers(paper: _Paper, loaded: Loaded) -> None:
+def _brokers(paper: Paper, loaded: Loaded) -> None:
     paper.heading("Brokers")
     generations = {} if loaded.prediction is None else loaded.prediction.generations
     history = incarnations(loaded, decisions_of(loaded))
@@ -366,7 +321,7 @@ def _brokers(paper: _Paper, loaded: Loaded) -> None:
     paper.add(", ".join(_versions(loaded)), indent=2, style="quiet", hang=2)
 
 
-def _control(paper: _Paper, loaded: Loaded) -> None:
+def _control(paper: Paper, loaded: Loaded) -> None:
     rows = control_rows(loaded)
     if not rows:
         return

@@ -6,7 +6,7 @@ back and truncates. The thread that writes leader-epoch-checkpoint afterwards is
 Loading the log comes to that place once as well.
 """
 
-from looking import values
+from looking import leader_epochs, values
 
 from kchaos import (
     AwaitHeld,
@@ -23,7 +23,6 @@ from kchaos import (
     ReorderReplicas,
     TakeSnapshot,
 )
-from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
 
 RELEASES = {"3.9.1": True}
 STEPS = (
@@ -45,14 +44,8 @@ STEPS = (
 )
 
 
-def epochs(run, snapshot):
-    file = run.path / f"snapshots/{snapshot}/broker-0/t-0/{LEADER_EPOCHS}"
-    entries = parse_leader_epoch_checkpoint(file.read_text(), file=file.name)
-    return [(entry.leader_epoch, entry.start_offset) for entry in entries]
-
-
 def seen(run, release):
     assert values(run, "truncated", 0) == ["both-0"]
-    (_, first), (own, end) = epochs(run, "truncated")
+    (_, first), (own, end) = leader_epochs(run, "truncated", 0)
     assert (first, end) == (0, 1)
-    assert own not in dict(epochs(run, "final"))
+    assert own not in dict(leader_epochs(run, "final", 0))

@@ -4,7 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kchaos.checkers.formats.checkpoints import parse_offset_checkpoint
+from kchaos.checkers.formats.checkpoints import (
+    LEADER_EPOCHS,
+    parse_leader_epoch_checkpoint,
+    parse_offset_checkpoint,
+)
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import read_partition
 from kchaos.checkers.segments.reader import read_records
@@ -67,3 +71,10 @@ def values(run: RunDirectory, snapshot: str, broker: int) -> list[str]:
         data = (folder / batch.file).read_bytes()
         found.extend((record.value or b"").decode() for record in read_records(data, batch))
     return found
+
+
+def leader_epochs(run: RunDirectory, snapshot: str, broker: int) -> list[tuple[int, int]]:
+    """t-0's leader-epoch-checkpoint in a snapshot: (leader epoch, start offset) of each entry."""
+    file = run.path / f"snapshots/{snapshot}/broker-{broker}/t-0/{LEADER_EPOCHS}"
+    entries = parse_leader_epoch_checkpoint(file.read_text(), file=file.name)
+    return [(entry.leader_epoch, entry.start_offset) for entry in entries]

@@ -14,7 +14,7 @@ from kchaos.checkers.acts import (
     act_of,
     fields_of,
 )
-from kchaos.checkers.formats.api_names import unknown_api
+from kchaos.checkers.formats.api_keys import unknown_api
 from kchaos.checkers.model.events import Action, event_from_json, event_to_json
 
 

@@ -32,7 +32,7 @@ from kchaos.checkers.model.log import Log
 from kchaos.checkers.model.prediction import PredictedBatch
 from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica
 from kchaos.checkers.model.requests import Asked, FetchAnswer
-from kchaos.checkers.model.rules.kip_405 import highest_of_latest_epoch
+from kchaos.checkers.model.rules.kafka_15241 import highest_of_latest_epoch
 
 # -- the leader epoch cache ---------------------------------------------------------------------
 

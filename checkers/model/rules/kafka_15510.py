@@ -12,7 +12,7 @@ from dataclasses import replace
 from kchaos.checkers.model.epoch_cache import UNDEFINED_EPOCH, Entries
 from kchaos.checkers.model.generation import Generation, Rule
 from kchaos.checkers.model.replica import FetchState, LastFetchedEpoch, Replica
-from kchaos.checkers.model.rules.truncation_on_fetch import fetch_with_epoch
+from kchaos.checkers.model.rules.kafka_10554 import fetch_with_epoch
 
 
 def fetch_with_epoch_unless_forgotten(fetch: FetchState, entries: Entries) -> int:

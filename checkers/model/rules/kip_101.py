@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from kchaos.checkers.model.epoch_cache import (
     UNDEFINED,
-    UNDEFINED_EPOCH,
     UNDEFINED_OFFSET,
     Entries,
     EpochEnd,
@@ -44,34 +43,12 @@ def answer_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) ->
     return end_of_epoch(entries, requested_epoch)
 
 
-def answer_no_epoch_as_undefined(
-    entries: Entries, requested_epoch: int, log_end_offset: int
-) -> EpochEnd:
-    """Answer as before, but epoch -1 is undefined whatever the cache holds (KAFKA-6857)."""
-    if requested_epoch == UNDEFINED_EPOCH:
-        return UNDEFINED
-    return answer_epoch(entries, requested_epoch, log_end_offset)
-
-
 def truncate_to_high_watermark_if_undefined(
     answer: EpochEnd, follower: FollowerLog
 ) -> TruncationState:
     """Truncate to the answered offset, or, if undefined, to the present HW (0.11.0.3 and 1.0.2)."""
     if answer.end_offset == UNDEFINED_OFFSET:
         return TruncationState(offset=follower.high_watermark, completed=True)
-    offset = min(answer.end_offset, follower.log_end_offset)
-    return TruncationState(offset=offset, completed=True)
-
-
-def truncate_to_fetch_offset_if_undefined(
-    answer: EpochEnd, follower: FollowerLog
-) -> TruncationState:
-    """Truncate to the answered offset, or, if undefined, to the initial fetch offset (1.1.1).
-
-    That offset is the HW which the replica had when it became a follower.
-    """
-    if answer.end_offset == UNDEFINED_OFFSET:
-        return TruncationState(offset=follower.fetch_offset, completed=True)
     offset = min(answer.end_offset, follower.log_end_offset)
     return TruncationState(offset=offset, completed=True)
 
@@ -115,16 +92,4 @@ EPOCH_REQUEST_0 = Rule(
     source="kafka.server.ReplicaFetcherThread",
     protocol=(0, 11, 0, 2),
     change=lambda known: replace(known, epoch_request_version=0),
-)
-
-INITIAL_FETCH_OFFSET = Rule(
-    name="initial fetch offset",
-    source="kafka.server.AbstractFetcherThread",
-    change=lambda known: replace(known, truncate=truncate_to_fetch_offset_if_undefined),
-)
-
-KAFKA_6857 = Rule(
-    name="KAFKA-6857",
-    source="kafka.server.epoch.LeaderEpochFileCache",
-    change=lambda known: replace(known, answer_epoch=answer_no_epoch_as_undefined),
 )

@@ -4,9 +4,6 @@ Jira KAFKA-7395 and KAFKA-6880. Read from kafka.cluster.Partition.checkCurrentLe
 `makeFollower`, kafka.server.AbstractFetcherThread.onPartitionFenced and
 kafka.server.ReplicaFetcherThread (request versions), 2.1.0 and 2.1.1. OffsetForLeaderEpoch carries
 the epoch from inter-broker protocol 2.1-IV1 (version 2) and Fetch from 2.1-IV2 (version 10).
-
-KAFKA-9338 (2.5.0): a fetch session remembers the epoch too. Before, the leader saw none inside a
-session and refused full fetches only (kafka.server.CachedPartition, 2.4.1 and 2.5.0).
 """
 
 from dataclasses import replace
@@ -21,11 +18,6 @@ from kchaos.checkers.model.requests import Asked
 def see_epoch_outside_sessions(asked: Asked) -> bool:
     """See the leader epoch of every request but an incremental Fetch: the session has none."""
     return asked.carries_leader_epoch and not asked.is_incremental
-
-
-def see_epoch(asked: Asked) -> bool:
-    """See the leader epoch of every request that carries one (KAFKA-9338)."""
-    return asked.carries_leader_epoch
 
 
 def refuse_other_epoch(asked_leader_epoch: int, leader_epoch: int) -> str:
@@ -79,10 +71,4 @@ FETCH_10 = Rule(
     source="kafka.server.ReplicaFetcherThread",
     protocol=(2, 1, 0, 2),
     change=lambda known: replace(known, sends_leader_epoch=True),
-)
-
-KAFKA_9338 = Rule(
-    name="KAFKA-9338",
-    source="kafka.server.FetchSession",
-    change=lambda known: replace(known, sees_leader_epoch=see_epoch),
 )

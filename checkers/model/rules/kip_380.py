@@ -38,11 +38,6 @@ def refuse_other_epochs(told: int, own: int) -> str:
     return UNKNOWN if told > own else ""
 
 
-def refuse_earlier_epochs(told: int, own: int) -> str:
-    """Refuse an earlier generation's request alone: the broker may not know its own epoch yet."""
-    return STALE if is_for_an_earlier_generation(told, own) else ""
-
-
 KIP_380 = Rule(
     name="KIP-380",
     source="kafka.controller.KafkaController",
@@ -64,10 +59,4 @@ EPOCHS_TOLD = Rule(
     source="kafka.controller.ControllerChannelManager",
     protocol=(2, 2, 0, 0),
     change=lambda known: replace(known, tells_broker_epoch=True),
-)
-
-KAFKA_9839 = Rule(
-    name="KAFKA-9839",
-    source="kafka.server.KafkaApis",
-    change=lambda known: replace(known, error_of_broker_epoch=refuse_earlier_epochs),
 )

@@ -4,9 +4,6 @@ While an AlterPartition is in flight the high watermark waits for the old ISR an
 leader knows the new one only from the answer, and ZooKeeper is ahead of it. Read from
 kafka.cluster.Partition (`expandIsr`, `maximalIsr`, `handleAlterIsrResponse`), 2.8.2; gated by
 inter-broker protocol 2.7-IV2.
-
-KAFKA-13091 (3.1.0): the answer moves the high watermark. Before, it stayed until the next append or
-fetch.
 """
 
 from dataclasses import replace
@@ -20,10 +17,4 @@ KIP_497 = Rule(
     change=lambda known: replace(
         known, asks_controller_for_isr=True, moves_high_watermark_with_isr=False
     ),
-)
-
-KAFKA_13091 = Rule(
-    name="KAFKA-13091",
-    source="kafka.cluster.Partition",
-    change=lambda known: replace(known, moves_high_watermark_with_isr=True),
 )

@@ -39,7 +39,6 @@ FIRST_HALF = Solution(name="1, pending", keeps_who_waits=True)
 SECOND_HALF = Solution(name="1, clock", caught_up_now=True)
 SOLUTION_1 = Solution(name="solution 1", keeps_who_waits=True, caught_up_now=True)
 SOLUTION_2 = replace(SOLUTION_1, name="solution 2", gives_up_after_s=PROCESS_TIME_MS / 1000)
-SOLUTIONS = (SHIPPED, FIRST_HALF, SECOND_HALF, SOLUTION_1, SOLUTION_2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

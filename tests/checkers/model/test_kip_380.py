@@ -12,10 +12,10 @@ from kchaos.checkers.model.events import Event, PartitionState, Snapshot, TopicC
 from kchaos.checkers.model.predicting import left_alone_after
 from kchaos.checkers.model.prediction import Prediction
 from kchaos.checkers.model.requests import StopReplica
+from kchaos.checkers.model.rules.kafka_9839 import refuse_earlier_epochs
 from kchaos.checkers.model.rules.kip_380 import (
     is_for_an_earlier_generation,
     is_higher,
-    refuse_earlier_epochs,
     refuse_other_epochs,
 )
 from kchaos.checkers.model.state import EMPTY, State

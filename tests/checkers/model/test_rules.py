@@ -1,4 +1,4 @@
-"""Every rule: what happens without it, and what with it."""
+"""What rules do together, and release by release; each alone is in `test_each_rule`."""
 
 from dataclasses import replace
 
@@ -9,16 +9,15 @@ from model_timelines import (
     replica,
     start,
     state,
-    terminate,
     write,
 )
+from rule_timelines import pair, shorter_leader, upgraded, zombie_leader
 
 from kchaos.checkers.acts import (
     CutLink,
     HealLink,
     Hold,
     HoldPoint,
-    LoseTail,
     PauseBroker,
     ReleaseHold,
     ReleasePoint,
@@ -27,8 +26,6 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
     Snapshot,
     TopicConfigured,
     TopicCreated,
@@ -102,10 +99,6 @@ def both(
     )
 
 
-def pair(release, **configuration):
-    return [*cluster(release, controller=2, replicas=(0, 1), **configuration), state(0, 0, (0, 1))]
-
-
 def test_a_0_11_binary_with_an_older_protocol_asks_nothing_and_truncates_to_its_watermark():
     def elected(**configuration):
         return [
@@ -125,33 +118,6 @@ def test_a_0_11_binary_with_an_older_protocol_asks_nothing_and_truncates_to_its_
     assert replica(old, 0).fetcher == "fetching"
     assert [each.requested_epoch for each in new.rounds] == [-1]
     assert replica(new, 0).fetcher == "truncating"
-
-
-def shorter_leader(release):
-    """The leader lost a record that its follower counts as committed; no epochs are known."""
-    old = {"message_format": "0.10.2"}
-    return [
-        *cluster(release, controller=2, replicas=(0, 1), **old),
-        state(0, 0, (0, 1)),
-        write("a", 0, acks=-1),
-        write("b", 0, acks=-1),
-        *terminate(1),
-        *terminate(0),
-        LoseTail(broker=0, topic="t", partition=0, log_end_offset=1),
-        *start(0, release, czxid=200, **old),
-        state(0, 1, (0, 1)),
-        *start(1, release, czxid=201, **old),
-        AFTER,
-    ]
-
-
-def test_KAFKA_7414_keeps_a_broker_alive_whose_leader_is_shorter():
-    timeline = shorter_leader("2.0.0")
-    exits = replica(predict(timeline), 1)
-    assert (exits.is_running, exits.log_end_offset) == (False, 2)
-    repaired = generation_for("2.0.0", message_format="0.10.2", also=["KAFKA-7414"])
-    stays = replica(predict(timeline, generations={0: repaired, 1: repaired}), 1)
-    assert (stays.is_running, stays.log_end_offset) == (True, 1)
 
 
 @pytest.mark.parametrize(
@@ -178,29 +144,12 @@ def test_the_topics_word_about_unclean_elections_counts_before_the_brokers(
     assert (follower.is_running, follower.log_end_offset) == ((False, 2) if exits else (True, 1))
 
 
-def zombie_fetch(release, **configuration):
-    """B=1 learns of epoch 1 while A=0, which leads in it, is still in epoch 0."""
-    return [
-        *pair(release, **configuration),
-        Hold(name="h", api="LeaderAndIsr", target=0),
-        state(0, 1, (0, 1)),
-        write("m", 0),
-        AFTER,
-    ]
-
-
 @pytest.mark.parametrize(
     ("protocol", "end"), [("2.0", 1), ("2.1-IV0", 1), ("2.1-IV1", 1), ("2.1-IV2", 0), ("2.1", 0)]
 )
 def test_fetches_are_fenced_from_protocol_2_1_IV2(protocol, end):
-    prediction = predict(zombie_fetch("2.5.1", inter_broker_protocol=protocol))
+    prediction = predict(zombie_leader("2.5.1", inter_broker_protocol=protocol))
     assert replica(prediction, 1).log_end_offset == end
-
-
-def test_KIP_320_refuses_a_fetch_in_another_epoch():
-    old, new = both(zombie_fetch("2.5.1"), "2.5.1", "KIP-320")
-    assert replica(old, 1).log_end_offset == 1
-    assert replica(new, 1).log_end_offset == 0
 
 
 def follower_fenced(release):
@@ -239,20 +188,6 @@ def test_inside_a_fetch_session_nobody_is_fenced_before_KAFKA_9338(release):
     assert replica(fenced, 1, "fenced").log_end_offset == 1
 
 
-def test_KAFKA_15583_keeps_the_high_watermark_below_min_insync_replicas():
-    timeline = [
-        *pair("3.9.1", min_insync_replicas=2),
-        write("both", 0, acks=-1),
-        CutLink(source=0, target=1),
-        state(0, 0, (0,)),
-        write("alone", 0),
-        AFTER,
-    ]
-    old, new = both(timeline, "3.9.1", "KAFKA-15583")
-    assert replica(old, 0).high_watermarks[0] == 2
-    assert replica(new, 0).high_watermarks[0] == 1
-
-
 def test_the_topics_own_min_insync_replicas_counts_before_the_brokers():
     timeline = [
         *pair("2.8.2", min_insync_replicas=2),
@@ -263,20 +198,6 @@ def test_the_topics_own_min_insync_replicas_counts_before_the_brokers():
     ]
     (outcome,) = predict(timeline).produces
     assert (outcome.acknowledged, outcome.base_offset) == (True, 0)
-
-
-def test_KAFKA_13091_moves_the_high_watermark_with_the_controllers_answer():
-    timeline = [
-        *pair("3.1.2"),
-        write("both", 0, acks=-1),
-        CutLink(source=0, target=1),
-        write("alone", 0),
-        state(0, 0, (0,)),
-        AFTER,
-    ]
-    old, new = both(timeline, "3.1.2", "KAFKA-13091")
-    assert replica(old, 0).high_watermarks[0] == 1
-    assert replica(new, 0).high_watermarks[0] == 2
 
 
 def test_KAFKA_8841_moves_the_high_watermark_only_with_a_follower_that_moved():
@@ -296,77 +217,6 @@ def test_KAFKA_8841_moves_the_high_watermark_only_with_a_follower_that_moved():
     assert [replica(each, 0).high_watermarks[0] for each in (old, new)] == [3, 3]
 
 
-def test_KAFKA_6857_answers_no_epoch_as_undefined():
-    timeline = [
-        *pair("1.1.1", message_format="0.10.2"),
-        write("both", 0, acks=-1),
-        CutLink(source=0, target=1),
-        write("a", 0),
-        state(1, 1, (0, 1)),
-        write("b", 1),
-        HealLink(source=0, target=1),
-        AFTER,
-    ]
-    formats = {"message_format": "0.10.2"}
-    without = generation_for("1.1.1", without=["KAFKA-6857"], **formats)
-    old = predict(timeline, generations={0: without, 1: without})
-    new = predict(timeline)
-    (asked,) = [one for one in old.rounds if one.follower == 0]
-    assert (asked.requested_epoch, asked.end_offset) == (-1, 2)
-    assert replica(old, 0).batches != replica(old, 1).batches
-    assert replica(new, 0).batches == replica(new, 1).batches
-
-
-def test_KAFKA_13141_does_not_count_a_fetch_that_diverges():
-    timeline = [
-        *pair("2.8.1"),
-        write("both", 0, acks=-1),
-        CutLink(source=0, target=1, name="cut"),
-        write("a", 0),
-        write("a2", 0),
-        state(1, 1, (0, 1)),
-        write("b", 1),
-        Hold(name="h", api="Fetch", target=1, direction="response"),
-        HealLink(source=0, target=1, name="cut"),
-        AFTER,
-    ]
-    old, new = both(timeline, "2.8.1", "KAFKA-13141")
-    assert replica(old, 1).high_watermarks[0] == 2
-    assert replica(new, 1).high_watermarks[0] == 1
-
-
-def test_KIP_841_lets_only_brokers_join_that_live_for_the_leader():
-    timeline = [
-        *pair("3.3.2"),
-        write("both", 0, acks=-1),
-        Hold(name="news", api="UpdateMetadata", target=0),
-        BrokerUnregistered(broker=1),
-        state(0, 1, (0,)),
-    ]
-    gone = [*timeline, ReleaseHold(name="news")]
-    joins = state(0, 1, (0, 1))
-    old, new = both([*gone, joins], "3.3.2", "KIP-841")
-    assert [one.reason for one in old.disallowed] == []
-    (refused,) = new.disallowed
-    assert "does not know that it lives" in refused.reason
-
-
-def test_KAFKA_9654_lets_a_follower_try_again_that_was_fenced_for_its_older_epoch():
-    timeline = [
-        *pair("2.8.2"),
-        write("first", 0, acks=-1),
-        Hold(name="h", api="Fetch", source=1, fetch_offset_at_least=2),
-        write("m", 0),
-        state(0, 1, (0, 1)),
-        ReleaseHold(name="h"),
-        write("n", 0),
-        AFTER,
-    ]
-    old, new = both(timeline, "2.8.2", "KAFKA-9654")
-    assert (replica(old, 1).fetcher, replica(old, 1).log_end_offset) == ("failed", 2)
-    assert (replica(new, 1).fetcher, replica(new, 1).log_end_offset) == ("fetching", 3)
-
-
 def test_KAFKA_7786_asks_again_when_the_answer_was_for_an_older_epoch():
     timeline = [
         *pair("2.1.1"),
@@ -383,36 +233,8 @@ def test_KAFKA_7786_asks_again_when_the_answer_was_for_an_older_epoch():
     assert replica(new, 1).fetcher == "fetching"
 
 
-def test_without_KAFKA_7786_a_follower_is_stuck_when_its_question_is_fenced_too_late():
-    timeline = [
-        *pair("2.1.1"),
-        write("m", 0, acks=-1),
-        Hold(name="h", api="OffsetForLeaderEpoch", source=1),
-        state(0, 1, (0, 1)),
-        state(0, 2, (0, 1)),
-        ReleaseHold(name="h"),
-        write("n", 0),
-        AFTER,
-    ]
-    old, new = both(timeline, "2.1.1", "KAFKA-7786")
-    assert (replica(old, 1).fetcher, replica(old, 1).log_end_offset) == ("none", 1)
-    assert (replica(new, 1).fetcher, replica(new, 1).log_end_offset) == ("fetching", 2)
-
-
 def test_only_from_2_1_1_to_2_6_0_recovery_forgets_epoch_0():
     """The cache file was lost in no way that Kafka knows; an old binary in between deletes it."""
-
-    def upgraded(release):
-        return [
-            *pair(release),
-            write("m", 0, acks=-1),
-            *kill(1, high_watermark=1),
-            *start(1, "0.10.2.2", czxid=201),
-            *kill(1, high_watermark=1),
-            *start(1, release, czxid=301),
-            CutLink(source=0, target=1),
-            AFTER,
-        ]
 
     kept = {
         release: replica(predict(upgraded(release)), 1).epoch_entries
@@ -519,63 +341,6 @@ def test_KIP_461_stops_one_partition_where_the_whole_thread_died_before():
     assert follower(old)["t"] == ("dead-thread", 16)
     assert follower(old)["u"] == ("dead-thread", 0)
     assert follower(new) == {"t": ("failed", 16), "u": ("fetching", 1)}
-
-
-def test_from_2_4_a_truncation_takes_the_high_watermark_down_with_the_log():
-    def elected_after_truncation(release):
-        return [
-            *cluster(release, controller=2, replicas=(0, 1), unclean_leader_election=True),
-            state(0, 0, (0, 1)),
-            write("a", 0, acks=-1),
-            *kill(1, high_watermark=1),
-            state(0, 1, (0,)),
-            write("b", 0, count=2, acks=-1),
-            *terminate(0),
-            state(-1, 2, (0,)),
-            *start(1, release, czxid=201, unclean_leader_election=True),
-            state(1, 3, (1,)),
-            write("c", 1),
-            Hold(name="h", api="Fetch", source=0),
-            *start(0, release, czxid=200, unclean_leader_election=True),
-            CutLink(source=0, target=1),
-            state(0, 4, (0, 1)),
-            AFTER,
-        ]
-
-    old = replica(predict(elected_after_truncation("2.3.1")), 0)
-    new = replica(predict(elected_after_truncation("2.4.1")), 0)
-    assert (old.log_end_offset, old.high_watermarks[0]) == (1, 0)
-    assert (new.log_end_offset, new.high_watermarks[0]) == (1, 1)
-
-
-def test_KAFKA_10706_ends_a_truncation_that_asks_without_end():
-    timeline = [
-        *cluster("2.5.1", controller=3, replicas=(0, 1, 2)),
-        state(1, 0, (1, 0, 2)),
-        write("a", 1, acks=-1),
-        state(1, 1, (1, 0, 2)),
-        CutLink(source=0, target=1),
-        CutLink(source=0, target=2),
-        write("b", 1),
-        state(0, 2, (0, 2)),
-        BrokerUnregistered(broker=0),
-        state(2, 3, (2,)),
-        HealLink(source=0, target=2),
-        BrokerRegistered(broker=0, czxid=200),
-        AFTER,
-    ]
-    old, new = both(timeline, "2.5.1", "KAFKA-10706", brokers=(0, 1, 2, 3))
-    stuck, healed = replica(old, 0), replica(new, 0)
-    assert (stuck.fetcher, stuck.epoch_entries, stuck.log_end_offset) == (
-        "truncating", ((0, 0), (2, 1)), 1
-    )  # fmt: skip
-    assert [
-        (each.requested_epoch, each.answered_epoch, each.end_offset)
-        for each in old.rounds
-        if each.follower == 0
-    ] == [(0, 0, 1), (2, 1, 2)]
-    assert (healed.fetcher, healed.log_end_offset) == ("fetching", 2)
-    assert healed.batches == replica(new, 2).batches
 
 
 @pytest.mark.parametrize("release", ["2.7.2", "2.8.2", "3.9.1"])

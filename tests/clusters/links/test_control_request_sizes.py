@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.acts import StaleRequest
-from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.control_requests import request_bytes
 from kchaos.faults.wire.stale_request import request_values
 

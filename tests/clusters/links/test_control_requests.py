@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.control_requests import (
     EPOCH_SINCE,
     WRITABLE,

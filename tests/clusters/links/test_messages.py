@@ -5,7 +5,7 @@ import struct
 import pytest
 from kafka.protocol.consumer import fetch, offsets
 
-from kchaos.clusters.links.api_keys import ApiKey
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.messages import TopicNames, read_response
 from kchaos.clusters.links.sessions import FetchSessions
 from tests.clusters.links.captured import (

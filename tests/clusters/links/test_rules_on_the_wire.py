@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from kchaos.checkers.acts import CutLink, CutZooKeeper, Hold
-from kchaos.checkers.formats.api_names import APIS
+from kchaos.checkers.formats.api_keys import APIS
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links import ApiKey, Links, Match, RuleRefused
 

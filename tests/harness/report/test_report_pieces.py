@@ -32,6 +32,19 @@ def test_offsets_between_two_batches_and_before_the_log_end_are_holes() -> None:
     ]
 
 
+def test_where_the_log_cleaner_went_what_is_missing_on_both_sides_is_no_hole() -> None:
+    left = [batch(2, 4, 1), batch(8, 9, 1), batch(12, 12, 1)]
+    more = [*left[:1], batch(5, 7, 1), *left[1:]]
+
+    def cleaned(other: list[PredictedBatch]) -> list[tuple[bool, bool]]:
+        lane = lane_of(left, other, log_end_offset=13, cleaned_until=10)
+        return [(s.cleaned, s.is_hole) for s in lane.spans]
+
+    neither = (False, False)
+    assert cleaned(left) == [neither, (True, False), neither, (False, True), neither]
+    assert cleaned(more) == [neither, (False, True), neither, (False, True), neither]
+
+
 def test_a_log_that_begins_late_has_no_hole_before_its_first_batch() -> None:
     lane = lane_of([batch(100, 104, 1)], None, log_end_offset=105)
 

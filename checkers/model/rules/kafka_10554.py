@@ -5,14 +5,6 @@ that it has; the leader answers with a diverging epoch in place of records. Read
 kafka.cluster.Partition.readRecords, kafka.server.AbstractFetcherThread (`partitionFetchState`,
 `truncateOnFetchResponse`) and ReplicaManager.initialFetchOffset, 2.8.2; gated by inter-broker
 protocol 2.7-IV1.
-
-KAFKA-13141: a leader no longer takes the offset of a fetch that it answers so for the follower's
-log end offset (kafka.server.ReplicaManager.updateFollowerFetchState, 2.8.0 and 2.8.1).
-
-KAFKA-12996: a fetch below the leader's log start is out of range also where the logs diverge
-(kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1).
-
-KAFKA-14704 (3.5.0): such a response no longer moves the follower's high watermark first.
 """
 
 from dataclasses import replace
@@ -21,7 +13,7 @@ from kchaos.checkers.model.epoch_cache import UNDEFINED_OFFSET, Entries, EpochEn
 from kchaos.checkers.model.generation import FollowerLog, Generation, Rule, TruncationState
 from kchaos.checkers.model.replica import FetchState, Replica
 from kchaos.checkers.model.requests import Asked, FetchAnswer
-from kchaos.checkers.model.rules.first_release import fetch_from_log_end, own_high_watermark
+from kchaos.checkers.model.rules.first_release import fetch_from_log_end
 from kchaos.checkers.model.rules.kip_101 import truncate_first
 
 
@@ -53,20 +45,6 @@ def answer_diverging(end: EpochEnd, asked: Asked, replica: Replica) -> FetchAnsw
     return None
 
 
-def answer_diverging_within_log(
-    end: EpochEnd, asked: Asked, replica: Replica
-) -> FetchAnswer | None:
-    """Answer so only where the fetch is not below the leader's log start (KAFKA-12996)."""
-    if asked.fetch_offset < replica.log.log_start_offset:
-        return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
-    return answer_diverging(end, asked, replica)
-
-
-def count_what_agrees(answer: FetchAnswer) -> bool:
-    """Take the offset of a fetch for the follower's log end offset unless the logs diverge."""
-    return not answer.error and answer.diverging is None
-
-
 def _truncate_on_fetch(known: Generation) -> Generation:
     def truncate_once(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
         # What is left to truncate comes with the next Fetch response.
@@ -89,27 +67,10 @@ KAFKA_10554 = Rule(
     change=_truncate_on_fetch,
 )
 
-KAFKA_14704 = Rule(
-    name="KAFKA-14704",
-    source="kafka.server.AbstractFetcherThread",
-    change=lambda known: replace(known, high_watermark_at_divergence=own_high_watermark),
-)
 
 DIVERGING_EPOCH = Rule(
     name="diverging epoch in the Fetch response",
     source="kafka.cluster.Partition",
     protocol=(2, 7, 0, 1),
     change=lambda known: replace(known, answer_diverging=answer_diverging),
-)
-
-KAFKA_12996 = Rule(
-    name="KAFKA-12996",
-    source="kafka.cluster.Partition",
-    change=lambda known: replace(known, answer_diverging=answer_diverging_within_log),
-)
-
-KAFKA_13141 = Rule(
-    name="KAFKA-13141",
-    source="kafka.server.ReplicaManager",
-    change=lambda known: replace(known, counts_fetch=count_what_agrees),
 )

@@ -1,12 +1,7 @@
-"""KIP-405: which offset is the highest in the remote tier, and where a rebuilt log begins.
+"""KAFKA-15241 (3.7.0): a leader asks its own epochs how far a segment of the tier is its own.
 
-KAFKA-15241 (3.7.0): a leader asks its own epochs how far a segment of the remote tier is its own;
-before, it took the end of the newest segment of its latest epoch there, also where its own log had
+Before, it took the end of the newest segment of its latest epoch there, also where its own log had
 been truncated below that (kafka.log.remote.RemoteLogManager.findHighestRemoteOffset, 3.6.2, 3.7.0).
-
-KAFKA-15695 (3.7.0): a follower that builds on the remote tier sets where its local log begins;
-before, it went on to believe what it believed before (UnifiedLog.truncateFullyAndStartAt, 3.6.2,
-3.7.0, and ReplicaFetcherTierStateMachine).
 """
 
 from dataclasses import replace
@@ -57,10 +52,4 @@ KAFKA_15241 = Rule(
     name="KAFKA-15241",
     source="kafka.log.remote.RemoteLogManager",
     change=lambda known: replace(known, highest_remote_offset=highest_of_own_lineage),
-)
-
-KAFKA_15695 = Rule(
-    name="KAFKA-15695",
-    source="kafka.log.UnifiedLog",
-    change=lambda known: replace(known, sets_local_start=True),
 )

@@ -1,8 +1,7 @@
-"""Names of the request kinds that travel between the brokers of a ZooKeeper-mode cluster."""
+"""The requests that brokers and clients of a ZooKeeper-mode cluster send, by key and by name."""
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
 
 
@@ -56,12 +55,40 @@ class ApiKey(IntEnum):
     DESCRIBE_CLUSTER = 60
     ALLOCATE_PRODUCER_IDS = 67
 
+    @property
+    def spelled(self) -> str:
+        """Kafka's own spelling, such as "OffsetForLeaderEpoch"."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
     @classmethod
     def _missing_(cls, value: object) -> ApiKey | None:
-        if not isinstance(value, str):
-            return None
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", value).upper()
-        return cls.__members__.get(name)
+        return next((key for key in cls if key.spelled == value), None)
+
+
+APIS = tuple(key.spelled for key in ApiKey)
+"""The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
+
+FOLLOWED = frozenset(
+    key.spelled
+    for key in (
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.ALTER_PARTITION,
+    )
+)
+"""Those by which replicas come to be as they are; what a hold of another does, no model says."""
+
+
+def unknown_api(api: str) -> str:
+    """Why a `Hold` cannot name this API, or "". The spelling counts: the model compares it."""
+    if api in APIS:
+        return ""
+    return f"no API is named {api!r}; known: {', '.join(APIS)}"
 
 
 def api_key_of(number: int) -> ApiKey | int:

@@ -1,0 +1,55 @@
+"""A truncation cuts the log first and its leader epochs then, and a kill may come in between.
+
+0 leads and has a record in an epoch of its own that 1 never had. 1 leads on; 0 truncates, and is
+kept from truncating its epoch cache as well (Log.truncateTo, 0.11.0.2 to 3.7). It is killed there:
+its disk has the epoch of records that are gone, at the log's end. Loading the log drops it.
+"""
+
+from looking import leader_epochs, values
+
+from kchaos import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    CutLink,
+    Heal,
+    HoldPoint,
+    Inject,
+    KillBroker,
+    PreferredElection,
+    Produce,
+    ReorderReplicas,
+    TakeSnapshot,
+)
+
+RELEASES = {"2.8.2": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((1, 0),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    Inject(name="elect-0", fault=PreferredElection(topic="t", partition=0)),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
+    Inject(name="link", fault=CutLink(source=0, target=1)),
+    Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
+    Inject(name="elect-1", fault=PreferredElection(topic="t", partition=0)),
+    AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+    Inject(name="epochs", fault=HoldPoint(name="epochs", broker=0, point="epoch-truncation")),
+    Heal(name="link"),
+    AwaitHeld(name="epochs"),
+    TakeSnapshot(label="half"),
+    Inject(name="down", fault=KillBroker(broker=0)),
+    TakeSnapshot(label="killed"),
+    Heal(name="epochs"),
+    Heal(name="down"),
+)
+
+
+def seen(run, release):
+    for snapshot in ("half", "killed"):
+        assert values(run, snapshot, 0) == ["both-0"]
+        (_, first), (own, end) = leader_epochs(run, snapshot, 0)
+        assert (first, end) == (0, 1)
+        assert own not in dict(leader_epochs(run, "final", 0))

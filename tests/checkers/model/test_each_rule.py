@@ -1,0 +1,538 @@
+"""Each rule that a release follows: what is predicted without it, and what with it.
+
+Where a few events show the difference they are played; where it takes more, the decision point
+itself is asked.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from known_holes import (
+    EPOCH_CACHES,
+    KAFKA_7128,
+    KAFKA_7164,
+    KAFKA_7415,
+    KAFKA_7601,
+    KAFKA_7897,
+    flapping,
+)
+from model_timelines import (
+    kill,
+    kip_101_1,
+    kip_279_1,
+    payloads,
+    replica,
+    start,
+    state,
+    write,
+)
+from rule_timelines import (
+    alone,
+    asked_in_an_older_epoch,
+    bounced_while_the_controller_slept,
+    diverging,
+    elected_after_truncation,
+    fenced_for_an_older_epoch,
+    fenced_in_session,
+    joins_unknown_to_its_leader,
+    late_stop,
+    leaves_after_the_record,
+    one_of_two_moves,
+    pair,
+    shorter_leader,
+    without_end,
+    without_epochs,
+    zombie_leader,
+)
+
+from kchaos.checkers.acts import (
+    TopicPartition,
+)
+from kchaos.checkers.exploring.drawing import Setup, play
+from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model.control import deliver, queue
+from kchaos.checkers.model.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
+from kchaos.checkers.model.events import (
+    Event,
+    Snapshot,
+)
+from kchaos.checkers.model.generation import FollowerLog, Generation
+from kchaos.checkers.model.happen import happen
+from kchaos.checkers.model.leader import become_leader, update_view
+from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.moves import Move
+from kchaos.checkers.model.predicting import left_alone_after
+from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.model.replica import Replica
+from kchaos.checkers.model.requests import Asked, RemoteSegment, StopReplica
+from kchaos.checkers.model.rules.order import OF_RELEASES
+from kchaos.checkers.model.state import EMPTY
+from kchaos.checkers.model.world import World
+
+T = TopicPartition("t", 0)
+AFTER = Snapshot(label="after")
+EPOCHS_0_1 = (EpochEntry(0, 0), EpochEntry(1, 1))
+
+Look = Callable[[Generation], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """How a rule shows on a release that has it, or to which it is added.
+
+    Attributes:
+        look: From a generation to what is to be seen of it.
+        also: Other rules that are added both times.
+        without: Other rules that are left out both times, since they hide this one.
+        message_format: Of both generations.
+    """
+
+    release: str
+    look: Look
+    old: Any
+    new: Any
+    also: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    message_format: str | None = None
+
+    def seen(self, rule: str, *, with_it: bool) -> Any:
+        """What is seen with the rule or without."""
+        generation = generation_for(
+            self.release,
+            message_format=self.message_format,
+            without=self.without if with_it else (*self.without, rule),
+            also=(*self.also, rule) if with_it else self.also,
+        )
+        return self.look(generation)
+
+
+def predicted(events: Iterable[Event], see: Callable[[Prediction], Any]) -> Look:
+    """What is seen after these events when every broker is of the generation."""
+    timeline = tuple(events)
+    return lambda known: see(predict(timeline, generations=dict.fromkeys(range(4), known)))
+
+
+def end_of(broker: int) -> Callable[[Prediction], int]:
+    return lambda prediction: replica(prediction, broker).log_end_offset
+
+
+def high_watermark_of(broker: int) -> Callable[[Prediction], int]:
+    return lambda prediction: replica(prediction, broker).high_watermarks[0]
+
+
+def fetcher_of(broker: int) -> Callable[[Prediction], tuple[str, int]]:
+    def see(prediction: Prediction) -> tuple[str, int]:
+        found = replica(prediction, broker)
+        return found.fetcher, found.log_end_offset
+
+    return see
+
+
+def disallowed(prediction: Prediction) -> int:
+    return len(prediction.disallowed)
+
+
+def violation(moves: Sequence[Move], brokers: int = 3, *, agreement: bool = True) -> Look:
+    """Which property the explorer's moves break, its first word alone."""
+
+    def look(known: Generation) -> str:
+        setup = Setup(generations=dict.fromkeys(range(brokers), known), checks_agreement=agreement)
+        return play(setup, moves).violation.partition(":")[0]
+
+    return look
+
+
+# -- elections and what a new leader begins with ---------------------------------------------------
+
+
+def recovers_zero(known: Generation) -> bool:
+    return known.recovers_epoch(0)
+
+
+def follower_log(*, fetch_offset: int, high_watermark: int) -> FollowerLog:
+    return FollowerLog(
+        end_of_epoch=lambda _: UNDEFINED,
+        log=Log(batches=(), log_end_offset=9),
+        fetch_offset=fetch_offset,
+        high_watermark=high_watermark,
+    )
+
+
+ELECTIONS = {
+    "KAFKA-3978": Shown(
+        release="1.1.1",
+        look=predicted(elected_after_truncation("1.1.1"), high_watermark_of(0)),
+        old=-1,
+        new=0,
+    ),
+    "high watermark in the log": Shown(
+        release="2.4.1",
+        look=predicted(elected_after_truncation("2.4.1"), high_watermark_of(0)),
+        old=-1,
+        new=1,
+    ),
+    "recovery without epoch 0": Shown(release="2.1.1", look=recovers_zero, old=True, new=False),
+    "KAFKA-10432": Shown(release="2.6.0", look=recovers_zero, old=False, new=True),
+}
+
+# -- truncation ------------------------------------------------------------------------------------
+
+
+def by_fetch(prediction: Prediction) -> list[bool]:
+    return [one.by_fetch for one in prediction.rounds if one.follower == 0]
+
+
+def answered(known: Generation) -> tuple[str, bool]:
+    """How a leader whose log begins at 5 answers a diverging fetch from 3."""
+    asked = Asked(leader_epoch=2, carries_leader_epoch=True, fetch_offset=3, requested_epoch=1)
+    log = Log(batches=(), log_end_offset=9, log_start_offset=5)
+    answer = known.answer_diverging(EpochEnd(0, 2), asked, Replica(log=log))
+    assert answer is not None
+    return answer.error, answer.diverging is not None
+
+
+def forgotten(known: Generation) -> int:
+    """What a follower says as its last epoch after a first answer without records."""
+    fetch = known.first_fetch(Replica(entries=EPOCHS_0_1))
+    return known.last_fetched_epoch(known.fetch_after_append(fetch, 0), EPOCHS_0_1)
+
+
+def high_watermark_at_divergence(known: Generation) -> int:
+    behind = Replica(log=Log(batches=(), log_end_offset=3), high_watermark=1)
+    asked = Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=3, requested_epoch=0)
+    leader = Replica(log=Log(batches=(), log_end_offset=2), high_watermark=2)
+    answer = known.answer_diverging(EpochEnd(0, 1), asked, leader)
+    assert answer is not None
+    return known.high_watermark_at_divergence(behind, answer)
+
+
+SOLVES_6361 = ("KIP-279", "OffsetForLeaderEpoch v1")
+N20 = predicted(
+    kip_279_1("2.0.0", 20),
+    lambda prediction: payloads(replica(prediction, 1)) == payloads(replica(prediction, 0)),
+)
+
+TRUNCATION = {
+    "KIP-101": Shown(
+        release="0.11.0.3",
+        look=predicted(
+            kip_101_1("0.11.0.3"),
+            lambda prediction: replica(prediction, 2, "A follows B").log_end_offset,
+        ),
+        old=1,
+        new=2,
+    ),
+    "OffsetForLeaderEpoch v0": Shown(
+        release="0.11.0.3",
+        look=predicted(
+            diverging("0.11.0.3"), lambda prediction: [one.end_offset for one in prediction.rounds]
+        ),
+        old=[],
+        new=[-1, 1],
+    ),
+    "KAFKA-6857": Shown(
+        release="1.1.1",
+        message_format="0.10.2",
+        look=predicted(
+            without_epochs("1.1.1"),
+            lambda prediction: replica(prediction, 0).batches == replica(prediction, 1).batches,
+        ),
+        old=False,
+        new=True,
+    ),
+    "initial fetch offset": Shown(
+        release="1.1.1",
+        look=lambda known: (
+            known.truncate(UNDEFINED, follower_log(fetch_offset=3, high_watermark=5)).offset
+        ),
+        old=5,
+        new=3,
+    ),
+    "KIP-279": Shown(release="2.0.0", look=N20, old=False, new=True),
+    "OffsetForLeaderEpoch v1": Shown(release="2.0.0", look=N20, old=False, new=True),
+    "KAFKA-7414": Shown(
+        release="2.0.0",
+        message_format="0.10.2",
+        look=predicted(
+            shorter_leader("2.0.0"), lambda prediction: replica(prediction, 1).is_running
+        ),
+        old=False,
+        new=True,
+    ),
+    "KAFKA-7164": Shown(release="2.0.0", look=violation(KAFKA_7164), old="agreement", new=""),
+    "KAFKA-7415": Shown(release="2.0.0", look=violation(KAFKA_7415), old="agreement", new=""),
+    "KAFKA-7897": Shown(
+        release="2.1.0",
+        message_format="0.10.2",
+        look=violation(KAFKA_7897),
+        also=EPOCH_CACHES,
+        old="agreement",
+        new="",
+    ),
+    "KAFKA-10706": Shown(
+        release="2.5.1",
+        look=predicted(without_end("2.5.1"), fetcher_of(0)),
+        old=("truncating", 1),
+        new=("fetching", 2),
+    ),
+    "KAFKA-10554": Shown(
+        release="2.8.2",
+        look=predicted(diverging("2.8.2"), by_fetch),
+        old=[False],
+        new=[True],
+    ),
+    "diverging epoch in the Fetch response": Shown(
+        release="2.8.2",
+        look=predicted(diverging("2.8.2"), by_fetch),
+        without=("KAFKA-12996",),
+        old=[],
+        new=[True],
+    ),
+    "KAFKA-12996": Shown(
+        release="2.8.2",
+        look=answered,
+        old=("", True),
+        new=("OFFSET_OUT_OF_RANGE", False),
+    ),
+    "KAFKA-14704": Shown(release="3.6.2", look=high_watermark_at_divergence, old=2, new=1),
+    "last fetched epoch lost": Shown(release="3.6.2", look=forgotten, old=1, new=-1),
+    "asynchronous epoch checkpoint": Shown(
+        release="3.9.1",
+        look=lambda known: known.file_may_hold(((0, 0), (1, 1)), ((0, 0),)),
+        old=False,
+        new=True,
+    ),
+}
+
+# -- leader epochs in requests ---------------------------------------------------------------------
+
+
+FENCING = {
+    "KIP-320": Shown(
+        release="2.5.1", look=predicted(zombie_leader("2.5.1"), end_of(1)), old=1, new=0
+    ),
+    "OffsetForLeaderEpoch v2": Shown(
+        release="2.5.1",
+        look=predicted(zombie_leader("2.5.1", with_record=True), fetcher_of(1)),
+        without=("Fetch v10",),
+        old=("fetching", 2),
+        new=("truncating", 1),
+    ),
+    "Fetch v10": Shown(
+        release="2.5.1", look=predicted(zombie_leader("2.5.1"), end_of(1)), old=1, new=0
+    ),
+    "KAFKA-9338": Shown(
+        release="2.4.1", look=predicted(fenced_in_session("2.4.1"), end_of(1)), old=2, new=1
+    ),
+    "KAFKA-7786": Shown(
+        release="2.1.1",
+        look=predicted(asked_in_an_older_epoch("2.1.1"), fetcher_of(1)),
+        old=("none", 1),
+        new=("fetching", 2),
+    ),
+    "KAFKA-9654": Shown(
+        release="2.8.2",
+        look=predicted(fenced_for_an_older_epoch("2.8.2"), fetcher_of(1)),
+        old=("failed", 2),
+        new=("fetching", 3),
+    ),
+    "KAFKA-18723": Shown(
+        release="3.9.1", look=lambda known: known.takes_fetch_answer(0, 1), old=True, new=False
+    ),
+}
+
+# -- the ISR and the high watermark ----------------------------------------------------------------
+
+
+def falls_out(known: Generation) -> bool:
+    """Whether a follower that has everything falls out for the time alone."""
+    return known.falls_out_of_isr(1, 1)
+
+
+def led_by_0(known: Generation) -> World:
+    """Broker 0 leads t-0 in epoch 1 alone, and has one record; broker 1 follows it."""
+    world = World(EMPTY)
+    for broker in (0, 1):
+        for event in start(broker, "3.2.3"):
+            happen(world, event, {0: known, 1: known})
+    world.put(("assignment", T), (0, 1))
+    world.put_replica(0, T, Replica())
+    become_leader(world, 0, T, state(0, 1, (0,)))
+    happen(world, write("m", 0), {})
+    return world
+
+
+def counts_election(known: Generation) -> bool:
+    """Whether a follower outside the ISR counts as caught up after the next epoch."""
+    world = led_by_0(known)
+    become_leader(world, 0, T, state(0, 2, (0,)))
+    happen(world, write("n", 0), {})
+    update_view(world, 0, T, 1, 1)
+    view = world.known_replica(0, T).view(1)
+    assert view is not None
+    return view.is_caught_up
+
+
+def waits_for_the_dead(known: Generation) -> bool:
+    return known.waits_outside_isr(1, frozenset({0}))
+
+
+MEMBERSHIP = {
+    "KAFKA-7128": Shown(
+        release="2.0.0", look=violation(KAFKA_7128, agreement=False), old="promises", new=""
+    ),
+    "KAFKA-7152": Shown(release="2.1.0", look=falls_out, old=True, new=False),
+    "KIP-497": Shown(
+        release="2.8.2",
+        look=predicted(leaves_after_the_record("2.8.2"), high_watermark_of(0)),
+        old=2,
+        new=1,
+    ),
+    "KAFKA-13091": Shown(
+        release="3.1.2",
+        look=predicted(leaves_after_the_record("3.1.2"), high_watermark_of(0)),
+        old=1,
+        new=2,
+    ),
+    "KAFKA-8841": Shown(
+        release="2.8.2",
+        look=predicted(one_of_two_moves("2.8.2"), high_watermark_of(0)),
+        old=2,
+        new=1,
+    ),
+    "KAFKA-13141": Shown(
+        release="2.8.1",
+        look=predicted(diverging("2.8.1", holds=True), high_watermark_of(1)),
+        old=2,
+        new=1,
+    ),
+    "KAFKA-15583": Shown(
+        release="3.9.1",
+        look=predicted(alone("3.9.1", min_insync_replicas=2), high_watermark_of(0)),
+        old=2,
+        new=1,
+    ),
+    "high watermark wakes fetches": Shown(
+        release="2.5.1", look=lambda known: known.answers_nothing_at_once, old=False, new=True
+    ),
+    "KIP-841": Shown(
+        release="3.3.2",
+        look=predicted(joins_unknown_to_its_leader("3.3.2"), disallowed),
+        old=0,
+        new=1,
+    ),
+    "no fetch at an election": Shown(release="3.3.2", look=counts_election, old=True, new=False),
+    "KAFKA-15021": Shown(release="3.6.2", look=waits_for_the_dead, old=True, new=False),
+}
+
+# -- formats, control, failures, tiers -------------------------------------------------------------
+
+
+def flaps(release: str) -> Look:
+    """What breaks when brokers of two message formats take turns to lead."""
+
+    def look(known: Generation) -> str:
+        setup = flapping(release, also=EPOCH_CACHES, without=NOT_7601 - {*known.rules})
+        return play(setup, KAFKA_7601).violation.partition(":")[0]
+
+    return look
+
+
+NOT_7601 = frozenset({"KAFKA-7601"})
+
+
+def leader_epoch_of(broker: int) -> Callable[[Prediction], int]:
+    return lambda prediction: replica(prediction, broker).leader_epoch
+
+
+def stopped_for_an_earlier_generation(known: Generation) -> bool:
+    """Whether a StopReplica stops a broker whose return the controller has not seen yet."""
+    found = EMPTY
+    events = [*pair("2.2.2"), *kill(1), state(0, 1, (0,)), *start(1, "2.2.2", czxid=201)]
+    for event in [*events, state(0, 1, (0, 1))]:
+        found, _ = left_alone_after(found, event, dict.fromkeys(range(3), known))
+    world = World(found)
+    controller = world.controller(1)
+    seen = tuple({**dict(controller.seen), 1: 101}.items())
+    world.put(("controller", 1), replace(controller, seen=seen))
+    queue(world, 1, 1, StopReplica(partition=T))
+    deliver(world, 1, 1)
+    thread = world.thread(1, 0)
+    return thread is None or thread.fetch(T) is None
+
+
+def highest_copied(known: Generation) -> int:
+    """What a leader of epochs 0 and 1 takes for copied when only a dead lineage was."""
+    dead = RemoteSegment(
+        segment_id="a",
+        start_offset=0,
+        end_offset=2,
+        leader_epochs=EPOCHS_0_1[:1],
+        chain=EPOCHS_0_1[:1],
+        batches=(),
+        is_finished=True,
+    )
+    return known.highest_remote_offset(EPOCHS_0_1, 3, (dead,))
+
+
+CONTROL_AND_STORAGE = {
+    "KIP-380": Shown(
+        release="2.2.0",
+        look=predicted(bounced_while_the_controller_slept("2.2.0"), leader_epoch_of(1)),
+        old=-1,
+        new=0,
+    ),
+    "broker epochs": Shown(
+        release="2.5.1",
+        look=predicted(late_stop("2.5.1"), fetcher_of(1)),
+        without=("KAFKA-9839",),
+        old=("none", 1),
+        new=("fetching", 2),
+    ),
+    "broker epochs told": Shown(
+        release="2.2.2", look=stopped_for_an_earlier_generation, old=True, new=False
+    ),
+    "KAFKA-9839": Shown(
+        release="2.5.1",
+        look=lambda known: known.error_of_broker_epoch(201, 101),
+        old="UNKNOWN_SERVER_ERROR",
+        new="",
+    ),
+    "KIP-461": Shown(
+        release="2.3.1",
+        look=predicted(kip_279_1("2.3.1", 15), lambda prediction: fetcher_of(1)(prediction)[0]),
+        without=("KIP-279", "OffsetForLeaderEpoch v1", "OffsetForLeaderEpoch v2"),
+        old="dead-thread",
+        new="failed",
+    ),
+    "KAFKA-7601": Shown(release="2.2.1", look=flaps("2.2.1"), old="agreement", new=""),
+    "KAFKA-15241": Shown(release="3.9.1", look=highest_copied, old=2, new=0),
+    "KAFKA-15695": Shown(
+        release="3.9.1", look=lambda known: known.sets_local_start, old=False, new=True
+    ),
+}
+
+SHOWN: dict[str, Shown] = {
+    **ELECTIONS,
+    **TRUNCATION,
+    **FENCING,
+    **MEMBERSHIP,
+    **CONTROL_AND_STORAGE,
+}
+
+
+def test_every_rule_of_a_release_is_shown_but_the_one_that_all_begin_with() -> None:
+    """Without "truncation to the high watermark" there would be no generation to compare with."""
+    (first, *others) = OF_RELEASES
+    assert first.name == "truncation to the high watermark"
+    assert {*SHOWN} == {rule.name for rule in others}
+
+
+@pytest.mark.parametrize("rule", SHOWN)
+def test_a_rule_changes_what_is_predicted(rule: str) -> None:
+    shown = SHOWN[rule]
+    assert shown.seen(rule, with_it=False) == shown.old
+    assert shown.seen(rule, with_it=True) == shown.new
+    assert shown.old != shown.new
