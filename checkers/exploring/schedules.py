@@ -1,40 +1,42 @@
 """Schedules: what can be done to a cluster from outside, each act followed by all that it sets off.
 
-Interleavings as fine as the machine's cannot be forced upon real brokers. A schedule can: links cut
-and healed, sessions that end and come back, preferred elections, produces. After each act the
-cluster is left alone until nothing changes, as in a scenario, so that a schedule becomes one. It is
-a counterexample only if everything stays broken once every fault is healed.
+What acts there are, and what each of them leads to, is in `acting`; `harness.schedules` makes a
+scenario of a schedule. It is a counterexample only if everything stays broken once every fault is
+healed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kchaos.checkers.explorer import Exploration, Move, Progress, Read, System, explore
-from kchaos.checkers.exploring.playing import Played, Playing, Promised, difference, lost
-from kchaos.checkers.model.controlling import PARTITION, Controlling
-from kchaos.checkers.model.events import PartitionState, TopicCreated
+from kchaos.checkers.exploring.acting import (
+    CZXID,
+    EXPLORED_KINDS,
+    PROMISED,
+    RECORDS,
+    Acted,
+    Acting,
+    healing,
+)
+from kchaos.checkers.exploring.playing import Promised, difference, lost
+from kchaos.checkers.model.controlling import PARTITION
+from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.moves import Move as Act
 from kchaos.checkers.model.relevance import relevant_replica
 from kchaos.checkers.model.requests import Controller
-from kchaos.checkers.model.state import EMPTY, Broker, Checkpoint, Component, State
+from kchaos.checkers.model.state import Broker, Checkpoint, Component, State
 from kchaos.checkers.model.world import World
-
-_RECORDS = ("records",)
-_PROMISED = ("promised",)
-_CZXID = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedules:
     """What schedules are looked at.
 
-    The brokers hold one partition; one more broker is the controller. The first broker leads in
-    epoch 1, and the second is the preferred leader.
-
     Attributes:
-        generations: Broker id to what it does.
+        generations: As in `Acted`.
         records: How many records are written at most.
         leader_epoch: The highest leader epoch.
     """
@@ -46,13 +48,13 @@ class Schedules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A shortest list of acts after which not even healing everything makes the replicas equal.
+    """A list of acts, and what the model says of each.
 
     Attributes:
         acts: What is done, and then what heals every fault that still acts.
         states: The state before the first act, and the one after each.
         healing: How many of the acts heal at the end.
-        message: What is wrong once everything is healed.
+        message: What is wrong once everything is healed; or, of a walk, how it ended.
     """
 
     acts: tuple[Act, ...]
@@ -118,45 +120,28 @@ def find_schedule(
 class _Playing:
     def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
-        self._playing = Playing(schedules.generations)
-        self._replicas = tuple(sorted(schedules.generations))
-        first, second, *rest = self._replicas
-        self._order = (second, first, *rest)
+        self._acting = Acting(
+            Acted(generations=schedules.generations), partial(_canonical, schedules.generations)
+        )
         self._broken: dict[State, str] = {}
         self._healed_by: dict[tuple[State, Act], State] = {}
 
     def begin(self) -> State:
         """Return the state in which the first broker leads, and the second is preferred."""
-        played = Played(self._playing, EMPTY)
-        _controlling(played, self._replicas).begin(self._schedules.generations)
-        played.add(TopicCreated(topic=PARTITION.topic, assignment=(self._order,)))
-        known = played.world.partition_state(PARTITION)
-        assert known is not None
-        played.add(replace(known, leader_epoch=known.leader_epoch + 1))
-        extra = {_RECORDS: 0, _PROMISED: frozenset()}
-        return self._state_after(EMPTY, {**played.changes, **extra})
+        return self._acting.begin()
 
-    def acts(self) -> list[Act]:
-        """Return every act that there may be."""
-        found = [Act("prefer", -1)]
-        for broker in self._replicas:
-            kinds = ("write-one", "write-all", "expire", "register")
-            found += [Act(kind, broker) for kind in kinds]
-        for source in self._replicas:
-            for target in self._replicas:
-                if source < target:
-                    found += [Act(kind, source, target) for kind in ("cut", "heal")]
-        return found
+    def acts(self) -> Iterator[Act]:
+        """Yield every act that there may be."""
+        return self._acting.acts(EXPLORED_KINDS)
 
     def after(self, state: State, move: Act) -> State | None:
         """Return the state after an act and what it sets off, None where it cannot be done."""
-        number: int = state(_RECORDS)
-        is_write = move.kind.startswith("write")
-        if is_write and number >= self._schedules.records:
+        number: int = state(RECORDS)
+        if move.kind.startswith("write") and number >= self._schedules.records:
             return None
         found = self._healed_by.pop((state, move), None)
         if found is None:
-            found = self._acted(state, move, f"record-{number}", number + is_write)
+            found = self._acting.after(state, move, f"record-{number}")
         if found is None:
             return None
         now = found(("state", PARTITION))
@@ -171,11 +156,12 @@ class _Playing:
         way = []
         while state not in self._broken:
             way.append(state)
-            act = _healing(World(state))
+            act = healing(World(state))
             if act is None:
-                self._broken[state] = _broken(World(state), state(_PROMISED))
+                self._broken[state] = _broken(World(state), state(PROMISED))
                 break
-            after = self._heal(state, act)
+            after = self._acting.after(state, act)
+            assert after is not None, f"{act} heals what acts"
             # It is one of the acts that are tried in this state when its turn comes.
             self._healed_by[state, act] = after
             state = after
@@ -185,50 +171,7 @@ class _Playing:
 
     def healed(self, state: State) -> list[tuple[Act, State]]:
         """Return the acts that heal every fault, sessions first, and the state after each."""
-        found = []
-        while (act := _healing(World(state))) is not None:
-            state = self._heal(state, act)
-            found.append((act, state))
-        return found
-
-    def _heal(self, state: State, act: Act) -> State:
-        after = self._acted(state, act, "", state(_RECORDS))
-        assert after is not None, f"{act} heals what acts"
-        return after
-
-    def _acted(self, state: State, move: Act, operation: str, records: int) -> State | None:
-        played = Played(self._playing, state)
-        one = move._replace(broker=self._replicas[0]) if move.broker == -1 else move
-        played.act(_controlling(played, self._order), one, operation)
-        # A scenario could not wait for an acknowledgement that does not come.
-        if not played.timeline or (move.kind == "write-all" and not played.is_acknowledged):
-            return None
-        extra = {_RECORDS: records, _PROMISED: state(_PROMISED) | played.promised}
-        return self._state_after(state, {**played.changes, **extra})
-
-    def _state_after(self, state: State, changes: Mapping[Component, Any]) -> State:
-        value = self._playing.footprints.value
-        return state.changed(
-            {
-                component: value(_canonical(self._schedules.generations, component, changed))
-                for component, changed in changes.items()
-            }
-        )
-
-
-def _controlling(played: Played, replicas: tuple[int, ...]) -> Controlling:
-    return Controlling(world=lambda: played.world, add=played.add, replicas=replicas, czxid=_CZXID)
-
-
-def _healing(world: World) -> Act | None:
-    """Return what heals one fault, sessions first; None where nothing is left to heal."""
-    registered = world.registered()
-    for broker in sorted(world.assignment(PARTITION)):
-        if broker not in registered and world.running(broker) is not None:
-            return Act("register", broker)
-    for cut in world.cuts():
-        return Act("heal", cut.source, cut.target)
-    return None
+        return self._acting.healed(state)
 
 
 def _broken(world: World, promised: Promised) -> str:
@@ -257,12 +200,12 @@ def _canonical(generations: Mapping[int, Generation], component: Component, valu
             generation = generations.get(component[1])
             return value if generation is None else relevant_replica(generation, value)
         case "registered", _:
-            return tuple((broker, _CZXID) for broker, _ in value)
+            return tuple((broker, CZXID) for broker, _ in value)
         case _, Broker():
             # After each act everybody has heard of every registration.
-            return replace(value, epoch=min(value.epoch, _CZXID))
+            return replace(value, epoch=min(value.epoch, CZXID))
         case _, Controller():
-            return replace(value, seen=tuple((broker, _CZXID) for broker, _ in value.seen))
+            return replace(value, seen=tuple((broker, CZXID) for broker, _ in value.seen))
         case _, PartitionState():
             return replace(value, version=0)
     return value

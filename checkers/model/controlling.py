@@ -24,6 +24,7 @@ from kchaos.checkers.model.replica import Replica
 from kchaos.checkers.model.world import World
 
 PARTITION = TopicPartition("t", 0)
+_KEEPS_LAST_MEMBER = (1, 1, 0, 0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,15 +112,38 @@ class Controlling:
             isr = acting.generation.isr_of_preferred(state.isr, state.leader)
             yield self._state(preferred, state.leader_epoch + 1, isr)
 
-    def _broker_left(self, broker: int) -> None:
-        state = self._known()
-        if state.leader == broker:
-            self._elect()
-        elif broker in state.isr and len(state.isr) > 1:
-            isr = [member for member in state.isr if member != broker]
-            self.add(self._state(state.leader, state.leader_epoch + 1, isr))
+    def reorder(self, preferred: int) -> Iterator[Event]:
+        """Yield a reassignment to the same brokers, after which another one is preferred.
 
-    def _elect(self) -> None:
+        The leader stays, in a new epoch (KafkaController.moveReassignedPartitionLeaderIfRequired,
+        1.1.1; since KIP-455 updateLeaderEpochAndSendRequest comes first, 2.4.1).
+        """
+        others = (broker for broker in self.replicas if broker != preferred)
+        order, state = (preferred, *others), self._known()
+        yield TopicCreated(topic=PARTITION.topic, assignment=(order,))
+        yield self._state(state.leader, state.leader_epoch + 1, state.isr)
+
+    def _broker_left(self, broker: int) -> None:
+        """Elect another leader; where nobody can lead, or it did not, it is taken from the ISR."""
+        state = self._known()
+        if broker not in state.isr or (state.leader == broker and self._elect()):
+            return
+        leader = -1 if state.leader == broker else state.leader
+        self.add(self._state(leader, state.leader_epoch + 1, self._isr_without(broker)))
+
+    def _isr_without(self, broker: int) -> tuple[int, ...]:
+        """Return the ISR that a broker leaves behind; the last member stays in it.
+
+        Up to 1.0 not where unclean elections are allowed (KafkaController.removeReplicaFromIsr;
+        since 1.1 ReplicaStateMachine.doRemoveReplicasFromIsr).
+        """
+        isr, acting = self._known().isr, self.world().broker(self.controller)
+        assert acting is not None
+        others = tuple(member for member in isr if member != broker)
+        empties = self.is_unclean and acting.generation.versions.release < _KEEPS_LAST_MEMBER
+        return others if others or empties else isr
+
+    def _elect(self) -> bool:
         state, live = self._known(), self.world().registered()
         candidates = [each for each in self.replicas if each in live and each in state.isr]
         unclean = [each for each in self.replicas if each in live] if self.is_unclean else []
@@ -129,8 +153,7 @@ class Controlling:
             self.add(self._state(candidates[0], epoch, isr))
         elif unclean:
             self.add(self._state(unclean[0], epoch, unclean[:1]))
-        elif state.leader != -1:
-            self.add(self._state(-1, epoch, state.isr))
+        return bool(candidates or unclean)
 
     def _expand(self) -> None:
         for follower in self.replicas:

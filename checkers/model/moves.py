@@ -22,7 +22,8 @@ class Move(NamedTuple):
     """One thing that a chaos run does.
 
     Attributes:
-        kind: One of `KINDS`.
+        kind: One of `KINDS`; "restart-if-down" and "reorder" (another replica becomes the
+            preferred one) are in no drawn list.
         broker: Whom it is done to.
         other: The second broker, for moves between two.
     """
@@ -119,6 +120,8 @@ def events_of(
             yield from controlling.shrink(move.broker)
         case "prefer":
             yield from controlling.prefer()
+        case "reorder":
+            yield from controlling.reorder(move.broker)
 
 
 def _write(world: World, move: Move, operation: str) -> Iterator[Event]:

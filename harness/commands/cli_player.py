@@ -14,8 +14,11 @@ from kchaos.harness.commands.cli_options import (
     settle_bound,
 )
 
-# Those of harness.player.candidates, which imports too much for `--help`.
-MIX_NAMES = ("mixed", "cuts", "restarts", "zombies", "elections", "holds", "formats", "disks")
+# Those of harness.player.candidates and walks, which import too much for `--help`.
+MIX_NAMES = (
+    *("mixed", "cuts", "restarts", "zombies", "elections", "holds", "formats", "disks"),
+    "walks",
+)
 _side_by_side = click.option(
     "--side-by-side",
     type=click.IntRange(1),
@@ -48,7 +51,7 @@ def add_player_commands(group: click.Group) -> None:
     type=click.Choice(MIX_NAMES),
     default="mixed",
     show_default=True,
-    help="What schedules are mostly made of.",
+    help="What schedules are mostly made of. With walks the model's machine says what may be next.",
 )
 @click.option("--gates/--no-gates", default=True, help="Whether acts wait for each other's effect.")
 @_side_by_side
@@ -80,7 +83,9 @@ def chaos(
     """Play random schedules on real brokers, and judge every run.
 
     A schedule is drawn from its seed: legal steps and faults, healed at the end. What turns out to
-    be impossible while it is played is noted, and the schedule goes on.
+    be impossible while it is played is noted, and the schedule goes on. With --mix walks each step
+    is one that the model says is possible, and its gates await what the model predicts: a run in
+    which one does not hold is unknown.
     """
     from kchaos.harness.commands.chaos import Wanted, default_side_by_side
     from kchaos.harness.commands.chaos import chaos as play_chaos

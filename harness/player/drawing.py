@@ -11,19 +11,14 @@ from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import MIXES, Draw, duration, options
 from kchaos.harness.player.legal import after, refusal
+from kchaos.harness.player.settings import ENTRY, case_of, draw_settings, title_of
 from kchaos.harness.player.view import View, new_view
+from kchaos.harness.player.walks import WALKS, draw_walk
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLevel, IfPossible
 from kchaos.harness.playing.scenario import Scenario
 from kchaos.harness.playing.steps import AwaitQuiet, CreateTopic, Heal, Inject, Step
 
-ENTRY = "chaos"
-NO_GATES = "no-gates"
-# A broker that is cut off or paused keeps its session until a step ends it: with less time it
-# would end by itself while a gate waits, and the schedule would be about another cluster.
-_SESSION = {"zookeeper.session.timeout.ms": "18000"}
-_UNCLEAN = 0.25
-_TWO_IN_SYNC = 0.35
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
@@ -38,7 +33,7 @@ def draw(
     Args:
         kafka: A release, or a path to a distribution.
         steps: How many acts; the first topic and the gates do not count.
-        mix: One of `MIXES`.
+        mix: One of `MIXES`, or `WALKS`.
         gated: Whether each act is followed by gates; else the next one follows at once.
         release: The release of the distribution at the path; "" if `kafka` is a release.
 
@@ -46,36 +41,34 @@ def draw(
         UsageError: There is no such mix.
         ReleaseError: There is no such release.
     """
+    if mix == WALKS:
+        return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
     if mix not in MIXES:
-        raise UsageError(f"no mix named {mix!r}; known: {', '.join(MIXES)}")
+        known = ", ".join((*MIXES, WALKS))
+        raise UsageError(f"no mix named {mix!r}; known: {known}")
     number = release_of(release or kafka).number
     random = Random(seed)
     brokers = tuple(range(random.choice((3, 4))))
-    unclean = random.random() < _UNCLEAN
-    min_in_sync = 2 if random.random() < _TWO_IN_SYNC else 1
+    settings = draw_settings(random)
     first_broker = random.choice(brokers)
     view = new_view(
         brokers,
         first_broker=first_broker,
         has_epochs=number >= (0, 11),
-        unclean=unclean,
+        unclean=settings.is_unclean,
         formats=_formats(number),
     )
     drawing = _Drawing(random=random, view=view, weights=MIXES[mix])
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
-    properties = {
-        "unclean.leader.election.enable": str(unclean).lower(),
-        "min.insync.replicas": str(min_in_sync),
-    }
     return Scenario(
         entry=ENTRY,
-        case=mix if gated else f"{mix}-{NO_GATES}",
-        title=f"{steps} random steps ({mix}{'' if gated else ', without gates'}), seed {seed}",
+        case=case_of(mix, gated),
+        title=title_of(f"{steps} random steps", mix, gated, seed),
         release=kafka,
         cluster=ClusterSpec(
             brokers=brokers_of(kafka, brokers),
             first_broker=first_broker,
-            properties={**QUICK, **_SESSION, **properties},
+            properties={**QUICK, **settings.properties},
         ),
         steps=(acts[0], *(one for act in acts[1:] for one in _played(act, gated))),
         seed=seed,

@@ -27,18 +27,22 @@ def await_state(
     *,
     leader: int | None = None,
     isr: Sequence[int] | None = None,
+    leader_epoch: int | None = None,
     timeout_s: float,
 ) -> LeaderAndIsr:
-    """Returns the state once it names this leader, or this ISR in any order, or both."""
+    """Returns the state once it names what is given: leader, ISR in any order, least epoch."""
     seen: list[LeaderAndIsr | None] = [None]
 
     def holds() -> LeaderAndIsr | None:
         seen[0] = state = play.cluster.metadata.state(*about)
         if state is None or (leader is not None and state.leader != leader):
             return None
+        if leader_epoch is not None and state.leader_epoch < leader_epoch:
+            return None
         return None if isr is not None and set(state.isr) != set(isr) else state
 
     wanted = [f"leader {leader}"] * (leader is not None) + [f"ISR {isr}"] * (isr is not None)
+    wanted += [f"leader epoch {leader_epoch} or a later one"] * (leader_epoch is not None)
     state = await_until(
         holds,
         timeout_s=timeout_s,

@@ -170,19 +170,28 @@ class AwaitState:
     """The partition's leader, its ISR, or both, as the controller decided.
 
     When there is a leader and its process runs, the gate is also that it has heard of it.
+
+    Attributes:
+        leader_epoch: The least that it may be; None for any.
     """
 
     topic: str
     partition: int
     leader: int | None = None
     isr: tuple[int, ...] | None = None
+    leader_epoch: int | None = None
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
         """Returns once the metadata say so."""
         about = TopicPartition(self.topic, self.partition)
         state = gates.await_state(
-            play, about, leader=self.leader, isr=self.isr, timeout_s=self.timeout_s
+            play,
+            about,
+            leader=self.leader,
+            isr=self.isr,
+            leader_epoch=self.leader_epoch,
+            timeout_s=self.timeout_s,
         )
         leader = play.cluster.brokers.get(state.leader)
         if leader is not None and leader.is_running:

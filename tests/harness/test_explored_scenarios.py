@@ -11,7 +11,6 @@ from kchaos.checkers.model import generation_for
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.reproduce import judged
-from kchaos.harness.counterexamples import scenario_of
 from kchaos.harness.playing.runner import RunOptions, play
 from kchaos.harness.playing.scenario import Scenario, read_scenario
 from kchaos.harness.playing.steps import (
@@ -22,6 +21,7 @@ from kchaos.harness.playing.steps import (
     TakeSnapshot,
     Tell,
 )
+from kchaos.harness.schedules import scenario_of
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_every_act_is_a_fault_or_a_write_with_what_is_to_be_seen_after_it(
     assert faults == [CutLink, PreferredElection, CutZooKeeper, ExpireSession]
     states = [(step.leader, step.isr) for step in scenario.steps if isinstance(step, AwaitState)]
     assert states == [(1, (0, 1)), (0, (0,)), (0, (0, 1))]
-    assert TakeSnapshot(label="before-healing") in scenario.steps
+    assert TakeSnapshot(label="unhealed") in scenario.steps
     acts = [step for step in scenario.steps if isinstance(step, Tell)]
     assert scenario.steps.count(AwaitQuiet()) == len(acts)
     assert sorted(broker.id for broker in scenario.cluster.brokers) == [0, 1, 2]

@@ -189,6 +189,14 @@ def test_an_isr_is_awaited_in_any_order(tmp_path: Path) -> None:
     assert gates.await_state(play, ABOUT, isr=[0, 1], timeout_s=0.1).isr == (1, 0)
 
 
+def test_a_leader_epoch_is_awaited_that_is_as_late_or_later(tmp_path: Path) -> None:
+    play = play_of(tmp_path, Metadata(state(0, 1), state(0, 3)))
+    found = gates.await_state(play, ABOUT, leader=0, leader_epoch=2, timeout_s=5)
+    assert found.leader_epoch == 3
+    with pytest.raises(AwaitTimeout, match="leader epoch 4 or a later one"):
+        gates.await_state(play, ABOUT, leader_epoch=4, timeout_s=0.1)
+
+
 def test_a_broker_that_ends_by_itself_ends_the_wait(tmp_path: Path) -> None:
     broker = Broker()
     broker.has_ended = True

@@ -8,6 +8,7 @@ import pytest
 from kchaos.harness.commands.cli_player import MIX_NAMES
 from kchaos.harness.player.candidates import MIXES
 from kchaos.harness.player.rates import page_of, rates_of, table_text
+from kchaos.harness.player.walks import WALKS
 
 GOOD: dict[str, Any] = {
     "entry": "chaos",
@@ -104,4 +105,4 @@ def test_the_page_has_the_rates_and_names_its_file() -> None:
 
 
 def test_the_command_line_knows_every_mix() -> None:
-    assert set(MIX_NAMES) == set(MIXES)
+    assert set(MIX_NAMES) == {*MIXES, WALKS}

@@ -1,0 +1,53 @@
+"""What drawn schedules have in common, however they are drawn: name, title, brokers' settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+ENTRY = "chaos"
+NO_GATES = "no-gates"
+# A broker that is cut off or paused keeps its session until a step ends it: with less time it
+# would end by itself while a gate waits, and the schedule would be about another cluster.
+_SESSION = {"zookeeper.session.timeout.ms": "18000"}
+_UNCLEAN = 0.25
+_TWO_IN_SYNC = 0.35
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a seed decides of the brokers.
+
+    Attributes:
+        is_unclean: Whether unclean elections are allowed.
+        min_insync_replicas: `min.insync.replicas`.
+    """
+
+    is_unclean: bool
+    min_insync_replicas: int
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The brokers' properties, beside those that all scenarios have."""
+        return {
+            **_SESSION,
+            "unclean.leader.election.enable": str(self.is_unclean).lower(),
+            "min.insync.replicas": str(self.min_insync_replicas),
+        }
+
+
+def draw_settings(random: Random) -> Settings:
+    """Two draws."""
+    is_unclean = random.random() < _UNCLEAN
+    return Settings(
+        is_unclean=is_unclean, min_insync_replicas=2 if random.random() < _TWO_IN_SYNC else 1
+    )
+
+
+def case_of(mix: str, gated: bool) -> str:
+    """The case of a scenario of a mix."""
+    return mix if gated else f"{mix}-{NO_GATES}"
+
+
+def title_of(what: str, mix: str, gated: bool, seed: int) -> str:
+    """The title of a scenario of a mix; `what` is drawn."""
+    return f"{what} ({mix}{'' if gated else ', without gates'}), seed {seed}"

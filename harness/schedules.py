@@ -1,0 +1,268 @@
+"""A schedule of the model's acts on real brokers: each act as steps, with its gates or without.
+
+The gates are what the model predicts after each act: the partition's state, where each log ends on
+disk, and high watermarks. So a run that goes another way stops there and says so. Without gates
+each act follows at once and may turn out to be impossible; only a preferred election is preceded by
+what it needs, for the controller refuses it otherwise.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from kchaos.checkers.exploring import Schedule
+from kchaos.checkers.model.controlling import PARTITION
+from kchaos.checkers.model.moves import Move
+from kchaos.checkers.model.replica import Replica
+from kchaos.checkers.model.state import State
+from kchaos.checkers.model.world import World
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import (
+    CutLink,
+    CutZooKeeper,
+    ExpireSession,
+    HoldRequests,
+    KillBroker,
+    PreferredElection,
+    StopBroker,
+)
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.possible_steps import IfPossible
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitQuiet,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    ReorderReplicas,
+    Step,
+    TakeSnapshot,
+    Tell,
+)
+
+EXPLORED = "explored"
+_TOPIC, _INDEX = PARTITION
+_AT_ONCE_S = 3.0
+"""How long a write may take that nobody knows to be possible."""
+
+
+def scenario_of(schedule: Schedule, releases: Sequence[str]) -> Scenario:
+    """A counterexample on real brokers; nothing is expected of it but what the model predicts.
+
+    Args:
+        schedule: What is done.
+        releases: As in `cluster_of`.
+    """
+    return Scenario(
+        entry=EXPLORED,
+        case="",
+        title=schedule.message,
+        release=releases[0],
+        cluster=cluster_of(schedule, releases, {}),
+        steps=steps_of(schedule, gated=True),
+    )
+
+
+def cluster_of(
+    schedule: Schedule, releases: Sequence[str], properties: Mapping[str, str]
+) -> ClusterSpec:
+    """The brokers of a schedule, and the one more that is the controller.
+
+    Args:
+        schedule: What is done.
+        releases: Broker 0's first; the controller has broker 0's, and so have brokers beyond them.
+        properties: Of each broker, besides those that scenarios have in common.
+    """
+    replicas = sorted(World(schedule.states[0]).assignment(PARTITION))
+    controller = replicas[-1] + 1
+    kafkas = dict(enumerate(releases))
+    return ClusterSpec(
+        brokers=tuple(
+            BrokerSpec(id=broker, kafka=kafkas.get(broker, releases[0]))
+            for broker in (*replicas, controller)
+        ),
+        first_broker=controller,
+        properties={**QUICK, **properties},
+    )
+
+
+def steps_of(schedule: Schedule, *, gated: bool) -> tuple[Step, ...]:
+    """The topic, then each act; with gates also a snapshot before faults are healed at the end."""
+    return tuple(_steps(schedule, gated))
+
+
+def text_of(act: Move) -> str:
+    """What an act is, for people."""
+    match act.kind:
+        case "write-one":
+            return f"a client writes a record to broker {act.broker}, acks=1"
+        case "write-pair":
+            return f"a client writes a batch of two records to broker {act.broker}, acks=1"
+        case "write-all":
+            return f"a client writes a record to broker {act.broker}, acks=all"
+        case "prefer":
+            return "preferred election"
+        case "reorder":
+            return f"broker {act.broker} becomes the preferred replica"
+        case "kill":
+            return f"broker {act.broker} is killed and its session ends"
+        case "terminate":
+            return f"broker {act.broker} stops, without a controlled shutdown"
+        case "restart":
+            return f"broker {act.broker} is started again"
+        case "expire":
+            return f"broker {act.broker} is cut off from ZooKeeper and its session ends"
+        case "register":
+            return f"broker {act.broker} reaches ZooKeeper again"
+        case "cut":
+            return f"brokers {act.broker} and {act.other} are cut off from each other"
+        case "heal":
+            return f"brokers {act.broker} and {act.other} reach each other again"
+        case "hold-answers":
+            return f"answers to the fetches of broker {act.broker} are held"
+        case "hold-next-answers":
+            return f"answers to the fetches of broker {act.broker} are held after one more record"
+        case "release":
+            return f"answers to the fetches of broker {act.broker} are released"
+    raise AssertionError(f"no schedule has {act}")
+
+
+def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
+    preferred = World(schedule.states[0]).assignment(PARTITION)
+    yield CreateTopic(topic=_TOPIC, assignment=(tuple(sorted(preferred)),))
+    yield ReorderReplicas(topic=_TOPIC, partition=_INDEX, replicas=preferred)
+    heals_from = len(schedule.acts) - schedule.healing
+    for number, act in enumerate(schedule.acts):
+        before, after = schedule.states[number : number + 2]
+        done = _done(act, f"record-{number}", before, after)
+        if not gated:
+            yield from (IfPossible(do=one) for one in _at_once(act, done, before))
+            continue
+        if number == heals_from:
+            yield TakeSnapshot(label="unhealed")
+        yield Tell(text=text_of(act))
+        yield from done
+        if _comes_to_rest(after):
+            yield AwaitQuiet()
+        yield from _gates(before, after, is_healing=number >= heals_from)
+
+
+def _comes_to_rest(state: State) -> bool:
+    """Whether quiet can come: not while a leader has taken one back that has no session.
+
+    `AwaitQuiet` waits for the controller to take it out, as it does once; then its leader knows
+    nothing of that and sees it fetch.
+    """
+    world, known = World(state), World(state).partition_state(PARTITION)
+    assert known is not None
+    return known.leader == -1 or set(known.isr) <= set(world.registered())
+
+
+def _at_once(act: Move, done: Iterator[Step], before: State) -> Iterator[Step]:
+    if act.kind == "prefer":
+        yield replace(_state_gate(before), timeout_s=_AT_ONCE_S)
+    for step in done:
+        if isinstance(step, Produce):
+            yield replace(step, accept_error=True, timeout_s=_AT_ONCE_S)
+        else:
+            yield step
+
+
+def _done(act: Move, operation: str, before: State, after: State) -> Iterator[Step]:
+    match act.kind:
+        case "write-one" | "write-pair" | "write-all":
+            yield Produce(
+                operation=operation,
+                topic=_TOPIC,
+                partition=_INDEX,
+                records=2 if act.kind == "write-pair" else 1,
+                acks=-1 if act.kind == "write-all" else 1,
+                broker=act.broker,
+            )
+        case "prefer":
+            yield Inject(name="elect", fault=PreferredElection(topic=_TOPIC, partition=_INDEX))
+        case "reorder":
+            replicas = World(after).assignment(PARTITION)
+            yield ReorderReplicas(topic=_TOPIC, partition=_INDEX, replicas=replicas)
+        case "kill":
+            yield Inject(name=f"down-{act.broker}", fault=KillBroker(broker=act.broker))
+        case "terminate":
+            yield Inject(name=f"down-{act.broker}", fault=StopBroker(broker=act.broker))
+        case "restart":
+            yield Heal(name=f"down-{act.broker}")
+        case "expire" | "register":
+            yield from _session(act)
+        case "cut" | "heal":
+            link = f"link-{act.broker}-{act.other}"
+            cut = CutLink(source=act.broker, target=act.other)
+            yield Inject(name=link, fault=cut) if act.kind == "cut" else Heal(name=link)
+        case "hold-answers" | "hold-next-answers":
+            yield _hold(act, after)
+        case "release":
+            yield Heal(name=f"hold-{act.broker}")
+
+
+def _session(act: Move) -> Iterator[Step]:
+    cut, session = f"zookeeper-{act.broker}", f"session-{act.broker}"
+    if act.kind == "expire":
+        yield Inject(name=cut, fault=CutZooKeeper(broker=act.broker))
+        expired = ExpireSession(broker=act.broker, await_return=False)
+        yield Inject(name=session, fault=expired)
+    else:
+        yield Heal(name=session)
+        yield Heal(name=cut)
+
+
+def _hold(act: Move, after: State) -> Step:
+    """The hold that the model's state has then: it knows from which offset on answers are kept."""
+    name = f"hold-{act.broker}"
+    (hold,) = (one for one in World(after).holds() if one.name == name)
+    fault = HoldRequests(
+        name=name,
+        api=hold.api,
+        source=hold.source,
+        direction=hold.direction,
+        fetch_offset_at_least=hold.fetch_offset_at_least,
+    )
+    return Inject(name=name, fault=fault)
+
+
+def _state_gate(of: State) -> AwaitState:
+    state = World(of).partition_state(PARTITION)
+    assert state is not None
+    isr = tuple(sorted(state.isr))
+    return AwaitState(topic=_TOPIC, partition=_INDEX, leader=state.leader, isr=isr)
+
+
+def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
+    """What can be seen of the state after an act and differs from the one before."""
+    earlier, world = World(before), World(after)
+    gate, known = _state_gate(after), world.partition_state(PARTITION)
+    if gate == _state_gate(before) and earlier.partition_state(PARTITION) != known:
+        # A follower was taken out and came back: only the leader epoch tells.
+        assert known is not None
+        yield replace(gate, leader_epoch=known.leader_epoch)
+    elif earlier.partition_state(PARTITION) != known:
+        yield gate
+    for broker in sorted(world.assignment(PARTITION)):
+        old, new = (one.known_replica(broker, PARTITION) for one in (earlier, world))
+        yield from _gates_of_replica(broker, old, new, is_healing)
+
+
+def _gates_of_replica(broker: int, old: Replica, new: Replica, is_healing: bool) -> Iterator[Step]:
+    log_end_offset = new.log.end_offset_on_disk()
+    if log_end_offset != old.log.end_offset_on_disk():
+        yield AwaitReplicated(
+            topic=_TOPIC, partition=_INDEX, brokers=(broker,), log_end_offset=log_end_offset
+        )
+    # Once it is healed only what comes of it counts, and high watermarks come last.
+    if new.high_watermark > old.high_watermark and not is_healing:
+        yield AwaitHighWatermark(
+            topic=_TOPIC,
+            partition=_INDEX,
+            brokers=(broker,),
+            high_watermark=new.high_watermark,
+        )

@@ -1,0 +1,215 @@
+"""Walks as scenarios: each act as steps, with what the model predicts or without."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.exploring import Acted, Acting, Schedule
+from kchaos.checkers.exploring.acting import KINDS
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.moves import Move
+from kchaos.faults import CutLink, HoldRequests, PreferredElection
+from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.player.drawing import draw, view_of
+from kchaos.harness.player.legal import illegal_steps
+from kchaos.harness.player.shrinking import coherent
+from kchaos.harness.player.walks import draw_walk, walk_of
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.possible_steps import IfPossible
+from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.playing.steps import (
+    AwaitHighWatermark,
+    AwaitQuiet,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    ReorderReplicas,
+    Step,
+    Tell,
+)
+from kchaos.harness.schedules import steps_of, text_of
+
+
+def drawn(seed: int, **more: Any) -> Scenario:
+    return draw(seed, **{"kafka": "2.8.2", "steps": 25, "mix": "walks", **more})
+
+
+def schedule_of(*acts: Move, release: str = "2.8.2") -> Schedule:
+    """The schedule of these acts for two brokers; nothing is healed at the end."""
+    acting = Acting(Acted(generations=dict.fromkeys((0, 1), generation_for(release))))
+    states = [acting.begin()]
+    for number, act in enumerate(acts):
+        state = acting.after(states[-1], act, f"record-{number}")
+        assert state is not None
+        states.append(state)
+    return Schedule(acts=acts, states=tuple(states), healing=0, message="")
+
+
+def is_gate(step: Step) -> bool:
+    return type(step).__name__.startswith("Await")
+
+
+def test_the_same_seed_draws_the_same_walk_in_another_process() -> None:
+    code = (
+        "import json; from kchaos.harness.player.drawing import draw\n"
+        "print(json.dumps([draw(seed, kafka='2.8.2', steps=25, mix='walks').to_json()"
+        " for seed in (1, 2)]))"
+    )
+    ran = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    here = [json.loads(json.dumps(drawn(seed).to_json())) for seed in (1, 2)]
+    assert [json.loads(text) for text in ran] == [here, here]
+    assert here[0]["steps"] != here[1]["steps"]
+
+
+def test_a_walk_says_what_it_is_and_survives_its_json_form() -> None:
+    scenario = drawn(4711, gated=False)
+    assert (scenario.entry, scenario.case, scenario.seed) == ("chaos", "walks-no-gates", 4711)
+    assert scenario.title == "25 acts (walks, without gates), seed 4711"
+    assert Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
+    assert drawn(4711).case == "walks"
+
+
+def test_replicas_and_settings_are_drawn_and_the_controller_is_one_more_broker() -> None:
+    brokers, in_sync, unclean = set(), set(), set()
+    for seed in range(25):
+        scenario = drawn(seed, steps=1)
+        spec = scenario.cluster
+        (replicas,) = scenario.steps[0].assignment
+        assert spec.first_broker == len(replicas) == len(spec.brokers) - 1
+        brokers.add(len(replicas))
+        in_sync.add(spec.properties["min.insync.replicas"])
+        unclean.add(spec.properties["unclean.leader.election.enable"])
+        assert spec.properties["zookeeper.session.timeout.ms"] == "18000"
+    assert (brokers, in_sync, unclean) == ({2, 3}, {"1", "2"}, {"true", "false"})
+
+
+def test_the_model_s_rules_are_those_of_the_distribution_s_release() -> None:
+    patched = draw_walk(3, kafka="/patched", release="0.10.2.2", steps=25, gated=True)
+    assert {broker.kafka for broker in patched.cluster.brokers} == {"/patched"}
+    assert patched.steps == drawn(3, kafka="0.10.2.2").steps
+
+
+def test_gates_are_what_the_model_predicts_after_each_act() -> None:
+    schedule = schedule_of(
+        Move("cut", 0, 1), Move("prefer", -1), Move("expire", 0), Move("write-one", 1)
+    )
+    topic, reorder, *steps = steps_of(schedule, gated=True)
+    assert topic == CreateTopic(topic="t", assignment=((0, 1),))
+    assert reorder == ReorderReplicas(topic="t", partition=0, replicas=(1, 0))
+    assert [step for step in steps if is_gate(step)] == [
+        AwaitQuiet(),
+        AwaitQuiet(),
+        AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+        AwaitQuiet(),
+        AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+        AwaitQuiet(),
+        AwaitReplicated(topic="t", partition=0, brokers=(1,), log_end_offset=1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1),
+    ]
+    assert sum(isinstance(step, Tell) for step in steps) == 4
+
+
+def test_quiet_is_not_awaited_while_the_isr_has_a_follower_without_a_session() -> None:
+    schedule = schedule_of(Move("expire", 1), Move("register", 1), release="1.1.1")
+    _, _, *steps = steps_of(schedule, gated=True)
+    assert [step for step in steps if is_gate(step)] == [
+        AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), leader_epoch=2),
+        AwaitQuiet(),
+    ]
+
+
+def test_without_gates_each_act_is_tried_at_once_after_what_an_election_needs() -> None:
+    schedule = schedule_of(Move("cut", 0, 1), Move("prefer", -1), Move("write-one", 1))
+    _, _, *steps = steps_of(schedule, gated=False)
+    needed = AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), timeout_s=3.0)
+    write = Produce(
+        operation="record-2", topic="t", partition=0, records=1, acks=1, broker=1,
+        accept_error=True, timeout_s=3.0,
+    )  # fmt: skip
+    assert steps == [
+        IfPossible(do=Inject(name="link-0-1", fault=CutLink(source=0, target=1))),
+        IfPossible(do=needed),
+        IfPossible(do=Inject(name="elect", fault=PreferredElection(topic="t", partition=0))),
+        IfPossible(do=write),
+    ]
+
+
+def test_what_is_held_is_what_the_model_holds() -> None:
+    schedule = schedule_of(Move("write-pair", 0), Move("hold-next-answers", 1), Move("release", 1))
+    acts = [step for step in steps_of(schedule, gated=True) if isinstance(step, Inject | Heal)]
+    held = HoldRequests(
+        name="hold-1", api="Fetch", source=1, direction="response", fetch_offset_at_least=3
+    )
+    assert acts == [Inject(name="hold-1", fault=held), Heal(name="hold-1")]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_with_gates_and_without_the_same_is_done_and_all_of_it_is_healed(seed: int) -> None:
+    gated, at_once = (
+        [step.do if isinstance(step, IfPossible) else step for step in drawn(seed, gated=one).steps]
+        for one in (True, False)
+    )
+
+    def done(steps: list[Any]) -> list[Any]:
+        kinds = Inject | Heal | ReorderReplicas
+        writes = [step.operation if isinstance(step, Produce) else step for step in steps]
+        return [step for step in writes if isinstance(step, kinds | str)]
+
+    assert done(gated) == done(at_once)
+    acting = set()
+    for step in gated:
+        if isinstance(step, Inject) and step.fault.lasting:
+            assert step.name not in acting
+            acting.add(step.name)
+        if isinstance(step, Heal):
+            acting.remove(step.name)
+    assert acting == set()
+
+
+def test_every_kind_of_act_can_be_said() -> None:
+    said = {text_of(Move(kind, 0, 1)) for kind in KINDS}
+    assert len(said) == len(KINDS)
+
+
+def test_a_part_of_a_walk_can_be_played() -> None:
+    scenario = drawn(5)
+    assert coherent(scenario.steps) == scenario.steps
+    # The player's own look need not think that all of it is legal: then `shrink` plays any part.
+    illegal_steps(view_of(scenario), scenario.steps)
+
+
+def test_a_walk_that_ends_early_says_so_in_its_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule, settings = walk_of(1, release="2.8.2", steps=1)
+    early = Schedule(
+        acts=schedule.acts, states=schedule.states, healing=schedule.healing,
+        message="1 acts, for nothing was possible after 1",
+    )  # fmt: skip
+    monkeypatch.setattr("kchaos.harness.player.walks.walk_of", lambda *_, **__: (early, settings))
+    assert "nothing was possible after 1" in drawn(1, steps=5).title
+
+
+@pytest.mark.cluster
+def test_a_walk_goes_on_real_brokers_as_the_model_predicts(tmp_path: Path) -> None:
+    said: list[str] = []
+    scenario = drawn(21033, steps=5)
+    run_directory = play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append)
+    results = judged(run_directory, said.append).results
+    shown = [str(results.unknown), results.reason, *map(str, results.findings)]
+    assert (results.conforms, results.safe, results.expected) == (True, True, True), shown
