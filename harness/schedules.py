@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kchaos.checkers.exploring import Schedule
-from kchaos.checkers.model.controlling import PARTITION
+from kchaos.checkers.model.instant_controller import PARTITION
 from kchaos.checkers.model.moves import Move
 from kchaos.checkers.model.replica import Replica
 from kchaos.checkers.model.state import State

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from kchaos.checkers.alternatives.comparison import Cell, Result
 from kchaos.checkers.explorer import explore
 from kchaos.checkers.exploring import system_of
-from kchaos.checkers.exploring.drawing import Setup, play, random_moves
+from kchaos.checkers.exploring.random_moves import Setup, play, random_moves
 from kchaos.checkers.model.actions import Elect
 from kchaos.checkers.model.bounds import Machine
 from kchaos.checkers.model.generation import Generation

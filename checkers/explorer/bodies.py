@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from kchaos.checkers.explorer.decisions import Recording
+from kchaos.checkers.explorer.decision_trees import Recording
 from kchaos.checkers.explorer.errors import RuleError
 from kchaos.checkers.explorer.interning import Interning, State
 from kchaos.checkers.explorer.system import Component, Invariant, Move, Value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kchaos.checkers.explorer.bodies import Step, name_of, run_invariant, run_move
-from kchaos.checkers.explorer.decisions import Decisions
+from kchaos.checkers.explorer.decision_trees import Decisions
 from kchaos.checkers.explorer.errors import RuleError
 from kchaos.checkers.explorer.interning import Interning, State
 from kchaos.checkers.explorer.memory import resident_mib

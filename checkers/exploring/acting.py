@@ -12,8 +12,8 @@ from itertools import combinations
 from typing import Any
 
 from kchaos.checkers.exploring.playing import Played, Playing, Promised
-from kchaos.checkers.model.controlling import PARTITION, Controlling
 from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.instant_controller import PARTITION, InstantController
 from kchaos.checkers.model.moves import Move
 from kchaos.checkers.model.state import EMPTY, Component, State
 from kchaos.checkers.model.world import World
@@ -73,10 +73,10 @@ class Acting:
     def begin(self) -> State:
         """Return the state in which the first broker leads, and the second is preferred."""
         played = Played(self._playing, EMPTY)
-        controlling = self._controlling(played, self._replicas)
-        controlling.begin(self._acted.generations)
-        for event in controlling.reorder(self._replicas[1]):
-            controlling.follow(event)
+        deciding = self._instant_controller(played, self._replicas)
+        deciding.begin(self._acted.generations)
+        for event in deciding.reorder(self._replicas[1]):
+            deciding.follow(event)
         return self._state_after(EMPTY, played, records=0, promised=frozenset())
 
     def acts(self, kinds: tuple[str, ...] = KINDS) -> Iterator[Move]:
@@ -101,11 +101,11 @@ class Acting:
         world = played.world
         if not _can_be_forced(world, act):
             return None
-        controlling = self._controlling(played, world.assignment(PARTITION))
+        deciding = self._instant_controller(played, world.assignment(PARTITION))
         one = act._replace(broker=self._replicas[0]) if act.broker == -1 else act
-        played.act(controlling, one, operation)
+        played.act(deciding, one, operation)
         if played.timeline and act.kind in _ENDS_OF_PROCESSES:
-            played.act(controlling, Move("expire", act.broker))
+            played.act(deciding, Move("expire", act.broker))
         # A scenario could not wait for an acknowledgement that does not come.
         if not played.timeline or (act.kind == "write-all" and not played.is_acknowledged):
             return None
@@ -126,11 +126,11 @@ class Acting:
             found.append((act, state))
         return found
 
-    def _controlling(self, played: Played, replicas: tuple[int, ...]) -> Controlling:
+    def _instant_controller(self, played: Played, replicas: tuple[int, ...]) -> InstantController:
         brokers = (played.world.broker(one) for one in played.world.broker_ids())
         epochs = [broker.epoch for broker in brokers if broker is not None]
         czxid = max([CZXID, *epochs, *played.world.registered().values()])
-        return Controlling(
+        return InstantController(
             world=lambda: played.world,
             add=played.add,
             replicas=replicas,

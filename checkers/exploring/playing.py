@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker
-from kchaos.checkers.model.controlling import PARTITION, Controlling
 from kchaos.checkers.model.events import Event
 from kchaos.checkers.model.footprints import Footprints
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.happen import happen
+from kchaos.checkers.model.instant_controller import PARTITION, InstantController
 from kchaos.checkers.model.moves import Move, events_of
 from kchaos.checkers.model.prediction import PredictedProduce, Promise
 from kchaos.checkers.model.settle import settle
@@ -75,24 +75,24 @@ class Played:
                 self.promised |= {(note.base_offset, note.payload)}
         world.notes.clear()
 
-    def act(self, controlling: Controlling, move: Move, operation: str = "") -> None:
+    def act(self, deciding: InstantController, move: Move, operation: str = "") -> None:
         """Do something to the cluster, and let be decided what follows from it."""
-        for event in events_of(self.world, controlling, move, operation):
-            controlling.follow(event)
+        for event in events_of(self.world, deciding, move, operation):
+            deciding.follow(event)
 
-    def heal(self, controlling: Controlling) -> None:
+    def heal(self, deciding: InstantController) -> None:
         """End every fault and start every broker."""
         for name in sorted(hold.name for hold in self.world.holds()):
-            controlling.follow(ReleaseHold(name=name))
+            deciding.follow(ReleaseHold(name=name))
         for broker_id in self.world.broker_ids():
             broker = self.world.broker(broker_id)
             if broker is not None and broker.is_paused:
-                controlling.follow(ResumeBroker(broker=broker_id))
+                deciding.follow(ResumeBroker(broker=broker_id))
         for cut in self.world.cuts():
-            controlling.follow(HealLink(name=cut.name))
-        for broker_id in controlling.replicas:
-            self.act(controlling, Move("restart-if-down", broker_id))
-            self.act(controlling, Move("register", broker_id))
+            deciding.follow(HealLink(name=cut.name))
+        for broker_id in deciding.replicas:
+            self.act(deciding, Move("restart-if-down", broker_id))
+            self.act(deciding, Move("register", broker_id))
 
 
 def difference(world: World) -> str:

@@ -21,9 +21,9 @@ from kchaos.checkers.exploring.acting import (
     healing,
 )
 from kchaos.checkers.exploring.playing import Promised, difference, lost
-from kchaos.checkers.model.controlling import PARTITION
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.instant_controller import PARTITION
 from kchaos.checkers.model.moves import Move as Act
 from kchaos.checkers.model.relevance import relevant_replica
 from kchaos.checkers.model.requests import Controller

@@ -5,7 +5,7 @@ from random import Random
 
 from kchaos.checkers.exploring.acting import KINDS, RECORDS, Acting
 from kchaos.checkers.exploring.schedules import Schedule
-from kchaos.checkers.model.controlling import PARTITION
+from kchaos.checkers.model.instant_controller import PARTITION
 from kchaos.checkers.model.moves import Move
 from kchaos.checkers.model.state import State
 

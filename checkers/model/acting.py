@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from kchaos.checkers.model import (
-    control,
-    deciding,
+    control_requests,
+    controller,
     exchange,
     failing,
     lagging,
@@ -45,7 +45,7 @@ from kchaos.checkers.model.bounds import (
     Grain,
     Machine,
 )
-from kchaos.checkers.model.deciding import decide, known_state
+from kchaos.checkers.model.controller import decide, known_state
 from kchaos.checkers.model.events import PartitionState, Produce
 from kchaos.checkers.model.exchange import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from kchaos.checkers.model.fault_actions import (
@@ -128,7 +128,7 @@ def _deliver(world: World, machine: Machine, action: Deliver) -> bool:
             return False
         left = replace(outbox, requests=outbox.requests[index + 1 :])
         world.put(("outbox", CONTROLLER_EPOCH, action.broker), left)
-        control.handle(world, action.broker, CONTROLLER_EPOCH, request)
+        control_requests.handle(world, action.broker, CONTROLLER_EPOCH, request)
         return True
     return False
 
@@ -142,7 +142,7 @@ def _receive(world: World, _: Machine, action: Receive) -> bool:
     if not resetting.may_handle(world, broker, outbox.requests[0]):
         return False
     world.put(("outbox", epoch, broker), replace(outbox, requests=outbox.requests[1:]))
-    control.handle(world, broker, epoch, outbox.requests[0])
+    control_requests.handle(world, broker, epoch, outbox.requests[0])
     return True
 
 
@@ -170,7 +170,7 @@ def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
         return False
     replica, state = found
     view = replica.view(action.follower)
-    generation = control.generation_of(world, action.leader)
+    generation = control_requests.generation_of(world, action.leader)
     end_offset = replica.log.log_end_offset
     if view is None or not generation.falls_out_of_isr(view.log_end_offset, end_offset):
         return False
@@ -188,7 +188,7 @@ def keeps(world: World, leader_id: int, follower: int) -> bool:
     """Tell whether a fetch of the follower that the leader has keeps it in the ISR (KIP-501)."""
     replica = world.known_replica(leader_id, PARTITION)
     view = replica.view(follower)
-    generation = control.generation_of(world, leader_id)
+    generation = control_requests.generation_of(world, leader_id)
     return view is not None and any(
         generation.keeps_who_waits(offset, view.last_leader_end_offset)
         for (offset,) in _pending(world, leader_id, follower)
@@ -218,13 +218,13 @@ def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
     (PartitionStateMachine.offlinePartitionLeaderElection), which may be the same leader again.
     """
     found = _true_leader(world, machine, action.leader)
-    generation = control.generation_of(world, action.leader)
+    generation = control_requests.generation_of(world, action.leader)
     if found is None or not generation.gives_up_when_slow:
         return False
     state, leader_id = found[1], action.leader
     if not any(keeps(world, leader_id, one) for one in state.isr if one != leader_id):
         return False
-    return deciding.replace_leader(world, machine, by_isr=generation.elects_by_isr)
+    return controller.replace_leader(world, machine, by_isr=generation.elects_by_isr)
 
 
 def _expand(world: World, machine: Machine, action: Expand) -> bool:
@@ -245,7 +245,7 @@ def _write_isr(
 
     Where requests are in flight, so is that to the controller; one is at a time.
     """
-    generation = control.generation_of(world, state.leader)
+    generation = control_requests.generation_of(world, state.leader)
     if world.get(("isr change", state.leader, PARTITION)) is not None:
         return False
     if not generation.asks_controller_for_isr:
@@ -354,14 +354,14 @@ def _handle(world: World, _: Machine, action: Handle) -> bool:
 _DOING: Mapping[type[Any], Callable[[World, Machine, Any], bool]] = {
     Write: _write,
     MoveHighWatermark: _move_high_watermark,
-    Elect: deciding.elect,
-    Remove: deciding.remove,
+    Elect: controller.elect,
+    Remove: controller.remove,
     Deliver: _deliver,
     Receive: _receive,
     Shrink: _shrink,
     Relinquish: _relinquish,
     Expand: _expand,
-    WriteIsr: deciding.write_isr,
+    WriteIsr: controller.write_isr,
     Learn: _learn,
     Ask: _ask,
     Look: _look,
@@ -372,17 +372,17 @@ _DOING: Mapping[type[Any], Callable[[World, Machine, Any], bool]] = {
     WriteCheckpoint: failing.write_checkpoint,
     Kill: failing.kill,
     PassLag: lagging.pass_lag,
-    AskToStop: deciding.ask_to_stop,
-    LetStop: deciding.let_stop,
+    AskToStop: controller.ask_to_stop,
+    LetStop: controller.let_stop,
     Stop: failing.stop,
     Start: failing.start,
     EndSession: failing.end_session,
     Register: failing.register,
-    SeeBrokers: deciding.see_brokers,
-    MoveController: deciding.move_controller,
-    Resign: deciding.resign,
-    Reassign: deciding.reassign,
-    CompleteReassignment: deciding.complete_reassignment,
+    SeeBrokers: controller.see_brokers,
+    MoveController: controller.move_controller,
+    Resign: controller.resign,
+    Reassign: controller.reassign,
+    CompleteReassignment: controller.complete_reassignment,
     Arrive: queues.arrive,
     ReachBroker: queues.reach_broker,
     Serve: queues.serve,

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from kchaos.checkers.model import control, exchange, lagging, process, queues
+from kchaos.checkers.model import control_requests, exchange, lagging, process, queues
 from kchaos.checkers.model.actions import AnswerGivenUp, GiveUp
 from kchaos.checkers.model.bounds import PARTITION, Machine
-from kchaos.checkers.model.deciding import spend
+from kchaos.checkers.model.controller import spend
 from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered
 from kchaos.checkers.model.fault_actions import (
     EndSession,
@@ -59,7 +59,7 @@ def stop(world: World, machine: Machine, action: Stop) -> bool:
         return False
     process.stop(world, broker, is_clean=True)
     _forget(world, machine, broker)
-    control.broker_unregistered(world, BrokerUnregistered(broker=broker))
+    control_requests.broker_unregistered(world, BrokerUnregistered(broker=broker))
     queues.notice(world, machine)
     world.put(("stopping", broker), "stopped")
     return True
@@ -70,7 +70,7 @@ def start(world: World, machine: Machine, action: Start) -> bool:
     broker = world.broker(action.broker)
     if broker is None or broker.is_running:
         return False
-    control.broker_unregistered(world, BrokerUnregistered(broker=action.broker))
+    control_requests.broker_unregistered(world, BrokerUnregistered(broker=action.broker))
     process.start(world, broker.configuration, broker.generation)
     _register(world, machine, action.broker)
     return True
@@ -82,7 +82,7 @@ def end_session(world: World, machine: Machine, action: EndSession) -> bool:
         return False
     if world.running(action.broker) is not None and not spend(world, "expiries"):
         return False
-    control.broker_unregistered(world, BrokerUnregistered(broker=action.broker))
+    control_requests.broker_unregistered(world, BrokerUnregistered(broker=action.broker))
     queues.notice(world, machine)
     return True
 
@@ -136,7 +136,7 @@ def answer_given_up(world: World, machine: Machine, action: AnswerGivenUp) -> bo
 def _register(world: World, machine: Machine, broker: int) -> None:
     czxid: int = world.get(_LAST_CZXID) + 1
     world.put(_LAST_CZXID, czxid)
-    control.broker_registered(world, BrokerRegistered(broker=broker, czxid=czxid))
+    control_requests.broker_registered(world, BrokerRegistered(broker=broker, czxid=czxid))
     queues.notice(world, machine)
 
 

@@ -1,6 +1,6 @@
 """What may happen besides, as values: processes, sessions and controllers end and come back.
 
-What comes of an action is `checkers.model.failing`'s and `checkers.model.deciding`'s.
+What comes of an action is `checkers.model.failing`'s and `checkers.model.controller`'s.
 """
 
 from dataclasses import dataclass

@@ -23,7 +23,15 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
-from kchaos.checkers.model import cleaning, control, exchange, late, leader, process, topic_settings
+from kchaos.checkers.model import (
+    cleaning,
+    control_requests,
+    exchange,
+    late,
+    leader,
+    process,
+    topic_settings,
+)
 from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -92,19 +100,19 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
         case HighWatermarkObserved() | LogCleaned():
             _look(world, event)
         case TopicCreated():
-            control.topic_created(world, event)
+            control_requests.topic_created(world, event)
         case TopicConfigured():
             topic_settings.configured(world, event)
         case AdoptTopicConfiguration():
             topic_settings.adopt(world, event)
         case PartitionState():
-            control.partition_state(world, event)
+            control_requests.partition_state(world, event)
         case BrokerRegistered():
-            control.broker_registered(world, event)
+            control_requests.broker_registered(world, event)
         case BrokerUnregistered():
-            control.broker_unregistered(world, event)
+            control_requests.broker_unregistered(world, event)
         case ControllerElected():
-            control.controller_elected(world, event)
+            control_requests.controller_elected(world, event)
 
 
 def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:
@@ -230,7 +238,7 @@ def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None
     left = tuple(hold for hold in outbox.held_by if hold != name)
     world.put(("outbox", epoch, broker_id), replace(outbox, held_by=left))
     if not left and not outbox.is_unanswered:
-        control.deliver(world, epoch, broker_id)
+        control_requests.deliver(world, epoch, broker_id)
 
 
 def _look(world: World, event: HighWatermarkObserved | LogCleaned) -> None:

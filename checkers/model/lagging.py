@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from kchaos.checkers.model import exchange
 from kchaos.checkers.model.bounds import LAGS, PARTITION, Machine
-from kchaos.checkers.model.control import generation_of
-from kchaos.checkers.model.deciding import spend
+from kchaos.checkers.model.control_requests import generation_of
+from kchaos.checkers.model.controller import spend
 from kchaos.checkers.model.fault_actions import PassLag
 from kchaos.checkers.model.leader import NO_FETCH_YET
 from kchaos.checkers.model.replica import Replica, Role

@@ -16,7 +16,7 @@ from typing import Any
 
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model import control, process
+from kchaos.checkers.model import control_requests, process
 from kchaos.checkers.model.acting import act
 from kchaos.checkers.model.actions import (
     Action,
@@ -49,7 +49,7 @@ from kchaos.checkers.model.bounds import (
     Grain,
     Machine,
 )
-from kchaos.checkers.model.deciding import decide
+from kchaos.checkers.model.controller import decide
 from kchaos.checkers.model.events import TopicCreated
 from kchaos.checkers.model.fault_actions import (
     AskToStop,
@@ -94,11 +94,13 @@ def initial_state(machine: Machine) -> State:
     world.put(("registered",), seen)
     for broker_id, generation in machine.generations.items():
         _start(world, broker_id, generation)
-        control.handle(world, broker_id, CONTROLLER_EPOCH, UpdateMetadata(live=live))
+        control_requests.handle(world, broker_id, CONTROLLER_EPOCH, UpdateMetadata(live=live))
     for epoch in machine.controller_epochs:
         # A controller's own release says whether it tells a broker that came back from another.
         _start(world, machine.controller_of(epoch), machine.generations[replicas[0]])
-    control.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(replicas,)))
+    control_requests.topic_created(
+        world, TopicCreated(topic=PARTITION.topic, assignment=(replicas,))
+    )
     world.put(("last czxid",), 0)
     world.put(("controllers",), (CONTROLLER_EPOCH,))
     world.put(("last controller epoch",), CONTROLLER_EPOCH)

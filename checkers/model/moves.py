@@ -12,9 +12,9 @@ from kchaos.checkers.acts import (
     ResumeBroker,
     StopBroker,
 )
-from kchaos.checkers.model.control import is_leading
-from kchaos.checkers.model.controlling import PARTITION, Controlling
+from kchaos.checkers.model.control_requests import is_leading
 from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, Produce
+from kchaos.checkers.model.instant_controller import PARTITION, InstantController
 from kchaos.checkers.model.world import World
 
 
@@ -76,7 +76,7 @@ MIX = (
 
 
 def events_of(
-    world: World, controlling: Controlling, move: Move, operation: str
+    world: World, deciding: InstantController, move: Move, operation: str
 ) -> Iterator[Event]:
     """Yield the events of one move, none where it is not possible; decisions come of themselves."""
     broker = world.broker(move.broker)
@@ -98,11 +98,11 @@ def events_of(
             if is_registered:
                 yield BrokerUnregistered(broker=move.broker)
             yield broker.configuration
-            yield BrokerRegistered(broker=move.broker, czxid=controlling.next_czxid())
+            yield BrokerRegistered(broker=move.broker, czxid=deciding.next_czxid())
         case "expire" if is_registered:
             yield BrokerUnregistered(broker=move.broker)
         case "register" if broker.is_running and not broker.is_paused and not is_registered:
-            yield BrokerRegistered(broker=move.broker, czxid=controlling.next_czxid())
+            yield BrokerRegistered(broker=move.broker, czxid=deciding.next_czxid())
         case "pause" if broker.is_running and not broker.is_paused:
             yield PauseBroker(broker=move.broker)
         case "resume" if broker.is_paused:
@@ -111,17 +111,17 @@ def events_of(
             yield from _link(world, move.kind == "cut", move.broker, move.other)
         case "cut-controller" | "heal-controller":
             is_cut = move.kind == "cut-controller"
-            yield from _link(world, is_cut, controlling.controller, move.broker)
+            yield from _link(world, is_cut, deciding.controller, move.broker)
         case "hold-answers" | "hold-next-answers":
             yield from _hold(world, move)
         case "release" if _is_held(world, f"hold-{move.broker}"):
             yield ReleaseHold(name=f"hold-{move.broker}")
         case "shrink":
-            yield from controlling.shrink(move.broker)
+            yield from deciding.shrink(move.broker)
         case "prefer":
-            yield from controlling.prefer()
+            yield from deciding.prefer()
         case "reorder":
-            yield from controlling.reorder(move.broker)
+            yield from deciding.reorder(move.broker)
 
 
 def _write(world: World, move: Move, operation: str) -> Iterator[Event]:

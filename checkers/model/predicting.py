@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model import decisions
+from kchaos.checkers.model import allowed
 from kchaos.checkers.model.events import Event, PartitionState, Snapshot, event_to_json
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.happen import happen
@@ -66,7 +66,7 @@ def left_alone_after(
     """Return the state after one event when nothing changes any more, and what happened."""
     world = World(state)
     if isinstance(event, PartitionState):
-        reason = decisions.reason_against(world, event)
+        reason = allowed.reason_against(world, event)
         if reason:
             world.notes.append(
                 DisallowedDecision(index=-1, decision=event_to_json(event), reason=reason)

@@ -24,7 +24,7 @@ Read from 1.1.1, 2.2.2 and 2.8.2.
 
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model import control, exchange, resetting
+from kchaos.checkers.model import control_requests, exchange, resetting
 from kchaos.checkers.model.bounds import PARTITION, Machine
 from kchaos.checkers.model.queue_actions import (
     Arrive,
@@ -90,7 +90,7 @@ def reach_broker(world: World, machine: Machine, action: ReachBroker) -> bool:
     if world.running(broker) is None:
         return False
     told = dict(world.controller(epoch).seen).get(broker, -1)
-    acting = control.generation_of(world, machine.controller_of(epoch))
+    acting = control_requests.generation_of(world, machine.controller_of(epoch))
     received = Received(
         number=(epoch, outbox.connection),
         controller_epoch=epoch,
@@ -116,7 +116,9 @@ def serve(world: World, _: Machine, action: Serve) -> bool:
     if not resetting.may_handle(world, broker, handled.request):
         return False
     world.put(("control", broker), (*waiting[:index], *waiting[index + 1 :]) or None)
-    control.handle(world, broker, epoch, handled.request, broker_epoch=handled.broker_epoch)
+    control_requests.handle(
+        world, broker, epoch, handled.request, broker_epoch=handled.broker_epoch
+    )
     outbox = world.outbox(epoch, broker)
     if outbox is not None and handled.number == (epoch, outbox.connection):
         left = replace(outbox, requests=outbox.requests[1:], is_unanswered=False)
@@ -137,7 +139,7 @@ def lose_requests(world: World, machine: Machine, broker: int) -> None:
 
 def hear_own_epoch(world: World, _: Machine, action: HearOwnEpoch) -> bool:
     """Let a broker hear that it has registered again."""
-    return control.learn_epoch(world, action.broker)
+    return control_requests.learn_epoch(world, action.broker)
 
 
 def reach_controller(world: World, _: Machine, action: ReachController) -> bool:

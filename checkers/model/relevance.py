@@ -23,7 +23,7 @@ from kchaos.checkers.model.bounds import (
     Grain,
     Machine,
 )
-from kchaos.checkers.model.deciding import REASSIGNED
+from kchaos.checkers.model.controller import REASSIGNED
 from kchaos.checkers.model.generation import Generation
 from kchaos.checkers.model.queues import EVENTS
 from kchaos.checkers.model.replica import FetcherThread, FollowerView, Replica, Role

@@ -9,7 +9,7 @@ from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model import control, exchange, leader
+from kchaos.checkers.model import control_requests, exchange, leader
 from kchaos.checkers.model.exchange import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from kchaos.checkers.model.prediction import EpochRound
 from kchaos.checkers.model.requests import Exchange, Stage
@@ -55,7 +55,7 @@ def settle(world: World, perform: Perform = _at_once) -> None:
 def _control(world: World, perform: Perform) -> bool:
     changed = False
     for broker_id in world.broker_ids():
-        changed = perform(world, control.learn_epoch, broker_id) or changed
+        changed = perform(world, control_requests.learn_epoch, broker_id) or changed
     for epoch in world.controller_epochs():
         changed = perform(world, _observe, epoch) or changed
         for broker_id in world.broker_ids():
@@ -64,19 +64,19 @@ def _control(world: World, perform: Perform) -> bool:
 
 
 def _observe(world: World, epoch: int) -> bool:
-    if not control.sees_changes(world, epoch):
+    if not control_requests.sees_changes(world, epoch):
         return False
-    control.observe(world, epoch)
+    control_requests.observe(world, epoch)
     return True
 
 
 def _deliver(world: World, epoch: int, broker_id: int) -> bool:
     changed = False
     while True:
-        if control.may_answer(world, epoch, broker_id):
-            control.answered(world, epoch, broker_id)
-        elif control.may_send(world, epoch, broker_id):
-            control.send(world, epoch, broker_id)
+        if control_requests.may_answer(world, epoch, broker_id):
+            control_requests.answered(world, epoch, broker_id)
+        elif control_requests.may_send(world, epoch, broker_id):
+            control_requests.send(world, epoch, broker_id)
         else:
             return changed
         changed = True

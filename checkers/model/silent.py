@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model import control, exchange, leader, process, resetting, tier
+from kchaos.checkers.model import control_requests, exchange, leader, process, resetting, tier
 from kchaos.checkers.model.events import Produce
 from kchaos.checkers.model.exchange import FETCH
 from kchaos.checkers.model.lookahead import Lookahead
@@ -121,7 +121,7 @@ def _is_known(world: World, seen: Question) -> bool:
 def _of_process(state: State, broker_id: int) -> Iterator[World]:
     """A broker hears of its own registration, or writes its checkpoint of high watermarks."""
     world = World(state)
-    if control.learn_epoch(world, broker_id):
+    if control_requests.learn_epoch(world, broker_id):
         yield world
     world = World(state)
     if process.write_checkpoint(world, broker_id):
@@ -166,15 +166,17 @@ def _handle(
             yield world
 
 
-def handle_control(world: World, broker_id: int, one: Received, *, is_last: bool) -> control.Errors:
+def handle_control(
+    world: World, broker_id: int, one: Received, *, is_last: bool
+) -> control_requests.Errors:
     """Let a broker handle a part of a control request; returns what it answers."""
     errors = _errors(world, broker_id, one, is_last)
     _handled(world, broker_id, one, errors)
     return errors
 
 
-def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control.Errors:
-    return control.handle(
+def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control_requests.Errors:
+    return control_requests.handle(
         world,
         broker_id,
         one.controller_epoch,
@@ -184,7 +186,7 @@ def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> contr
     )
 
 
-def _handled(world: World, broker_id: int, one: Received, errors: control.Errors) -> World:
+def _handled(world: World, broker_id: int, one: Received, errors: control_requests.Errors) -> World:
     received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
     index = received.index(one)
     after = (*received[:index], replace(one, errors=errors), *received[index + 1 :])

@@ -14,7 +14,7 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
-from kchaos.checkers.model import decisions, exchange, tier
+from kchaos.checkers.model import allowed, exchange, tier
 from kchaos.checkers.model.events import (
     Action,
     ControllerElected,
@@ -87,7 +87,7 @@ def take_decision(world: World, decision: Decision) -> None:
         Excluded: They do not.
     """
     if isinstance(decision, PartitionState):
-        reason = decisions.reason_against(world, decision)
+        reason = allowed.reason_against(world, decision)
         if reason:
             raise Excluded(reason)
     if isinstance(decision, ControllerElected):

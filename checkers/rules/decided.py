@@ -1,6 +1,6 @@
 """Decisions in ZooKeeper's log that no controller and no leader could have made then.
 
-The model's own rules (`checkers.model.decisions`) say which state may follow which. These say who
+The model's own rules (`checkers.model.allowed`) say which state may follow which. These say who
 may write it, with which controller epoch, and whether those whom it is about were registered.
 
 Read from kafka.controller.KafkaController (onControllerFailover, onBrokerFailure),

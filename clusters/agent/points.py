@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
 from kchaos.checkers.formats.told import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK
+from kchaos.clusters.agent.epoch_points import EPOCH_POINTS
 from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation, Place, Point
 from kchaos.clusters.agent.tier_points import TIER_POINTS
 from kchaos.clusters.errors import ReleaseError
@@ -22,8 +23,6 @@ SEND_FETCH = "send-fetch"
 FETCH_REQUEST = "fetch-request"
 FETCH_READ = "fetch-read"
 LOG_READ = "log-read"
-EPOCH_TRUNCATION = "epoch-truncation"
-EPOCH_FLUSH = "epoch-flush"
 
 
 def disk_point(operation: DiskOperation, *, is_cached: bool) -> str:
@@ -31,8 +30,6 @@ def disk_point(operation: DiskOperation, *, is_cached: bool) -> str:
     return f"{'cached-' if is_cached else ''}disk-{operation}"
 
 
-_FIRST_EPOCH_CACHE = "kafka.server.epoch.LeaderEpochFileCache"
-_EPOCH_CACHE = "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache"
 _KAFKA_APIS = "kafka.server.KafkaApis"
 _REPLICA_MANAGER = "kafka.server.ReplicaManager"
 _BROKER_CHANGE = "kafka.controller.KafkaController$BrokerChange"
@@ -303,45 +300,7 @@ POINTS: Mapping[str, Point] = {
             ),
         ),
         *TIER_POINTS,
-        Point(
-            name=EPOCH_TRUNCATION,
-            meaning="a log was truncated, or loaded, and its leader epoch cache is about to be",
-            places=(
-                Place(
-                    since=(0, 11, 0, 0),
-                    java_class=_FIRST_EPOCH_CACHE,
-                    method="clearAndFlushLatest",
-                    seen='"" + $1',
-                ),
-                Place(
-                    since=(2, 0, 0),
-                    java_class=_FIRST_EPOCH_CACHE,
-                    method="truncateFromEnd",
-                    seen='"" + $1',
-                ),
-                Place(
-                    since=(3, 5, 0),
-                    java_class=_EPOCH_CACHE,
-                    method="truncateFromEnd",
-                    seen='"" + $1',
-                ),
-                Place(
-                    since=(3, 8, 0),
-                    java_class=_EPOCH_CACHE,
-                    method="truncateFromEndAsyncFlush",
-                    seen='"" + $1',
-                ),
-            ),
-        ),
-        Point(
-            name=EPOCH_FLUSH,
-            meaning="what a truncation dropped is about to leave leader-epoch-checkpoint as well",
-            places=(
-                # Before, the thread that truncates writes the file.
-                Place(since=(3, 8, 0), java_class=_EPOCH_CACHE, method="writeToFileForTruncation"),
-                Place(since=(3, 9, 0), java_class=_EPOCH_CACHE, method="writeIfDirExists"),
-            ),
-        ),
+        *EPOCH_POINTS,
         *(
             Point(
                 name=disk_point(operation, is_cached=is_cached),

@@ -6,9 +6,9 @@ from typing import Any
 
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.segments.tier import FINISHED
-from kchaos.harness.report.drawing import Box, pack, style_of_epoch
 from kchaos.harness.report.finding_views import partition_text
 from kchaos.harness.report.lanes import Lane, Span, lane_of, ticks
+from kchaos.harness.report.placement import Box, pack, style_of_epoch
 from kchaos.harness.report.replicas import PartitionView, ReplicaView
 from kchaos.harness.report.tier_drawing import RemoteView, boxes_found, boxes_of_segment
 

@@ -13,8 +13,8 @@ from kchaos.checkers.model.epoch_cache import EpochEntry
 from kchaos.checkers.model.tier import holder
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.tier import FINISHED
-from kchaos.harness.report.drawing import Box, style_of_epoch
 from kchaos.harness.report.lanes import ticks
+from kchaos.harness.report.placement import Box, style_of_epoch
 
 Place = Callable[[float], float]
 MOST_OFFSETS = 2000

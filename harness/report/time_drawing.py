@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kchaos.harness.report.drawing import (
+from kchaos.harness.report.leadership import Decisions
+from kchaos.harness.report.moments import Fault, Moment, Write
+from kchaos.harness.report.placement import (
     Box,
     TimeAxis,
     label_width,
@@ -12,8 +14,6 @@ from kchaos.harness.report.drawing import (
     style_of_epoch,
     time_axis,
 )
-from kchaos.harness.report.leadership import Decisions
-from kchaos.harness.report.moments import Fault, Moment, Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

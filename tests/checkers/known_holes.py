@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from kchaos.checkers.exploring.drawing import Setup
+from kchaos.checkers.exploring.random_moves import Setup
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.moves import Move
 

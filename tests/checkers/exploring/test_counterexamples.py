@@ -22,7 +22,7 @@ from known_holes import (
     flapping,
 )
 
-from kchaos.checkers.exploring.drawing import Setup, play, search, shrink
+from kchaos.checkers.exploring.random_moves import Setup, play, search, shrink
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.moves import Move
 

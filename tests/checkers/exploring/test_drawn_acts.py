@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kchaos.checkers.exploring.drawing import Setup, play
+from kchaos.checkers.exploring.random_moves import Setup, play
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.moves import KINDS, Move
 

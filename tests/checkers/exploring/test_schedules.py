@@ -2,7 +2,7 @@
 
 from kchaos.checkers.exploring import Schedule, Schedules, find_schedule
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.controlling import PARTITION
+from kchaos.checkers.model.instant_controller import PARTITION
 from kchaos.checkers.model.moves import Move
 from kchaos.checkers.model.world import World
 

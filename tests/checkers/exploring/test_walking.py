@@ -9,8 +9,8 @@ from kchaos.checkers.exploring import Acted, Acting, Schedule, walk
 from kchaos.checkers.exploring.acting import KINDS, RECORDS, healing
 from kchaos.checkers.exploring.walking import WEIGHTS, possible_acts
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.controlling import PARTITION
 from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.instant_controller import PARTITION
 from kchaos.checkers.model.moves import Move
 from kchaos.checkers.model.state import State
 from kchaos.checkers.model.world import World

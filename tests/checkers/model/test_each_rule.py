@@ -50,9 +50,9 @@ from rule_timelines import (
 from kchaos.checkers.acts import (
     TopicPartition,
 )
-from kchaos.checkers.exploring.drawing import Setup, play
+from kchaos.checkers.exploring.random_moves import Setup, play
 from kchaos.checkers.model import generation_for, predict
-from kchaos.checkers.model.control import deliver, queue
+from kchaos.checkers.model.control_requests import deliver, queue
 from kchaos.checkers.model.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
 from kchaos.checkers.model.events import (
     Event,

@@ -9,9 +9,9 @@ import pytest
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.model.prediction import PredictedBatch
 from kchaos.checkers.segments.batch import Batch
-from kchaos.harness.report.drawing import Box, pack, time_axis
 from kchaos.harness.report.headers import header_fields, mark_differences
 from kchaos.harness.report.lanes import Span, join_equal, lane_of, ticks
+from kchaos.harness.report.placement import Box, pack, time_axis
 from kchaos.harness.report.rounds import side_by_side
 
 

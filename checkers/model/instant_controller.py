@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kchaos.checkers.acts import StartBroker, TopicPartition
-from kchaos.checkers.model.control import is_leading
+from kchaos.checkers.model.control_requests import is_leading
 from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -28,7 +28,7 @@ _KEEPS_LAST_MEMBER = (1, 1, 0, 0)
 
 
 @dataclass(slots=True, kw_only=True)
-class Controlling:
+class InstantController:
     """One controller and its leaders over a modelled cluster.
 
     Attributes:

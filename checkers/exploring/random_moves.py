@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kchaos.checkers.exploring.playing import Played, Playing, difference, lost
-from kchaos.checkers.model.controlling import PARTITION, Controlling
 from kchaos.checkers.model.events import Event
 from kchaos.checkers.model.generation import Generation
+from kchaos.checkers.model.instant_controller import PARTITION, InstantController
 from kchaos.checkers.model.moves import MIX, Move
 from kchaos.checkers.model.state import EMPTY
 from kchaos.checkers.model.world import World
@@ -62,22 +62,22 @@ class MovesPlayed:
 def play(setup: Setup, moves: Sequence[Move]) -> MovesPlayed:
     """Return the timeline that the moves give and the first property that broke in it."""
     played = Played(_playing(tuple(setup.generations.items())), EMPTY)
-    controlling = Controlling(
+    deciding = InstantController(
         world=lambda: played.world,
         add=played.add,
         replicas=tuple(setup.generations),
         is_unclean=setup.is_unclean,
         min_insync_replicas=setup.min_insync_replicas,
     )
-    controlling.begin(setup.generations)
+    deciding.begin(setup.generations)
     violation = ""
     for index, move in enumerate(moves):
-        played.act(controlling, move, f"w{index}")
+        played.act(deciding, move, f"w{index}")
         violation = _disagreement(played.world) if setup.checks_agreement else ""
         if violation:
             break
     if not violation:
-        played.heal(controlling)
+        played.heal(deciding)
         violation = _broken_when_healed(setup, played)
     return MovesPlayed(timeline=tuple(played.timeline), violation=violation)
 

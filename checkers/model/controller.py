@@ -11,7 +11,7 @@ Read from kafka.controller.KafkaController, PartitionStateMachine, ReplicaStateM
 from collections.abc import Collection
 from dataclasses import replace
 
-from kchaos.checkers.model import control, queues
+from kchaos.checkers.model import control_requests, queues
 from kchaos.checkers.model.actions import Elect, Remove, WriteIsr
 from kchaos.checkers.model.bounds import CONTROLLER_EPOCH, FAULTS, GAVE_UP, PARTITION, Machine
 from kchaos.checkers.model.events import ControllerElected, PartitionState, TopicCreated
@@ -54,7 +54,7 @@ def known_state(world: World) -> PartitionState:
 
 def decide(world: World, leader_id: int, leader_epoch: int, isr: Collection[int]) -> None:
     """Write the partition's state; of a new leader epoch every replica is to hear."""
-    control.partition_state(
+    control_requests.partition_state(
         world,
         PartitionState(
             topic=PARTITION.topic,
@@ -116,7 +116,7 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
         return False
     for broker in gone:
         world.put(("stopping", broker), None)
-    control.observe(world, epoch)
+    control_requests.observe(world, epoch)
     return _find_leader(world, machine, set(registered) - stopping)
 
 
@@ -130,7 +130,9 @@ def move_controller(world: World, machine: Machine, _: MoveController) -> bool:
         return False
     epoch: int = world.get(("last controller epoch",)) + 1
     world.put(EVENTS, None)
-    control.controller_elected(world, ControllerElected(broker=machine.controller_of(epoch)))
+    control_requests.controller_elected(
+        world, ControllerElected(broker=machine.controller_of(epoch))
+    )
     for broker in machine.generations if machine.faults.stops else ():
         if world.get(("stopping", broker)) != "asked":
             world.put(("stopping", broker), None)
@@ -144,7 +146,7 @@ def resign(world: World, _: Machine, action: Resign) -> bool:
     """Let a controller that is none any more stop."""
     if action.controller_epoch not in world.controller_epochs()[:-1]:
         return False
-    control.resign(world, action.controller_epoch)
+    control_requests.resign(world, action.controller_epoch)
     return True
 
 
@@ -192,7 +194,7 @@ def let_stop(world: World, machine: Machine, action: LetStop) -> bool:
             return False
     # It is told to stop fetching, and not who leads then (ReplicaStateMachine, OfflineReplica).
     world.put(("outbox", epoch, broker), queued)
-    control.queue(world, epoch, broker, StopReplica(partition=PARTITION))
+    control_requests.queue(world, epoch, broker, StopReplica(partition=PARTITION))
     return True
 
 
@@ -236,7 +238,7 @@ def reassign(world: World, machine: Machine, action: Reassign) -> bool:
     if set(action.replicas) == set(held):
         return False
     both = (*action.replicas, *(one for one in held if one not in action.replicas))
-    control.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(both,)))
+    control_requests.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(both,)))
     world.put(REASSIGNED, action.replicas)
     return _decide_next(world, machine, state.leader, state.isr)
 
@@ -252,7 +254,7 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
     leader_id = state.leader if state.leader in wanted else able[0] if able else -1
     if leader_id == -1:
         return False
-    control.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(wanted,)))
+    control_requests.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(wanted,)))
     if not _decide_next(world, machine, leader_id, state.isr):
         return False
     epoch = world.controller_epochs()[-1]
@@ -261,7 +263,7 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
         if not _decide_next(world, machine, leader_id, isr):
             return False
         stops = StopReplica(partition=PARTITION, deletes=True)
-        control.queue(world, epoch, broker, stops)
+        control_requests.queue(world, epoch, broker, stops)
     world.put(REASSIGNED, None)
     return True
 
@@ -330,7 +332,7 @@ def _refuses_shutdown(world: World, event: ControlledShutdownReceived) -> bool:
     controller, seen = world.controller(world.controller_epochs()[-1]), dict(_seen(world))
     if event.broker not in seen:
         return True
-    acting = control.generation_of(world, controller.broker)
+    acting = control_requests.generation_of(world, controller.broker)
     return acting.refuses_shutdown(event.broker_epoch, seen[event.broker])
 
 
