@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 from model_timelines import cluster, kill, start, state, write
 
-from kchaos.checkers.acts import Hold, LoseTail, ReleaseHold, TopicPartition
+from kchaos.checkers.acts import CutLink, HealLink, Hold, LoseTail, ReleaseHold, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model import exchange, follow, predict, resetting
+from kchaos.checkers.model import exchange, follow, generation_for, predict, resetting
+from kchaos.checkers.model.actions import Action, Ask, Deliver, Elect, Handle, Write
+from kchaos.checkers.model.actions import Answer as AnswerOf
+from kchaos.checkers.model.bounds import Grain, Machine
 from kchaos.checkers.model.events import Event, Snapshot
 from kchaos.checkers.model.log import Log, records_of
+from kchaos.checkers.model.machine import actions, initial_state, next_state
 from kchaos.checkers.model.observations import OffsetAnswered, OffsetAsked, Question, Record, Reply
 from kchaos.checkers.model.predicting import left_alone_after
 from kchaos.checkers.model.prediction import PredictedBatch
@@ -317,6 +321,61 @@ def test_a_follower_leads_only_once_it_is_answered(release: str) -> None:
     assert (waiting.leader, waiting.leader_epoch, waiting.log.log_end_offset) == (1, 1, 3)
     leading = after([*events, ReleaseHold(name="asking")]).known_replica(0, T)
     assert (leading.leader, leading.leader_epoch, leading.log.log_end_offset) == (0, 2, 1)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_question_that_ends_in_a_cut_is_asked_anew_after_another_fetch(release: str) -> None:
+    cut = [
+        *elected_with_one_of_three(release, held("request")),
+        CutLink(source=0, target=1),
+        ReleaseHold(name="asking"),
+    ]
+
+    lost = after(cut)
+    assert (lost.exchanges(0, 1), names(lost, 0)) == ((), "both-0 both-1 both-2")
+    thread = lost.thread(0, 1)
+    assert thread is not None
+    assert thread.reset is None
+    assert names(after([*cut, HealLink(source=0, target=1)]), 0) == "both-0"
+
+
+ASK, ANSWER = Ask(follower=1, leader=0), AnswerOf(follower=1, leader=0)
+HANDLE, WRITE = Handle(follower=1, leader=0), Write(leader=0)
+OUT_OF_RANGE_OF_0 = (
+    *(WRITE, Elect(leader=1), Elect(leader=0), ASK, ANSWER),
+    *(Deliver(broker=0, leader_epoch=1), Deliver(broker=0, leader_epoch=2)),
+    *(HANDLE, ASK, ANSWER, HANDLE, ASK),
+)
+"""1 has a record that 0 has truncated since, and has sent ListOffsets."""
+
+
+@pytest.mark.parametrize(
+    ("steps", "has_exited"), [((ANSWER, WRITE, HANDLE), True), ((WRITE, ANSWER, HANDLE), False)]
+)
+def test_the_explorer_lets_the_leader_write_before_and_after_it_answers(
+    steps: tuple[Action, ...], has_exited: bool
+) -> None:
+    machine = Machine(
+        generations=dict.fromkeys((0, 1), generation_for("0.10.2.2")),
+        records=2,
+        leader_epoch=2,
+        log_size=2,
+        grain=Grain.REQUESTS,
+    )
+    found = initial_state(machine)
+    for step in OUT_OF_RANGE_OF_0:
+        found = next_state(machine, found, step)
+    for step in steps:
+        assert Deliver(broker=1, leader_epoch=1) not in actions(machine, found)
+        found = next_state(machine, found, step)
+    world = World(found)
+    follower = world.broker(1)
+    assert follower is not None
+    # A follower that has more than its leader ends itself, where no unclean election is allowed.
+    assert follower.has_exited is has_exited
+    asked = exchange.question(world, 1, 0, exchange.LIST_OFFSETS)
+    timestamps = [] if asked is None else [one.timestamp for _, one in asked.asked]
+    assert timestamps == ([] if has_exited else [-2])
 
 
 @pytest.fixture(scope="module")
