@@ -27,6 +27,7 @@ from kchaos.faults import (
 )
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitFetches
 from kchaos.harness.playing.possible_steps import IfPossible
 from kchaos.harness.playing.scenario import Scenario
 from kchaos.harness.playing.steps import (
@@ -144,10 +145,24 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
         if number == heals_from:
             yield TakeSnapshot(label="unhealed")
         yield Tell(text=text_of(act))
+        yield from _before(act, before, after)
         yield from done
         if _comes_to_rest(after):
             yield AwaitQuiet()
         yield from _gates(before, after, is_healing=number >= heals_from)
+
+
+def _before(act: Move, before: State, after: State) -> Iterator[Step]:
+    """What a prediction rests upon: who fetches on without a session is back in the ISR at once.
+
+    From 2.1 until KAFKA-9338 a leader refuses a follower's first fetch in the epoch before its own,
+    and sees no epoch in those that follow it in a fetch session (KIP-320, KIP-227).
+    """
+    known, then = (World(one).partition_state(PARTITION) for one in (before, after))
+    assert known is not None
+    assert then is not None
+    if act.kind == "expire" and act.broker != known.leader and act.broker in then.isr:
+        yield AwaitFetches(follower=act.broker, leader=known.leader)
 
 
 def _comes_to_rest(state: State) -> bool:

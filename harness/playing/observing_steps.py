@@ -375,3 +375,17 @@ class _Checkpoint:
 def _plain(value: Any) -> Any:
     """A list as the tuple that a frozen step holds."""
     return tuple(_plain(item) for item in value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitFetches:
+    """A leader gets so many more fetches of a follower; two of them, and one was answered."""
+
+    follower: int
+    leader: int
+    count: int = 2
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once they have passed the link, idle ones included."""
+        gates.await_fetches(play, self.follower, self.leader, self.count, timeout_s=self.timeout_s)

@@ -23,6 +23,7 @@ from kchaos.harness.playing.gates import GATE_S
 from kchaos.harness.playing.metadata_steps import WriteWhereTold
 from kchaos.harness.playing.observing_steps import (
     AwaitDecision,
+    AwaitFetches,
     AwaitHighWatermarkForgotten,
     AwaitHighWatermarkKept,
     AwaitLog,
@@ -334,6 +335,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitHighWatermark,
         AwaitFollowing,
         AwaitCutOff,
+        AwaitFetches,
         AwaitHeld,
         AwaitDecision,
         AwaitLog,

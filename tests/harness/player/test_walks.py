@@ -20,6 +20,7 @@ from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.player.shrinking import coherent
 from kchaos.harness.player.walks import draw_walk, walk_of
 from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitFetches
 from kchaos.harness.playing.possible_steps import IfPossible
 from kchaos.harness.playing.runner import RunOptions, play
 from kchaos.harness.playing.scenario import Scenario
@@ -130,6 +131,7 @@ def test_quiet_is_not_awaited_while_the_isr_has_a_follower_without_a_session() -
     schedule = schedule_of(Move("expire", 1), Move("register", 1), release="1.1.1")
     _, _, *steps = steps_of(schedule, gated=True)
     assert [step for step in steps if is_gate(step)] == [
+        AwaitFetches(follower=1, leader=0),
         AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), leader_epoch=2),
         AwaitQuiet(),
     ]
