@@ -10,6 +10,7 @@ from kchaos.checkers.model.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
+    CopyBegun,
     Decided,
     Fate,
     FetchAnswered,
@@ -38,6 +39,7 @@ class Lookahead:
         self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int]]] = defaultdict(
             list
         )
+        self._copied: set[tuple[TopicPartition, int, int]] = set()
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
         self._killed: dict[int, list[int]] = defaultdict(list)
         self._closed: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
@@ -78,6 +80,12 @@ class Lookahead:
             case ControlAnswered():
                 self.control_answers.setdefault(what.number, what)
                 self._answered.setdefault(what.number, index)
+            case CopyBegun():
+                self._copied |= {
+                    (about, base_offset, leader_epoch)
+                    for about, files in what.files
+                    for base_offset, _, leader_epoch, _ in files.batches
+                }
             case ControlSent():
                 self._told[what.broker].append((index, what))
             case ClientAnswered():
@@ -181,6 +189,10 @@ class Lookahead:
         items = self._read.get((leader, about, base_offset), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
+
+    def is_copied(self, about: TopicPartition, base_offset: int, leader_epoch: int) -> bool:
+        """Tell whether any snapshot has a batch there that may be of this epoch."""
+        return any((about, base_offset, epoch) in self._copied for epoch in (leader_epoch, -1))
 
     def is_told_before_answering(self, broker: int, operation: str, index: int) -> bool:
         """Tell whether a broker hears of leaders, from an index on, before a client's answer."""

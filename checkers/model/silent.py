@@ -269,13 +269,14 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
         world.put(("sent",), left or None)
         leader.produce(world, request, settles=False)
         outcome: PredictedProduce = world.get(("answer", request.operation))
-        if _is_told(request, outcome, lookahead.client_answers.get(request.operation)):
+        told = lookahead.client_answers.get(request.operation)
+        if _is_told(request, outcome, told):
             about = TopicPartition(request.topic, request.partition)
             epoch = lookahead.epoch_at(request.broker, about, outcome.base_offset, index)
             replica = world.replica(request.broker, about)
             # A log may lose the batch before it is read, and get another one there: that counts
             # only while the broker may hear of the other epoch before it answers.
-            world.is_unlikely = (
+            is_of_another_epoch = (
                 epoch is not None
                 and replica is not None
                 and epoch != replica.leader_epoch
@@ -284,6 +285,13 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
                     or lookahead.is_told_before_answering(request.broker, request.operation, index)
                 )
             )
+            # What nobody answered and no snapshot has may never have been read.
+            is_lost = (
+                (told is None or told.outcome == "info")
+                and replica is not None
+                and not lookahead.is_copied(about, outcome.base_offset, replica.leader_epoch)
+            )
+            world.is_unlikely = is_of_another_epoch or is_lost
             yield world
 
 
