@@ -1,6 +1,6 @@
 """Schedules: what can be done to a cluster from outside, each act followed by all that it sets off.
 
-What acts there are, and what each of them leads to, is in `acting`; `harness.schedules` makes a
+What acts there are, and what each of them leads to, is in `from_outside`; `harness.schedule_scenarios` makes a
 scenario of a schedule. It is a counterexample only if everything stays broken once every fault is
 healed.
 """
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kchaos.checkers.explorer import Exploration, Move, Progress, Read, System, explore
-from kchaos.checkers.exploring.acting import (
+from kchaos.checkers.exploring.from_outside import (
     CZXID,
     EXPLORED_KINDS,
     PROMISED,

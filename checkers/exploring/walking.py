@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from random import Random
 
-from kchaos.checkers.exploring.acting import KINDS, RECORDS, Acting
+from kchaos.checkers.exploring.from_outside import KINDS, RECORDS, Acting
 from kchaos.checkers.exploring.schedules import Schedule
 from kchaos.checkers.model.instant_controller import PARTITION
 from kchaos.checkers.model.moves import Move

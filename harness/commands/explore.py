@@ -24,7 +24,7 @@ from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.errors import UsageError
-from kchaos.harness.schedules import scenario_of, text_of
+from kchaos.harness.schedule_scenarios import scenario_of, text_of
 
 DEFAULT_BOUNDS: Mapping[int, int] = {2: 3, 3: 2}
 """How many records, leader epochs after the first and offsets, by the number of replicas."""

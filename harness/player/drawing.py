@@ -10,8 +10,8 @@ from kchaos.faults import CutZooKeeper, ExpireSession, PauseBroker
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import MIXES, Draw, duration, options
+from kchaos.harness.player.drawn_settings import ENTRY, case_of, draw_settings, title_of
 from kchaos.harness.player.legal import after, refusal
-from kchaos.harness.player.settings import ENTRY, case_of, draw_settings, title_of
 from kchaos.harness.player.view import View, new_view
 from kchaos.harness.player.walks import WALKS, draw_walk
 from kchaos.harness.playing.client_steps import Produce

@@ -4,9 +4,9 @@ from random import Random
 
 from kchaos.checkers.exploring import Acted, Acting, Schedule, walk
 from kchaos.checkers.model import generation_for
-from kchaos.harness.player.settings import ENTRY, Settings, case_of, draw_settings, title_of
+from kchaos.harness.player.drawn_settings import ENTRY, Settings, case_of, draw_settings, title_of
 from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.schedules import cluster_of, steps_of
+from kchaos.harness.schedule_scenarios import cluster_of, steps_of
 
 WALKS = "walks"
 _REPLICAS = (2, 3)

@@ -21,7 +21,7 @@ from kchaos.harness.playing.steps import (
     TakeSnapshot,
     Tell,
 )
-from kchaos.harness.schedules import scenario_of
+from kchaos.harness.schedule_scenarios import scenario_of
 
 
 @pytest.fixture(scope="module")

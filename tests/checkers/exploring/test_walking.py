@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from kchaos.checkers.exploring import Acted, Acting, Schedule, walk
-from kchaos.checkers.exploring.acting import KINDS, RECORDS, healing
+from kchaos.checkers.exploring.from_outside import KINDS, RECORDS, healing
 from kchaos.checkers.exploring.walking import WEIGHTS, possible_acts
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.events import PartitionState

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.exploring import Acted, Acting, Schedule
-from kchaos.checkers.exploring.acting import KINDS
+from kchaos.checkers.exploring.from_outside import KINDS
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.moves import Move
 from kchaos.faults import CutLink, HoldRequests, PreferredElection
@@ -36,7 +36,7 @@ from kchaos.harness.playing.steps import (
     Step,
     Tell,
 )
-from kchaos.harness.schedules import steps_of, text_of
+from kchaos.harness.schedule_scenarios import steps_of, text_of
 
 
 def drawn(seed: int, **more: Any) -> Scenario:
