@@ -1,8 +1,8 @@
 """Schedules: what can be done to a cluster from outside, each act followed by all that it sets off.
 
-What acts there are, and what each of them leads to, is in `from_outside`; `harness.schedule_scenarios` makes a
-scenario of a schedule. It is a counterexample only if everything stays broken once every fault is
-healed.
+What acts there are, and what each of them leads to, is in `from_outside`;
+`harness.schedule_scenarios` makes a scenario of a schedule. It is a counterexample only if
+everything stays broken once every fault is healed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
