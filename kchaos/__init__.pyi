@@ -80,6 +80,7 @@ from kchaos.harness.playing.client_steps import Produce as Produce
 from kchaos.harness.playing.client_steps import Read as Read
 from kchaos.harness.playing.client_steps import WriteUntil as WriteUntil
 from kchaos.harness.playing.observing_steps import AwaitDecision as AwaitDecision
+from kchaos.harness.playing.observing_steps import AwaitFetches as AwaitFetches
 from kchaos.harness.playing.observing_steps import AwaitHighWatermarkKept as AwaitHighWatermarkKept
 from kchaos.harness.playing.observing_steps import AwaitLog as AwaitLog
 from kchaos.harness.playing.observing_steps import AwaitMessage as AwaitMessage

@@ -8,12 +8,10 @@ import itertools
 from collections.abc import Iterator
 
 from kchaos.checkers.acts import StartBroker
-from kchaos.checkers.errors import ModelError
-from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs, controller_of
 from kchaos.checkers.model.events import PartitionState
-from kchaos.checkers.model.generations import generation_for
+from kchaos.checkers.model.generations import asks_controller_for_isr
 from kchaos.checkers.zookeeper_log import ZnodeChange, zxids
 
 _EPOCH_BITS = 32
@@ -44,7 +42,8 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield f"ZooKeeper's log ends at zxid {last}, and {max(named)} was seen"
     yield from _impossible_writes(evidence.znode_changes)
     yield from _strangers(evidence.znode_changes)
-    if all(map(_asks_controller, evidence.events)):
+    started = [one.event for one in evidence.events if isinstance(one.event, StartBroker)]
+    if all(asks_controller_for_isr(one) for one in started):
         yield from _by_leaders(evidence)
 
 
@@ -103,23 +102,6 @@ def _strangers(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
             if now < 0 or (epoch is not None and now != epoch + 1):
                 yield f"zxid {change.zxid}: /controller_epoch went from {epoch} to {change.data!r}"
             epoch = now
-
-
-def _asks_controller(timed: TimedEvent) -> bool:
-    """Whether a broker, if this starts one, changes an ISR through the controller alone.
-
-    That is its protocol's to say (KIP-497).
-    """
-    event = timed.event
-    if not isinstance(event, StartBroker):
-        return True
-    try:
-        generation = generation_for(
-            event.release, inter_broker_protocol=event.inter_broker_protocol
-        )
-    except ModelError:
-        return False  # The model says what is wrong with it.
-    return generation.asks_controller_for_isr
 
 
 def _by_leaders(evidence: RunEvidence) -> Iterator[str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from kchaos.checkers.model import (
+    control_handling,
     control_requests,
     controller,
     exchange,
@@ -16,7 +17,6 @@ from kchaos.checkers.model import (
     lagging,
     leader,
     queues,
-    resetting,
 )
 from kchaos.checkers.model.actions import (
     Action,
@@ -124,11 +124,11 @@ def _deliver(world: World, machine: Machine, action: Deliver) -> bool:
             continue
         if world.running(action.broker) is None:
             return False
-        if not resetting.may_handle(world, action.broker, request):
+        if not control_handling.may_handle(world, action.broker, CONTROLLER_EPOCH, request):
             return False
         left = replace(outbox, requests=outbox.requests[index + 1 :])
         world.put(("outbox", CONTROLLER_EPOCH, action.broker), left)
-        control_requests.handle(world, action.broker, CONTROLLER_EPOCH, request)
+        control_handling.handle(world, action.broker, CONTROLLER_EPOCH, request)
         return True
     return False
 
@@ -139,10 +139,10 @@ def _receive(world: World, _: Machine, action: Receive) -> bool:
     outbox = world.outbox(epoch, broker)
     if outbox is None or not outbox.requests or world.running(broker) is None:
         return False
-    if not resetting.may_handle(world, broker, outbox.requests[0]):
+    if not control_handling.may_handle(world, broker, epoch, outbox.requests[0]):
         return False
     world.put(("outbox", epoch, broker), replace(outbox, requests=outbox.requests[1:]))
-    control_requests.handle(world, broker, epoch, outbox.requests[0])
+    control_handling.handle(world, broker, epoch, outbox.requests[0])
     return True
 
 

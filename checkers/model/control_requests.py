@@ -13,7 +13,7 @@ nobody. Read from 1.1.1, 2.1.1, 2.2.0 and 2.8.2.
 from dataclasses import replace
 
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE, TopicPartition
-from kchaos.checkers.model import follower, leader, resetting
+from kchaos.checkers.model import control_handling
 from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -22,7 +22,7 @@ from kchaos.checkers.model.events import (
     TopicCreated,
 )
 from kchaos.checkers.model.generation import Generation
-from kchaos.checkers.model.replica import Replica, Role
+from kchaos.checkers.model.replica import Role
 from kchaos.checkers.model.requests import (
     Controller,
     ControlRequest,
@@ -31,7 +31,6 @@ from kchaos.checkers.model.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from kchaos.checkers.model.state import Checkpoint
 from kchaos.checkers.model.world import World
 
 
@@ -170,9 +169,16 @@ def may_send(world: World, epoch: int, broker_id: int) -> bool:
     outbox = world.outbox(epoch, broker_id)
     if outbox is None or not outbox.requests or outbox.is_unanswered or outbox.held_by:
         return False
-    if not resetting.may_handle(world, broker_id, outbox.requests[0]):
-        return False
-    return _passes(world, epoch, broker_id)
+    return may_deliver(world, epoch, broker_id) and _passes(world, epoch, broker_id)
+
+
+def may_deliver(world: World, epoch: int, broker_id: int) -> bool:
+    """Tell whether the broker can handle the first request of an outbox now."""
+    outbox = world.outbox(epoch, broker_id)
+    assert outbox is not None
+    told = _told_epoch(world, epoch, broker_id)
+    request = outbox.requests[0]
+    return control_handling.may_handle(world, broker_id, epoch, request, broker_epoch=told)
 
 
 def may_answer(world: World, epoch: int, broker_id: int) -> bool:
@@ -207,11 +213,16 @@ def deliver(world: World, epoch: int, broker_id: int) -> None:
         ("outbox", epoch, broker_id),
         Outbox(requests=outbox.requests[1:], is_unanswered=True, held_by=kept),
     )
-    acting = world.broker(source)
-    told = -1
-    if acting is not None and acting.generation.tells_broker_epoch:
-        told = dict(world.controller(epoch).seen).get(broker_id, -1)
-    handle(world, broker_id, epoch, request, broker_epoch=told)
+    told = _told_epoch(world, epoch, broker_id)
+    control_handling.handle(world, broker_id, epoch, request, broker_epoch=told)
+
+
+def _told_epoch(world: World, epoch: int, broker_id: int) -> int:
+    """Return the broker epoch that a controller's requests name, -1 for none."""
+    acting = world.broker(world.controller(epoch).broker)
+    if acting is None or not acting.generation.tells_broker_epoch:
+        return -1
+    return dict(world.controller(epoch).seen).get(broker_id, -1)
 
 
 def answered(world: World, epoch: int, broker_id: int) -> None:
@@ -219,109 +230,6 @@ def answered(world: World, epoch: int, broker_id: int) -> None:
     outbox = world.outbox(epoch, broker_id)
     assert outbox is not None
     world.put(("outbox", epoch, broker_id), replace(outbox, is_unanswered=False))
-
-
-Errors = tuple[tuple[TopicPartition | None, str], ...]
-"""What a broker answers: (partition, or None for the whole request; Kafka's error or "")."""
-
-
-def handle(
-    world: World,
-    broker_id: int,
-    controller_epoch: int,
-    request: ControlRequest,
-    *,
-    broker_epoch: int = -1,
-    is_last: bool = True,
-) -> Errors:
-    """Handle a control request on a broker; returns what it answers.
-
-    Args:
-        world: The transition.
-        broker_id: Who handles it.
-        controller_epoch: Of the controller that sent it.
-        request: What is handled, the whole request or a part of it.
-        broker_epoch: The generation that it is meant for; -1 if it does not say.
-        is_last: Whether no other part of the request is left.
-
-    Read from ReplicaManager.becomeLeaderOrFollower, maybeUpdateMetadataCache and stopReplicas,
-    0.10.2.2 to 3.9: an older controller than the broker knows is refused.
-    """
-    broker = world.broker(broker_id)
-    assert broker is not None
-    error = broker.generation.error_of_broker_epoch(broker_epoch, broker.epoch)
-    if error:
-        return ((None, error),)
-    if controller_epoch < broker.controller_epoch:
-        return ((None, "STALE_CONTROLLER_EPOCH"),)
-    if controller_epoch > broker.controller_epoch:
-        world.put_broker(broker_id, replace(broker, controller_epoch=controller_epoch))
-    if isinstance(request, UpdateMetadata):
-        now = world.broker(broker_id)
-        assert now is not None
-        told = None if now.told is None else now.told | request.told
-        world.put_broker(broker_id, replace(now, live=request.live, told=told))
-        return ((None, ""),)
-    if isinstance(request, StopReplica):
-        _stop_replica(world, broker_id, request)
-        return ((None, ""),)
-    errors = tuple(
-        (TopicPartition(state.topic, state.partition), _become(world, broker_id, state))
-        for state in request.states
-    )
-    if is_last:
-        # Only now: a dead thread that got another partition meanwhile stays.
-        follower.end_idle_threads(world, broker_id)
-        now = world.broker(broker_id)
-        assert now is not None
-        if not now.checkpoints:
-            world.put_broker(broker_id, replace(now, checkpoints=True))
-    return ((None, ""), *errors)
-
-
-def _become(world: World, broker_id: int, state: PartitionState) -> str:
-    """Handle one partition of a LeaderAndIsr (ReplicaManager.becomeLeaderOrFollower).
-
-    Whether the leader lives is asked of the broker's own metadata cache, which only UpdateMetadata
-    changes: a follower of a leader that is not in it does nothing and keeps its epoch
-    (ReplicaManager.makeFollowers, 0.10.2.2 to 3.9).
-    """
-    partition = TopicPartition(state.topic, state.partition)
-    replica = world.replica(broker_id, partition)
-    if replica is None:
-        replica = Replica()
-    if not replica.is_hosted:
-        replica = replace(replica, is_hosted=True)
-        world.put_replica(broker_id, partition, replica)
-    if state.leader_epoch == replica.leader_epoch:
-        return "KNOWN_LEADER_EPOCH"
-    if state.leader_epoch < replica.leader_epoch:
-        return "STALE_CONTROLLER_EPOCH"
-    broker = world.broker(broker_id)
-    assert broker is not None
-    if broker.generation.persists_high_watermark:
-        known = replica.high_watermark
-        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
-    if state.leader == broker_id:
-        follower.leave_fetchers(world, broker_id, partition)
-        leader.become_leader(world, broker_id, partition, state)
-    elif state.leader in broker.live:
-        follower.become_follower(world, broker_id, partition, state)
-    return ""
-
-
-def _stop_replica(world: World, broker_id: int, request: StopReplica) -> None:
-    """Stop fetching a partition, and delete it if asked (ReplicaManager.stopReplica)."""
-    replica = world.replica(broker_id, request.partition)
-    if replica is None:
-        return
-    follower.leave_fetchers(world, broker_id, request.partition)
-    follower.end_idle_threads(world, broker_id)
-    if request.deletes:
-        kept = tuple(one for one in world.partitions(broker_id) if one != request.partition)
-        world.put(("partitions", broker_id), kept)
-        world.put(("replica", broker_id, request.partition), None)
-        world.put(("checkpoint", broker_id, request.partition), None)
 
 
 def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> None:

@@ -96,7 +96,7 @@ def send(world: World, broker_id: int, leader: int, exchange: Exchange) -> Excha
     sent = replace(exchange, holds=kept)
     world.put_exchanges(broker_id, leader, (*world.exchanges(broker_id, leader), sent))
     thread = world.thread(broker_id, leader)
-    if thread is not None and thread.reset is not None:
+    if exchange.api == LIST_OFFSETS and thread is not None and thread.reset is not None:
         asked = replace(thread.reset, is_asked=True)
         world.put_thread(broker_id, leader, replace(thread, reset=asked))
     return sent

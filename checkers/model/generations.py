@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 
+from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.generation import Generation, Versions
 from kchaos.checkers.model.releases import Version, parse_version
@@ -43,6 +44,20 @@ def generation_for(
     """
     names = frozenset(without), frozenset(also)
     return _composed(release, inter_broker_protocol, message_format, *names)
+
+
+def asks_controller_for_isr(broker: StartBroker) -> bool | None:
+    """Return whether a broker changes an ISR through the controller alone (KIP-497).
+
+    None if its versions cannot be read; the model says what is wrong with them.
+    """
+    protocol = broker.inter_broker_protocol
+    try:
+        return generation_for(
+            broker.release, inter_broker_protocol=protocol
+        ).asks_controller_for_isr
+    except ModelError:
+        return None
 
 
 @cache

@@ -237,7 +237,10 @@ def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None
         return
     left = tuple(hold for hold in outbox.held_by if hold != name)
     world.put(("outbox", epoch, broker_id), replace(outbox, held_by=left))
-    if not left and not outbox.is_unanswered:
+    # What has to wait for a fetcher of the broker is the next that the controller sends.
+    if left or outbox.is_unanswered:
+        return
+    if control_requests.may_deliver(world, epoch, broker_id):
         control_requests.deliver(world, epoch, broker_id)
 
 

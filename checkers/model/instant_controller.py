@@ -1,4 +1,4 @@
-"""The decisions that the explorer takes in place of a real controller and real leaders.
+"""The decisions of a real controller and real leaders, taken at once: for schedules and moves.
 
 The rules are those of kafka.controller.PartitionStateMachine and ReplicaStateMachine (1.1.1): the
 first assigned replica that is registered and in the ISR leads; a broker that leaves is taken from

@@ -7,7 +7,7 @@ timelines without links.
 from typing import Any
 
 from kchaos.checkers.acts import StaleRequest, TopicPartition
-from kchaos.checkers.model import control_requests, process
+from kchaos.checkers.model import control_handling, process
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from kchaos.checkers.model.world import World
@@ -25,7 +25,7 @@ def late_request(world: World, event: StaleRequest) -> None:
     epoch = -1 if event.broker_epoch is None else event.broker_epoch
     requests = late_requests(event)
     for index, request in enumerate(requests, start=1):
-        control_requests.handle(
+        control_handling.handle(
             world,
             event.target,
             event.controller_epoch,

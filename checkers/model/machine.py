@@ -16,7 +16,7 @@ from typing import Any
 
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model import control_requests, process
+from kchaos.checkers.model import control_handling, control_requests, process
 from kchaos.checkers.model.acting import act
 from kchaos.checkers.model.actions import (
     Action,
@@ -94,7 +94,7 @@ def initial_state(machine: Machine) -> State:
     world.put(("registered",), seen)
     for broker_id, generation in machine.generations.items():
         _start(world, broker_id, generation)
-        control_requests.handle(world, broker_id, CONTROLLER_EPOCH, UpdateMetadata(live=live))
+        control_handling.handle(world, broker_id, CONTROLLER_EPOCH, UpdateMetadata(live=live))
     for epoch in machine.controller_epochs:
         # A controller's own release says whether it tells a broker that came back from another.
         _start(world, machine.controller_of(epoch), machine.generations[replicas[0]])

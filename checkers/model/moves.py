@@ -22,8 +22,8 @@ class Move(NamedTuple):
     """One thing that a chaos run does.
 
     Attributes:
-        kind: One of `KINDS`; "restart-if-down" and "reorder" (another replica becomes the
-            preferred one) are in no drawn list.
+        kind: One of `KINDS`; "restart-if-down" is in no drawn list; "reorder" (another
+            replica becomes the preferred one) is drawn by walks alone.
         broker: Whom it is done to.
         other: The second broker, for moves between two.
     """

@@ -24,7 +24,7 @@ Read from 1.1.1, 2.2.2 and 2.8.2.
 
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model import control_requests, exchange, resetting
+from kchaos.checkers.model import control_handling, control_requests, exchange
 from kchaos.checkers.model.bounds import PARTITION, Machine
 from kchaos.checkers.model.queue_actions import (
     Arrive,
@@ -113,10 +113,11 @@ def serve(world: World, _: Machine, action: Serve) -> bool:
         return False
     index = places[action.place]
     handled = waiting[index]
-    if not resetting.may_handle(world, broker, handled.request):
+    told = handled.broker_epoch
+    if not control_handling.may_handle(world, broker, epoch, handled.request, broker_epoch=told):
         return False
     world.put(("control", broker), (*waiting[:index], *waiting[index + 1 :]) or None)
-    control_requests.handle(
+    control_handling.handle(
         world, broker, epoch, handled.request, broker_epoch=handled.broker_epoch
     )
     outbox = world.outbox(epoch, broker)

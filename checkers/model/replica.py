@@ -170,7 +170,12 @@ class FetcherThread:
         return next((fetch for one, fetch in self.partitions if one == partition), None)
 
     def with_fetch(self, partition: TopicPartition, fetch: FetchState | None) -> "FetcherThread":
-        """Return the thread with that state of the partition, or without the partition."""
+        """Return the thread with that state of the partition, or without the partition.
+
+        Without it the thread waits for no answer about it either. Kafka lets nobody take it away
+        meanwhile; a timeline without links may.
+        """
         partitions = {**dict(self.partitions), partition: fetch}
         kept = tuple(sorted((key, value) for key, value in partitions.items() if value is not None))
-        return replace(self, partitions=kept)
+        is_away = fetch is None and self.reset is not None and self.reset.partition == partition
+        return replace(self, partitions=kept, reset=None if is_away else self.reset)

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model import control_requests, exchange, leader, process, resetting, tier
+from kchaos.checkers.model import (
+    control_handling,
+    control_requests,
+    exchange,
+    leader,
+    process,
+    tier,
+)
 from kchaos.checkers.model.events import Produce
 from kchaos.checkers.model.exchange import FETCH
 from kchaos.checkers.model.lookahead import Lookahead
@@ -92,7 +99,8 @@ def ask(world: World, seen: Question) -> str:
         assert sent is not None
         kept = tuple(one for one in sent.asked if one[0] in wanted)
         predicted = replace(sent, asked=kept)
-    if predicted is None and seen.api == FETCH and not seen.partitions and not seen.is_full:
+    is_empty = seen.api == FETCH and not seen.partitions and not seen.is_full
+    if predicted is None and is_empty and thread.reset is None:
         # It only tells the leader what has left the session.
         predicted = Exchange(api=FETCH, asked=())
     differs = question_differs(thread, predicted, seen)
@@ -141,7 +149,14 @@ def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[Wor
     for number in oldest.values():
         parts = [one for one in waiting if one.number == number]
         leading = [one for one in parts if _is_to_lead(one.request, broker_id)]
-        if not resetting.may_handle(World(state), broker_id, parts[0].request):
+        first = parts[0]
+        if not control_handling.may_handle(
+            World(state),
+            broker_id,
+            first.controller_epoch,
+            first.request,
+            broker_epoch=first.broker_epoch,
+        ):
             continue
         yield from _handle(state, broker_id, leading or parts, len(parts) == 1, lookahead)
 
@@ -168,15 +183,15 @@ def _handle(
 
 def handle_control(
     world: World, broker_id: int, one: Received, *, is_last: bool
-) -> control_requests.Errors:
+) -> control_handling.Errors:
     """Let a broker handle a part of a control request; returns what it answers."""
     errors = _errors(world, broker_id, one, is_last)
     _handled(world, broker_id, one, errors)
     return errors
 
 
-def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control_requests.Errors:
-    return control_requests.handle(
+def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control_handling.Errors:
+    return control_handling.handle(
         world,
         broker_id,
         one.controller_epoch,
@@ -186,7 +201,7 @@ def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> contr
     )
 
 
-def _handled(world: World, broker_id: int, one: Received, errors: control_requests.Errors) -> World:
+def _handled(world: World, broker_id: int, one: Received, errors: control_handling.Errors) -> World:
     received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
     index = received.index(one)
     after = (*received[:index], replace(one, errors=errors), *received[index + 1 :])
@@ -289,6 +304,7 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
             is_lost = (
                 (told is None or told.outcome == "info")
                 and replica is not None
+                and epoch != replica.leader_epoch
                 and not lookahead.is_copied(about, outcome.base_offset, replica.leader_epoch)
             )
             world.is_unlikely = is_of_another_epoch or is_lost

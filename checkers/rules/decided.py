@@ -39,7 +39,7 @@ from kchaos.checkers.model.events import (
     PartitionState,
     TopicCreated,
 )
-from kchaos.checkers.model.ranges import RANGES
+from kchaos.checkers.model.generations import asks_controller_for_isr
 from kchaos.checkers.model.releases import ReleaseRange, Since, parse_version
 
 _LAG = "replica.lag.time.max.ms"
@@ -66,7 +66,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
         epochs=controller_epochs(evidence.znode_changes),
         clean_stops=_clean_stops(evidence),
         lag_s=_lag_s(evidence),
-        has_alter_isr=any(map(_may_alter_isr, _releases(evidence))),
+        has_alter_isr=any(asks_controller_for_isr(one) is not False for one in _started(evidence)),
     )
     for timed in evidence.decisions:
         event = timed.event
@@ -255,25 +255,17 @@ def _lag_s(evidence: RunEvidence) -> float:
     common = (cluster.get("properties") or {}).get(_LAG)
     own = [(one.get("properties") or {}).get(_LAG, common) for one in listed or ()]
     stated = [int(value) / 1000 for value in own if value is not None]
-    defaults = [_default_lag_s(release) for release in _releases(evidence)]
+    defaults = [_default_lag_s(release) for release in {one.release for one in _started(evidence)}]
     are_all_stated = own and len(stated) == len(own)
     return min([*stated, *(() if are_all_stated else defaults)], default=_LAG_BEFORE_S)
 
 
-def _releases(evidence: RunEvidence) -> set[str]:
-    return {one.event.release for one in evidence.events if isinstance(one.event, StartBroker)}
+def _started(evidence: RunEvidence) -> list[StartBroker]:
+    return [one.event for one in evidence.events if isinstance(one.event, StartBroker)]
 
 
 def _default_lag_s(release: str) -> float:
-    return _LAG_S if _is_in(_LONGER_LAG, release) else _LAG_BEFORE_S
-
-
-def _may_alter_isr(release: str) -> bool:
-    return _is_in(RANGES["KIP-497"], release)
-
-
-def _is_in(releases: ReleaseRange, release: str) -> bool:
     try:
-        return releases.includes(parse_version(release))
+        return _LAG_S if _LONGER_LAG.includes(parse_version(release)) else _LAG_BEFORE_S
     except ModelError:
-        return False  # The model says what is wrong with it.
+        return _LAG_BEFORE_S  # The model says what is wrong with it.

@@ -19,7 +19,7 @@ EPOCH_POINTS = (
                 seen='"" + $1',
             ),
             Place(
-                since=(2, 0, 0),
+                since=(2, 0, 1),
                 java_class=_FIRST_CACHE,
                 method="truncateFromEnd",
                 seen='"" + $1',

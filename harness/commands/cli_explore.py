@@ -6,6 +6,11 @@ import click
 
 from kchaos.harness.commands.cli_options import as_json, sayer
 
+PROPERTIES = (
+    *("strong-isr", "kept", "agreement", "truncation-ends"),
+    *("online", "online-if-kept-up", "droppable", "moves-once"),
+)
+
 
 @click.command()
 @click.option(
@@ -30,8 +35,10 @@ from kchaos.harness.commands.cli_options import as_json, sayer
     help="What only a document proposes, as a rule of docs/explore.md, or as KIP-501's broker "
     "properties; may be repeated.",
 )
-@click.option("--replicas", type=click.IntRange(2, 4), help="[default: 2, or one for each release]")
-@click.option("--records", type=click.IntRange(1), help="[default: 3, with 3 replicas 2]")
+@click.option(
+    "--replicas", type=click.IntRange(2, 4), help="Brokers.  [default: 2, or one for each release]"
+)
+@click.option("--records", type=click.IntRange(1), help="Writes.  [default: 3, with 3 replicas 2]")
 @click.option("--epochs", type=click.IntRange(1), help="Leader epochs after the first.")
 @click.option("--log-size", type=click.IntRange(1), help="Records in a leader's log.")
 @click.option(
@@ -59,17 +66,34 @@ from kchaos.harness.commands.cli_options import as_json, sayer
     "--property",
     "properties",
     multiple=True,
-    type=click.Choice(
-        [
-            *("strong-isr", "kept", "agreement", "truncation-ends"),
-            *("online", "online-if-kept-up", "droppable", "moves-once"),
-        ]
-    ),
-    help="May be repeated.  [default: strong-isr]",
+    type=click.Choice(PROPERTIES),
+    metavar="PROPERTY",
+    help=f"What must hold in every state: {', '.join(PROPERTIES)}; docs/explore.md says what each "
+    "means; may be repeated.  [default: strong-isr]",
 )
-@click.option("--processes", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--most-states", type=click.IntRange(1), default=20_000_000, show_default=True)
-@click.option("--memory", "memory_mib", type=click.IntRange(1), default=4096, show_default=True)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="They share the states.",
+)
+@click.option(
+    "--most-states",
+    type=click.IntRange(1),
+    default=20_000_000,
+    show_default=True,
+    help="After so many it gives up.",
+)
+@click.option(
+    "--memory",
+    "memory_mib",
+    type=click.IntRange(1),
+    default=4096,
+    show_default=True,
+    metavar="MIB",
+    help="Of all processes; it gives up when they need more.",
+)
 @click.option(
     "--scenario",
     type=click.Path(dir_okay=False, path_type=Path),

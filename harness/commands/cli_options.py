@@ -52,7 +52,7 @@ as_json = click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="One JSON object a run on standard output; progress goes to standard error.",
+    help="One JSON object a result on standard output; progress goes to standard error.",
 )
 
 

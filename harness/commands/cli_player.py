@@ -42,7 +42,11 @@ def add_player_commands(group: click.Group) -> None:
     help="Release, distribution folder or .tgz; may be repeated.",
 )
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
-@click.option("--seed", type=click.IntRange(0), help="Of the first run; the next has the next one.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Of the first run; the next has the next one.  [default: any]",
+)
 @click.option(
     "--steps", type=click.IntRange(1), default=25, show_default=True, help="Acts in a schedule."
 )
@@ -51,9 +55,14 @@ def add_player_commands(group: click.Group) -> None:
     type=click.Choice(MIX_NAMES),
     default="mixed",
     show_default=True,
-    help="What schedules are mostly made of. With walks the model's machine says what may be next.",
+    help="What schedules are mostly made of. walks: only acts that the model says are possible.",
 )
-@click.option("--gates/--no-gates", default=True, help="Whether acts wait for each other's effect.")
+@click.option(
+    "--gates/--no-gates",
+    default=True,
+    show_default=True,
+    help="Whether acts wait for each other's effect.",
+)
 @_side_by_side
 @click.option(
     "--results",

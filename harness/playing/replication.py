@@ -68,22 +68,27 @@ def lasting_difference(
     """The first batch in which in-sync replicas differ though all have followed, or None.
 
     A log may end where the leader's does by chance, with batches that it is about to truncate; so
-    the followers that differ are given time to hear of it, and all of them to end there again.
+    every follower is given time to hear of it, and all of them to end there again. Without links
+    nobody is waited for.
 
     Args:
         end: The log end offset that all of them have.
-        timeout_s: For each of both.
+        timeout_s: For each follower, and for all to end there.
     """
     different = first_difference(play, about, in_sync)
     if different is None:
         return None
+    for follower in in_sync:
+        if follower == leader:
+            continue
+        try:
+            gates.await_fetches(play, follower, leader, 2, timeout_s=timeout_s)
+        except AwaitTimeout as error:
+            play.observed("not-fetching", broker=follower, detail=str(error))
     try:
-        for follower in in_sync:
-            if follower != leader:
-                gates.await_fetches(play, follower, leader, 2, timeout_s=timeout_s)
         gates.await_log_end(play, about, in_sync, end, timeout_s=timeout_s)
     except AwaitTimeout as error:
-        play.observed("not-fetching", detail=str(error))
+        play.observed("probe-not-replicated", detail=str(error))
     return first_difference(play, about, in_sync)
 
 

@@ -151,7 +151,7 @@ def _is_settled(
         else None
     )
     if different is not None:
-        # Both have followed the leader past the probe: nothing will make them equal any more.
+        # They had time to follow the leader past the probe: nothing will make them equal now.
         settled.worsen("failed")
         settled.last_seen[name]["different"] = different
     if not failed and different is None and settled.state == "converged":

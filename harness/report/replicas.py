@@ -9,7 +9,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError, CheckpointError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.snapshots import CopiedFiles, EpochEntries, StateSeen, TakenSnapshot
-from kchaos.checkers.model.events import LogCleaned
+from kchaos.checkers.model.events import LogCleaned, Snapshot
 from kchaos.checkers.model.prediction import PredictedReplica, Prediction
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.errors import SegmentError
@@ -103,7 +103,7 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
         for broker, about in copied.replicas(label, snapshot.brokers)
     }
     foreseen = _foreseen(loaded.prediction, label)
-    cleaned = _cleaned_until(loaded)
+    cleaned = _cleaned_until(loaded, label)
     for about in sorted({one for one, _ in (*found, *foreseen) if not is_internal(one.topic)}):
         state = snapshot.state(about)
         ids = sorted({broker for of, broker in (*found, *foreseen) if of == about})
@@ -130,17 +130,20 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
         )
 
 
-def _cleaned_until(loaded: Loaded) -> dict[TopicPartition, int]:
+def _cleaned_until(loaded: Loaded, label: str) -> dict[TopicPartition, int]:
     try:
         events = [timed.event for timed in loaded.evidence.actions]
     except CheckError:
         return {}  # The judgement says what cannot be read.
-    # Who fetches from a log that was cleaned lacks the same.
-    return {
-        TopicPartition(event.topic, event.partition): event.cleaned_until
-        for event in events
-        if isinstance(event, LogCleaned)
-    }
+    found: dict[TopicPartition, int] = {}
+    for event in events:
+        if isinstance(event, Snapshot) and event.label == label:
+            break
+        if isinstance(event, LogCleaned):
+            # Who fetches from a log that was cleaned lacks the same.
+            about = TopicPartition(event.topic, event.partition)
+            found[about] = max(found.get(about, 0), event.cleaned_until)
+    return found
 
 
 def _remote(loaded: Loaded, label: str, about: TopicPartition) -> dict[str, Any]:

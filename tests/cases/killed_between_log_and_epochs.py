@@ -1,8 +1,8 @@
 """A truncation cuts the log first and its leader epochs then, and a kill may come in between.
 
 0 leads and has a record in an epoch of its own that 1 never had. 1 leads on; 0 truncates, and is
-kept from truncating its epoch cache as well (Log.truncateTo, 0.11.0.2 to 3.7). It is killed there:
-its disk has the epoch of records that are gone, at the log's end. Loading the log drops it.
+kept from truncating its epoch cache as well (Log.truncateTo, 0.11.0.2 to 3.6.2). It is killed
+there: its disk has the epoch of records that are gone, at the log's end. Loading the log drops it.
 """
 
 from looking import leader_epochs, values

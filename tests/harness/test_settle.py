@@ -272,10 +272,12 @@ def test_a_log_that_stays_different_is_named_after_its_follower_has_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play = disks(tmp_path, [(0, 0, ["a"])], [(0, 0, ["b"])])
-    monkeypatch.setattr(gates, "await_fetches", lambda *_, **__: None)
+    asked = []
+    monkeypatch.setattr(gates, "await_fetches", lambda *what, **_: asked.append(what[1:]))
     lasting = lasting_difference(play, ABOUT, 0, [0, 1], 1, timeout_s=5)
     assert lasting is not None
     assert lasting["brokers"] == [0, 1]
+    assert asked == [(1, 0, 2)]
 
 
 # -- on a real cluster --------------------------------------------------------------------------

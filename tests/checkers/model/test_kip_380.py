@@ -7,7 +7,8 @@ from model_timelines import cluster, kill, replica, start, state, write
 
 from kchaos.checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest
 from kchaos.checkers.model import generation_for, predict
-from kchaos.checkers.model.control_requests import handle, queue
+from kchaos.checkers.model.control_handling import handle
+from kchaos.checkers.model.control_requests import queue
 from kchaos.checkers.model.events import Event, PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.model.predicting import left_alone_after
 from kchaos.checkers.model.prediction import Prediction

@@ -6,9 +6,24 @@ from pathlib import Path
 import pytest
 from model_timelines import cluster, kill, start, state, write
 
-from kchaos.checkers.acts import CutLink, HealLink, Hold, LoseTail, ReleaseHold, TopicPartition
+from kchaos.checkers.acts import (
+    CutLink,
+    HealLink,
+    Hold,
+    LoseTail,
+    ReleaseHold,
+    StaleRequest,
+    TopicPartition,
+)
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model import exchange, follow, generation_for, predict, resetting
+from kchaos.checkers.model import (
+    control_handling,
+    exchange,
+    follow,
+    generation_for,
+    predict,
+    resetting,
+)
 from kchaos.checkers.model.actions import Action, Ask, Deliver, Elect, Handle, Write
 from kchaos.checkers.model.actions import Answer as AnswerOf
 from kchaos.checkers.model.bounds import Grain, Machine
@@ -321,6 +336,58 @@ def test_a_follower_leads_only_once_it_is_answered(release: str) -> None:
     assert (waiting.leader, waiting.leader_epoch, waiting.log.log_end_offset) == (1, 1, 3)
     leading = after([*events, ReleaseHold(name="asking")]).known_replica(0, T)
     assert (leading.leader, leading.leader_epoch, leading.log.log_end_offset) == (0, 2, 1)
+
+
+def test_a_control_request_that_is_refused_does_not_wait_for_the_answer() -> None:
+    world = following()
+    broker = world.broker(1)
+    assert broker is not None
+    world.put_broker(1, replace(broker, controller_epoch=3))
+    fetched(world, (T, OUT_OF_RANGE))
+    told = LeaderAndIsr(states=(state(1, 1, (1,)),))
+
+    assert [control_handling.may_handle(world, 1, epoch, told) for epoch in (2, 3, 4)] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_leader_that_is_named_in_a_released_request_leads_only_once_it_is_answered(
+    release: str,
+) -> None:
+    events = [
+        *elected_with_one_of_three(release, held("response")),
+        Hold(name="news", api="LeaderAndIsr", target=0),
+        state(0, 2, (0, 1)),
+        ReleaseHold(name="news"),
+    ]
+
+    waiting = after(events).known_replica(0, T)
+    assert (waiting.leader, waiting.leader_epoch, waiting.log.log_end_offset) == (1, 1, 3)
+    leading = after([*events, ReleaseHold(name="asking")]).known_replica(0, T)
+    assert (leading.leader, leading.leader_epoch, leading.log.log_end_offset) == (0, 2, 1)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_without_links_a_late_request_takes_the_partition_from_a_thread_that_waits(
+    release: str,
+) -> None:
+    late = StaleRequest(
+        api="LeaderAndIsr",
+        broker=0,
+        target=0,
+        version=0,
+        generation=202,
+        controller=2,
+        controller_epoch=1,
+        states=(("t", 0, 0, 5, (0, 1), 1, 0, (0, 1)),),
+    )
+    events = [*elected_with_one_of_three(release, held("response")), late]
+
+    leading = after([*events, ReleaseHold(name="asking")]).known_replica(0, T)
+    assert (leading.leader, leading.leader_epoch, leading.log.log_end_offset) == (0, 5, 3)
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import kchaos.checkers.model
+from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.generations import asks_controller_for_isr
 from kchaos.checkers.model.ranges import RANGES
 from kchaos.checkers.model.releases import (
     RELEASED,
@@ -154,3 +156,23 @@ def test_a_release_is_known_as_compared_and_as_played_apart_from_each_other() ->
     assert status("3.9.1") == Status(read_at="source jar", played=True)
     assert status("1.1.2") == Status(read_at=None, played=False)
     assert not status("1.1.2").compared
+
+
+@pytest.mark.parametrize(
+    ("release", "protocol", "asks"),
+    [
+        ("2.6.3", None, False),
+        ("2.7.0", None, True),
+        ("2.7.2", "2.7-IV1", False),
+        ("2.7.2", "2.7-IV2", True),
+        ("2.8.2", "2.6", False),
+        ("3.9.1", None, True),
+        ("of my own", None, None),
+        ("2.8.2", "newest", None),
+    ],
+)
+def test_a_leader_asks_the_controller_for_an_isr_from_protocol_2_7_iv2_on(
+    release: str, protocol: str | None, asks: bool | None
+) -> None:
+    started = StartBroker(broker=0, release=release, inter_broker_protocol=protocol)
+    assert asks_controller_for_isr(started) is asks
