@@ -11,6 +11,7 @@ from kchaos.faults import (
     ExpireSession,
     FastBounce,
     HoldController,
+    HoldRequests,
     MoveController,
     PauseBroker,
     StopBroker,
@@ -18,7 +19,7 @@ from kchaos.faults import (
 from kchaos.harness.catalogue.entry import Entry, Expectation, ExpectedFinding
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import AwaitLog
+from kchaos.harness.playing.observing_steps import AwaitLog, AwaitMessage
 from kchaos.harness.playing.steps import (
     AwaitHeld,
     AwaitReplicated,
@@ -115,6 +116,13 @@ def _unsafe(*witness: Mapping[str, Any]) -> Expectation:
 
 
 _AWAIT_HELD = AwaitHeld(name="controller")
+_WORD = HoldRequests(
+    name="word",
+    api="ControlledShutdown",
+    source=BOUNCING,
+    target=CONTROLLER,
+    direction="response",
+)
 _BY_KILL = (
     Tell(text="broker 1 is killed and is back, with a new registration"),
     Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
@@ -125,7 +133,14 @@ _BOUNCES: dict[str, tuple[Step, ...]] = {
     _PAUSED: _BY_KILL,
     _CLEAN: (
         Tell(text="broker 1 stops cleanly, which the controller arranges; its death is held"),
-        Inject(name="bounce", fault=StopBroker(broker=BOUNCING)),
+        # A request that the controller still had for it would reach the next generation, late.
+        Inject(name="word", fault=_WORD),
+        Inject(name="bounce", fault=StopBroker(broker=BOUNCING, await_end=False)),
+        AwaitHeld(name="word"),
+        AwaitMessage(
+            api="StopReplica", source=CONTROLLER, target=BOUNCING, direction="response", count=4
+        ),
+        Heal(name="word"),
         _AWAIT_HELD,
         Tell(text="broker 1 is back, with a new registration"),
         Heal(name="bounce"),
