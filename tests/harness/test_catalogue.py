@@ -30,6 +30,8 @@ ALSO_SHOWN_BY_OTHERS = {
     ("KIP-380-upgrade-window", "roll-skipped-old-controller", "2.2.2"),
     ("KIP-380-upgrade-window", "two-rolls", "2.2.2"),
     ("KIP-279-3", "no-common-epoch", "2.0.1"),
+    ("KIP-380-upgrade-window", "epoch-unknown", "2.2.2"),
+    ("KIP-501-long-hang", "inside-the-log-read", "2.0.1"),
     ("KIP-501-long-hang", "inside-the-log-read", "2.8.2"),
     ("KIP-501-slow-reads", "held-before-the-lock", "2.8.2"),
     ("KIP-279-compaction", "kept", "1.1.1"),
