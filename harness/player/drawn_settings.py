@@ -15,7 +15,7 @@ _TWO_IN_SYNC = 0.35
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a seed decides of the brokers.
+    """What a seed decides of the brokers; `properties` adds what none decides.
 
     Attributes:
         is_unclean: Whether unclean elections are allowed.
@@ -36,7 +36,7 @@ class Settings:
 
 
 def draw_settings(random: Random) -> Settings:
-    """Two draws."""
+    """Draw whether elections may be unclean, and how many replicas must be in sync."""
     is_unclean = random.random() < _UNCLEAN
     return Settings(
         is_unclean=is_unclean, min_insync_replicas=2 if random.random() < _TWO_IN_SYNC else 1

@@ -51,7 +51,7 @@ from kchaos.checkers.acts import (
     TopicPartition,
 )
 from kchaos.checkers.exploring.random_moves import Setup, play
-from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model import generation_for, predict, tier
 from kchaos.checkers.model.control_requests import deliver, queue
 from kchaos.checkers.model.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
 from kchaos.checkers.model.events import (
@@ -61,11 +61,11 @@ from kchaos.checkers.model.events import (
 from kchaos.checkers.model.generation import FollowerLog, Generation
 from kchaos.checkers.model.happen import happen
 from kchaos.checkers.model.leader import become_leader, update_view
-from kchaos.checkers.model.log import Log
+from kchaos.checkers.model.log import Log, batches_of
 from kchaos.checkers.model.moves import Move
 from kchaos.checkers.model.predicting import left_alone_after
 from kchaos.checkers.model.prediction import Prediction
-from kchaos.checkers.model.replica import Replica
+from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica, Role
 from kchaos.checkers.model.requests import Asked, RemoteSegment, StopReplica
 from kchaos.checkers.model.rules.order import OF_RELEASES
 from kchaos.checkers.model.state import EMPTY
@@ -477,6 +477,43 @@ def highest_copied(known: Generation) -> int:
     return known.highest_remote_offset(EPOCHS_0_1, 3, (dead,))
 
 
+def local_start_after_rebuilding(known: Generation) -> int:
+    """Where an empty follower believes that its local log begins, rebuilt up to offset 2."""
+    world = World(EMPTY)
+    for broker in (0, 1):
+        for event in start(broker, "3.9.1"):
+            happen(world, event, {0: known, 1: known})
+    world.put(("assignment", T), (0, 1))
+    world.put(("topics",), (T,))
+    records = [("a", 0, 0), ("b", 1, 1), ("c", 2, 1)]
+    batches = tuple(
+        batch
+        for value, offset, epoch in records
+        for batch in batches_of(
+            (value,), base_offset=offset, leader_epoch=epoch, magic=2, codec="none"
+        )
+    )
+    log = Log(batches=batches, log_end_offset=3)
+    world.put_replica(0, T, Replica(log=log, entries=EPOCHS_0_1, high_watermark=3))
+    become_leader(world, 0, T, state(0, 1, (0,)))
+    copied = RemoteSegment(
+        segment_id="b",
+        start_offset=0,
+        end_offset=1,
+        leader_epochs=EPOCHS_0_1,
+        chain=EPOCHS_0_1,
+        batches=batches[:2],
+        is_finished=True,
+    )
+    world.put(("remote", T), (copied,))
+    tier.lose_local(world, 0, T, 2)
+    world.put_replica(1, T, Replica(role=Role.FOLLOWER, leader=0, leader_epoch=1))
+    fetch = FetchState(fetch_offset=0, state=FetcherState.FETCHING, leader_epoch=1)
+    world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
+    assert tier.rebuild(world, 1, 0, T, copied)
+    return tier.local_start(world.known_replica(1, T))
+
+
 CONTROL_AND_STORAGE = {
     "KIP-380": Shown(
         release="2.2.0",
@@ -509,9 +546,7 @@ CONTROL_AND_STORAGE = {
     ),
     "KAFKA-7601": Shown(release="2.2.1", look=flaps("2.2.1"), old="agreement", new=""),
     "KAFKA-15241": Shown(release="3.9.1", look=highest_copied, old=2, new=0),
-    "KAFKA-15695": Shown(
-        release="3.9.1", look=lambda known: known.sets_local_start, old=False, new=True
-    ),
+    "KAFKA-15695": Shown(release="3.9.1", look=local_start_after_rebuilding, old=0, new=2),
 }
 
 SHOWN: dict[str, Shown] = {
