@@ -17,7 +17,7 @@ from kchaos.harness.playing.play import Play
 
 GATE_S = 45.0
 """How long a step's gate may take unless the step says otherwise, in seconds."""
-_GONE_ON = ("passed", "released", "delayed")
+GONE_ON = ("passed", "released", "delayed")
 _STALE_CONTROLLER_EPOCH = 11
 
 
@@ -208,8 +208,8 @@ def _delivery(
         exchange = (record.connection, record.correlation_id)
         if record.direction == "response":
             # The broker has done what it answers, whether the controller still waits or not.
-            is_given = record.fate in (*_GONE_ON, "abandoned")
-            return exchange in asked and is_given and _is_accepted(record, about)
+            is_given = record.fate in (*GONE_ON, "abandoned")
+            return exchange in asked and is_given and is_accepted(record, about)
         named = record.partition(*about) or {}
         is_it = (named.get("leader"), named.get("leader_epoch")) == state.term
         if is_it or (named.get("leader_epoch") or -1) > state.leader_epoch:
@@ -219,7 +219,7 @@ def _delivery(
     return is_answer
 
 
-def _is_accepted(record: LinkRecord, about: TopicPartition) -> bool:
+def is_accepted(record: LinkRecord, about: TopicPartition) -> bool:
     """Whether an answer to LeaderAndIsr says that the broker has this leader epoch.
 
     It refuses one partition, and not the whole request, with STALE_CONTROLLER_EPOCH if it has the
@@ -229,6 +229,29 @@ def _is_accepted(record: LinkRecord, about: TopicPartition) -> bool:
     of_partition = (record.partition(*about) or {}).get("error_code")
     refused = (record.detail or {}).get("error_code")
     return not refused and of_partition in (None, 0, _STALE_CONTROLLER_EPOCH)
+
+
+def was_taken_out(play: Play, about: TopicPartition, broker: int, controller: int) -> bool:
+    """Whether this controller, since it last called the broker alive, named an ISR without it.
+
+    If the broker is in the ISR all the same, the leader took it in again. False without links.
+    """
+    if play.cluster.links is None:
+        return False
+    taken_out = False
+    for record in links_of(play.cluster).log(0):
+        if (record.api_key, record.source, record.direction) != (
+            ApiKey.UPDATE_METADATA,
+            controller,
+            "request",
+        ):
+            continue
+        if broker in (record.detail or {}).get("live_brokers", ()):
+            taken_out = False
+        else:
+            named = record.partition(*about)
+            taken_out = taken_out or (named is not None and broker not in named["isr"])
+    return taken_out
 
 
 def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> None:
@@ -246,103 +269,6 @@ def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> 
         since=0,
         abort=check_interrupt,
     )
-
-
-def await_fetching(
-    play: Play, about: TopicPartition, follower: int, leader: int, *, timeout_s: float
-) -> None:
-    """Returns once the follower's present process has asked this leader for records.
-
-    Then it is done with truncating: its questions for leader epochs come before. A fetch from
-    before the leader's present term does not count. Without links nothing is awaited.
-    """
-    if play.cluster.links is None:
-        return
-    links_of(play.cluster).await_record(
-        _fetching(about, follower, leader),
-        timeout_s=timeout_s,
-        waiting_for=f"broker {follower} to fetch {about.topic}-{about.partition} from {leader}",
-        since=_led_since(play, about, follower, leader),
-        abort=check_interrupt,
-    )
-
-
-def is_fetching(play: Play, about: TopicPartition, follower: int, leader: int) -> bool:
-    """Whether what `await_fetching` awaits has happened already; True without links."""
-    if play.cluster.links is None:
-        return True
-    is_fetch = _fetching(about, follower, leader)
-    records = links_of(play.cluster).log(_led_since(play, about, follower, leader))
-    return any(is_fetch(record) for record in records)
-
-
-def await_fetches(play: Play, follower: int, leader: int, count: int, *, timeout_s: float) -> None:
-    """Returns once the leader got so many more fetches of this follower, idle ones included.
-
-    One fetcher sends the next only when it has done what the answer to the last one says, such as
-    to truncate: two tell that it has looked at an answer from after the call. Without links nothing
-    is awaited.
-    """
-    if play.cluster.links is None:
-        return
-    before = _fetches(play, follower, leader)
-    await_until(
-        lambda: _fetches(play, follower, leader) >= before + count,
-        timeout_s=timeout_s,
-        waiting_for=f"broker {follower} to fetch {count} times more from {leader}",
-        last_seen=lambda: f"{_fetches(play, follower, leader) - before} fetches",
-        remedy=f"see the fetchers' lines in brokers/{follower}/server.log",
-        abort=no_exit(play),
-    )
-
-
-def _fetches(play: Play, follower: int, leader: int) -> int:
-    return sum(
-        count.passed
-        for key, count in links_of(play.cluster).counts().items()
-        if (key.source, key.target) == (follower, leader)
-        and (key.api_key, key.direction) == (ApiKey.FETCH, "request")
-    )
-
-
-def _fetching(about: TopicPartition, follower: int, leader: int) -> Callable[[LinkRecord], bool]:
-    """Recognises a request for the partition's records that the leader gets."""
-    return lambda record: (
-        record.api_key == ApiKey.FETCH
-        and record.direction == "request"
-        and record.fate in _GONE_ON
-        and (record.source, record.target) == (follower, leader)
-        and record.partition(*about) is not None
-    )
-
-
-def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) -> int:
-    """Sequence number of the request with which the follower's process first heard of the leader.
-
-    Of the leader's present term, that is: requests that name the same leader again, with a later
-    epoch, do not restart a fetcher up to 2.0. What the follower refused, such as a request of a
-    controller that is none any more, changes nothing.
-    """
-    started = max(play.observer.links_started.get(broker, 0) for broker in (follower, leader))
-    since = started
-    before: int | None = None
-    heard = [
-        record
-        for record in links_of(play.cluster).log(started)
-        if (record.api_key, record.target) == (ApiKey.LEADER_AND_ISR, follower)
-    ]
-    refused = {
-        (record.connection, record.correlation_id)
-        for record in heard
-        if record.direction == "response" and not _is_accepted(record, about)
-    }
-    for record in heard:
-        named = record.partition(*about) if record.direction == "request" else None
-        if named is not None and (record.connection, record.correlation_id) not in refused:
-            if named["leader"] == leader and before != leader:
-                since = record.sequence
-            before = named["leader"]
-    return since
 
 
 def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:

@@ -20,7 +20,7 @@ from kchaos.clusters.links import LinkRecord
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing import gates
+from kchaos.harness.playing import fetch_gates, gates
 from kchaos.harness.playing.gates import GATE_S
 from kchaos.harness.playing.play import Play
 
@@ -388,4 +388,6 @@ class AwaitFetches:
 
     def perform(self, play: Play) -> None:
         """Returns once they have passed the link, idle ones included."""
-        gates.await_fetches(play, self.follower, self.leader, self.count, timeout_s=self.timeout_s)
+        fetch_gates.await_fetches(
+            play, self.follower, self.leader, self.count, timeout_s=self.timeout_s
+        )

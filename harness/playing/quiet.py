@@ -14,7 +14,7 @@ from kchaos.checkers.model.releases import parse_version
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
-from kchaos.harness.playing import gates
+from kchaos.harness.playing import fetch_gates, gates
 from kchaos.harness.playing.able import is_able, may_keep_back
 from kchaos.harness.playing.play import Play
 from kchaos.harness.playing.replication import fetcher_failure
@@ -35,9 +35,11 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
     That is, for each partition: no broker that is gone leads it, or is in the ISR beside its
     leader; every replica has answered the LeaderAndIsr with the present state; every follower has
     fetched from the present leader. What a cut, a hold, a pause or a network that is away may keep
-    back is not awaited, nor up to 2.2 that a controller takes brokers out of the ISR that were gone
-    before its election. What does not come in time (a truncation that never ends, say) is observed
-    as "not-quiet", and the scenario goes on.
+    back is not awaited: a leader that cannot hear that it leads answers no follower, and one that a
+    broker without a session still reaches takes it into the ISR again. Nor is it awaited up to 2.2
+    that a controller takes brokers out of the ISR that were gone before its election. What does not
+    come in time (a truncation that never ends, say) is observed as "not-quiet", and the scenario
+    goes on.
 
     Args:
         level: Also that every follower's log ends where the leader's ends.
@@ -120,16 +122,23 @@ def _of_partition(
         if set(isr) & set(replicas):
             yield f"{name} has no leader, and of its ISR {isr} some could lead"
         return
-    gone = sorted({*isr} - play.cluster.metadata.registered() - left_in_isr)
+    gone = [
+        broker
+        for broker in sorted({*isr} - play.cluster.metadata.registered() - left_in_isr)
+        if not gates.was_taken_out(play, about, broker, elected)
+    ]
     if gone:
         yield f"{gone} are gone, and {name} has leader {leader} and ISR {isr}"
         return
+    unaware = [one for one in replicas if not gates.is_delivered(play, about, one, state)]
     for broker in replicas:
         if may_keep_back(play, elected, broker):
             continue
-        if not gates.is_delivered(play, about, broker, state):
+        if broker in unaware:
             yield f"broker {broker} has not heard of {name} with {state}"
-        elif broker != leader and leader in replicas and not may_keep_back(play, broker, leader):
+        elif broker == leader or leader not in replicas or leader in unaware:
+            continue
+        elif not may_keep_back(play, broker, leader):
             yield from _of_follower(play, about, broker, leader, level)
 
 
@@ -139,7 +148,7 @@ def _of_follower(
     name = f"{about.topic}-{about.partition}"
     if fetcher_failure(play, broker, leader, about):
         return
-    if not gates.is_fetching(play, about, broker, leader):
+    if not fetch_gates.is_fetching(play, about, broker, leader):
         yield f"broker {broker} has not fetched {name} from {leader}"
     elif level:
         own, end = (gates.last_offset(play, one, about) + 1 for one in (broker, leader))

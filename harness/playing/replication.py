@@ -7,7 +7,7 @@ from typing import Any
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.segments.batch import Batch
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.harness.playing import gates
+from kchaos.harness.playing import fetch_gates, gates
 from kchaos.harness.playing.play import Play
 
 _HIGH_WATERMARK_S = 5.0
@@ -82,7 +82,7 @@ def lasting_difference(
         if follower == leader:
             continue
         try:
-            gates.await_fetches(play, follower, leader, 2, timeout_s=timeout_s)
+            fetch_gates.await_fetches(play, follower, leader, 2, timeout_s=timeout_s)
         except AwaitTimeout as error:
             play.observed("not-fetching", broker=follower, detail=str(error))
     try:

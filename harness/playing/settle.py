@@ -22,7 +22,7 @@ from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
-from kchaos.harness.playing import gates
+from kchaos.harness.playing import fetch_gates, gates
 from kchaos.harness.playing.clients import (
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -182,7 +182,7 @@ def _await_followers(
         if broker == seen["leader"] or broker not in seen["live"]:
             continue
         try:
-            gates.await_fetching(play, about, broker, seen["leader"], timeout_s=timeout_s)
+            fetch_gates.await_fetching(play, about, broker, seen["leader"], timeout_s=timeout_s)
         except AwaitTimeout as error:
             play.observed("not-fetching", broker=broker, detail=str(error))
 

@@ -14,7 +14,7 @@ from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Fault
 from kchaos.faults.configuration.configure_topic import refused_by_brokers
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing import gates
+from kchaos.harness.playing import fetch_gates, gates
 from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
 from kchaos.harness.playing.cleaning_steps import AwaitCleaned
 from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read, WriteUntil
@@ -95,7 +95,7 @@ class CreateTopic:
             for broker in live:
                 gates.await_delivered(play, about, broker, state, timeout_s=self.timeout_s)
             for broker in live[1:]:
-                gates.await_fetching(play, about, broker, live[0], timeout_s=self.timeout_s)
+                fetch_gates.await_fetching(play, about, broker, live[0], timeout_s=self.timeout_s)
             _await_directories(play, about, live, self.timeout_s)
 
 

@@ -176,6 +176,63 @@ def test_what_a_fault_keeps_back_is_not_awaited(
 
 
 @pytest.mark.parametrize(
+    ("links", "missing"),
+    [
+        (Links(*heard(1), kept_back=[(CONTROLLER, 0)]), ""),
+        (Links(*heard(1)), "broker 0 has not heard of t-0"),
+    ],
+    ids=["kept from the controller", "late"],
+)
+def test_a_follower_is_not_awaited_before_its_leader_has_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: Links, missing: str
+) -> None:
+    detail = observed(tmp_path, monkeypatch, links)
+    assert missing in detail
+    assert "has not fetched" not in detail
+
+
+def told(sequence: int, *, alive: Sequence[int], isr: Sequence[int], of: int) -> LinkRecord:
+    """The UpdateMetadata of a controller that has these brokers alive, and this ISR."""
+    partition = {"topic": "t", "partition": 0, "leader": 0, "leader_epoch": 3, "isr": isr}
+    return replace(
+        record(sequence, ApiKey.UPDATE_METADATA, of, 0, "request"),
+        detail={"live_brokers": alive, "partitions": [partition]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "is_awaited"),
+    [
+        ([], True),
+        ([told(3, alive=(0, 2), isr=(0, 1), of=CONTROLLER)], True),
+        ([told(3, alive=(0, 2), isr=(0,), of=CONTROLLER)], False),
+        (
+            [
+                told(3, alive=(0, 2), isr=(0,), of=CONTROLLER),
+                told(4, alive=(0, 2), isr=(0, 1), of=CONTROLLER),
+            ],
+            False,
+        ),
+        (
+            [
+                told(3, alive=(0, 2), isr=(0,), of=CONTROLLER),
+                told(4, alive=(0, 1, 2), isr=(0, 1), of=CONTROLLER),
+            ],
+            True,
+        ),
+        ([told(3, alive=(0, 2), isr=(0,), of=1)], True),
+    ],
+    ids=["nothing said", "not taken out", "taken out", "and back", "of another time", "of another"],
+)
+def test_who_was_taken_out_and_is_in_the_isr_again_was_taken_in_by_the_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Sequence[LinkRecord], is_awaited: bool
+) -> None:
+    links = Links(*heard(0), *said)
+    detail = observed(tmp_path, monkeypatch, links, registered=(0, 2))
+    assert ("[1] are gone" in detail) is is_awaited
+
+
+@pytest.mark.parametrize(
     ("release", "registered_before", "is_awaited"),
     [("2.2.2", (0, 2), False), ("2.2.2", (0, 1, 2), True), ("2.3.0", (0, 2), True)],
     ids=["gone before the election", "gone after it", "from 2.3 on"],

@@ -20,7 +20,7 @@ from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import ExpireSession
-from kchaos.harness.playing import gates
+from kchaos.harness.playing import fetch_gates, gates
 from kchaos.harness.playing import settle as settle_module
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.clients import REQUEST_TIMED_OUT
@@ -263,7 +263,7 @@ def test_a_log_that_ends_there_by_chance_and_is_truncated_then_does_not_differ(
         follower.write_bytes(segment(leaders))
 
     assert first_difference(play, ABOUT, [0, 1]) is not None
-    monkeypatch.setattr(gates, "await_fetches", truncate_and_fetch)
+    monkeypatch.setattr(fetch_gates, "await_fetches", truncate_and_fetch)
     assert lasting_difference(play, ABOUT, 0, [0, 1], 3, timeout_s=5) is None
     assert asked == [(1, 0, 2)]
 
@@ -273,7 +273,7 @@ def test_a_log_that_stays_different_is_named_after_its_follower_has_fetched(
 ) -> None:
     play = disks(tmp_path, [(0, 0, ["a"])], [(0, 0, ["b"])])
     asked = []
-    monkeypatch.setattr(gates, "await_fetches", lambda *what, **_: asked.append(what[1:]))
+    monkeypatch.setattr(fetch_gates, "await_fetches", lambda *what, **_: asked.append(what[1:]))
     lasting = lasting_difference(play, ABOUT, 0, [0, 1], 1, timeout_s=5)
     assert lasting is not None
     assert lasting["brokers"] == [0, 1]
@@ -341,7 +341,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
         Produce(operation="p", topic="held", partition=0, records=2, acks=1).perform(play)
         gates.await_state(play, about, leader=0, isr=[0], timeout_s=30)
         with pytest.raises(AwaitTimeout, match="broker 1 to fetch 1 times more from 0"):
-            gates.await_fetches(play, 1, 0, 1, timeout_s=0.5)
+            fetch_gates.await_fetches(play, 1, 0, 1, timeout_s=0.5)
         settled = settle(play, [about], bound_s=BOUND_S)
     assert (settled.state, settled.bound_s) == ("stalled", BOUND_S)
     assert settled.reasons == [
@@ -362,7 +362,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
         json.loads(json.dumps(settled.to_json())).items() <= observed(play.run, "settled").items()
     )
     # The hold was all that kept it from following, and from fetching when there is nothing new.
-    gates.await_fetches(play, 1, 0, 2, timeout_s=30)
+    fetch_gates.await_fetches(play, 1, 0, 2, timeout_s=30)
     gates.await_state(play, about, isr=[0, 1], timeout_s=30)
 
 
