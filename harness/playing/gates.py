@@ -1,7 +1,7 @@
 """Gates: what a step waits for. Each observes the cluster, and none of them is a sleep."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
@@ -236,22 +236,47 @@ def was_taken_out(play: Play, about: TopicPartition, broker: int, controller: in
 
     If the broker is in the ISR all the same, the leader took it in again. False without links.
     """
-    if play.cluster.links is None:
-        return False
     taken_out = False
+    for told in _updates_of_metadata(play, controller):
+        if broker in (told.detail or {}).get("live_brokers", ()):
+            taken_out = False
+        else:
+            named = told.partition(*about)
+            taken_out = taken_out or (named is not None and broker not in named["isr"])
+    return taken_out
+
+
+def is_news_to_controller(
+    play: Play, about: TopicPartition, state: LeaderAndIsr, controller: int
+) -> bool:
+    """Whether a former controller wrote the state when this one had told of an earlier epoch.
+
+    Until 2.1 ZooKeeper does not refuse it (KAFKA-6082). Nobody is told of such a state, and the
+    leader, who has another version of it, cannot change its ISR. False without links.
+    """
+    epoch = play.cluster.metadata.controller_epoch() or 0
+    if state.controller_epoch >= epoch:
+        return False
+    told = [
+        named["leader_epoch"]
+        for one in _updates_of_metadata(play, controller)
+        if (one.detail or {}).get("controller_epoch") == epoch
+        and (named := one.partition(*about)) is not None
+    ]
+    return bool(told) and told[-1] < state.leader_epoch
+
+
+def _updates_of_metadata(play: Play, controller: int) -> Iterator[LinkRecord]:
+    """What this broker has sent as controller, to whomever."""
+    if play.cluster.links is None:
+        return
     for record in links_of(play.cluster).log(0):
-        if (record.api_key, record.source, record.direction) != (
+        if (record.api_key, record.source, record.direction) == (
             ApiKey.UPDATE_METADATA,
             controller,
             "request",
         ):
-            continue
-        if broker in (record.detail or {}).get("live_brokers", ()):
-            taken_out = False
-        else:
-            named = record.partition(*about)
-            taken_out = taken_out or (named is not None and broker not in named["isr"])
-    return taken_out
+            yield record
 
 
 def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> None:

@@ -63,10 +63,11 @@ class IfPossible:
 class AwaitLeader:
     """Every partition has an able leader that has heard of it, or cannot have one.
 
-    A leader that a cut or a hold may keep from the controller need not have heard of it. There
-    cannot be one while the session of a leader that is not able lives, while no broker of its ISR
-    is able (where unclean elections are allowed: none of its replicas), or while the controller is
-    not able and its session lives.
+    A leader that a cut or a hold may keep from the controller need not have heard of it, nor one
+    that a former controller elected behind the present one's back. There cannot be one while the
+    session of a leader that is not able lives, while no broker of its ISR is able (where unclean
+    elections are allowed: none of its replicas), or while the controller is not able and its
+    session lives.
     """
 
     timeout_s: float = POSSIBLE_S
@@ -135,9 +136,19 @@ class _Scene:
         among = self.replicas if unclean else self.state.isr
         return [broker for broker in among if broker in self.able]
 
+    @property
+    def is_news_to_controller(self) -> bool:
+        """Whether a former controller wrote the state, and the present one does not know of it."""
+        found = self.controller
+        return found is not None and gates.is_news_to_controller(
+            self.play, self.about, self.state, found
+        )
+
     def followers(self) -> list[int]:
         """Able followers of an able leader that heard of it and whose fetchers live."""
         if self.leader not in self.able or self.is_kept_from_controller(self.leader):
+            return []
+        if self.is_news_to_controller:
             return []
         return [
             broker
@@ -156,7 +167,7 @@ class _Scene:
 
 def _leader(scene: _Scene) -> Iterator[str]:
     if scene.leader in scene.able:
-        if scene.is_kept_from_controller(scene.leader):
+        if scene.is_kept_from_controller(scene.leader) or scene.is_news_to_controller:
             return
         if not gates.is_delivered(scene.play, scene.about, scene.leader, scene.state):
             yield f"broker {scene.leader} has not heard that it leads {scene.name}"

@@ -37,9 +37,9 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
     fetched from the present leader. What a cut, a hold, a pause or a network that is away may keep
     back is not awaited: a leader that cannot hear that it leads answers no follower, and one that a
     broker without a session still reaches takes it into the ISR again. Nor is it awaited up to 2.2
-    that a controller takes brokers out of the ISR that were gone before its election. What does not
-    come in time (a truncation that never ends, say) is observed as "not-quiet", and the scenario
-    goes on.
+    that a controller takes brokers out of the ISR that were gone before its election, nor before
+    2.1 that it tells of what a former controller wrote after it. What does not come in time (a
+    truncation that never ends, say) is observed as "not-quiet", and the scenario goes on.
 
     Args:
         level: Also that every follower's log ends where the leader's ends.
@@ -118,6 +118,8 @@ def _of_partition(
     """
     name = f"{about.topic}-{about.partition}"
     leader, isr = state.leader, list(state.isr)
+    if gates.is_news_to_controller(play, about, state, elected):
+        return
     if leader < 0:
         if set(isr) & set(replicas):
             yield f"{name} has no leader, and of its ISR {isr} some could lead"

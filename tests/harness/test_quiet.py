@@ -29,9 +29,12 @@ CONTROLLER = 2
 class ZooKeeper:
     """Answers for /brokers/ids, /controller and one partition of topic t."""
 
-    def __init__(self, registered: Sequence[int], state: Mapping[str, Any]) -> None:
+    def __init__(
+        self, registered: Sequence[int], state: Mapping[str, Any], controller_epoch: int
+    ) -> None:
         self.registered = registered
         self.state = state
+        self.controller_epoch = controller_epoch
 
     def get_children(self, path: str) -> list[str]:
         return ["t"] if path == "/brokers/topics" else [str(one) for one in self.registered]
@@ -39,7 +42,7 @@ class ZooKeeper:
     def get(self, path: str) -> tuple[bytes, Any]:
         answers: dict[str, Any] = {
             "/controller": {"brokerid": CONTROLLER},
-            "/controller_epoch": 1,
+            "/controller_epoch": self.controller_epoch,
             "/brokers/topics/t": {"partitions": {"0": [0, 1]}},
             "/brokers/topics/t/partitions/0/state": self.state,
         }
@@ -88,7 +91,7 @@ def heard(broker: int) -> tuple[LinkRecord, LinkRecord]:
 
 
 FETCH = record(3, ApiKey.FETCH, 1, 0, "request")
-LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": [0, 1]}
+LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": [0, 1], "controller_epoch": 1}
 
 
 def observed(
@@ -100,6 +103,7 @@ def observed(
     state: Mapping[str, Any] = LED_BY_0,
     release: str = "2.8.2",
     registered_before: Sequence[int] = (),
+    controller_epoch: int = 1,
 ) -> str:
     """What the wait could not see, "" if all was quiet.
 
@@ -114,11 +118,11 @@ def observed(
         )
         for one in (0, 1, 2)
     }
-    metadata = ZooKeeperMetadata(ZooKeeper(registered, state))
+    metadata = ZooKeeperMetadata(ZooKeeper(registered, state, controller_epoch))
     cluster = SimpleNamespace(brokers=brokers, links=links, metadata=metadata)
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     now = Play(cluster=cast(Any, cluster), run=run, say=print)
-    now.observer.registered[1] = frozenset(registered_before)
+    now.observer.registered[controller_epoch] = frozenset(registered_before)
     await_quiet(now)
     if not (run.path / "observations.jsonl").is_file():
         return ""
@@ -141,7 +145,7 @@ def test_all_have_heard_and_the_follower_fetches(
         (
             Links(*heard(1)),
             (1, 2),
-            {"leader": -1, "leader_epoch": 4, "isr": [1]},
+            {"leader": -1, "leader_epoch": 4, "isr": [1], "controller_epoch": 1},
             "t-0 has no leader, and of its ISR [1] some could lead",
         ),
     ],
@@ -230,6 +234,32 @@ def test_who_was_taken_out_and_is_in_the_isr_again_was_taken_in_by_the_leader(
     links = Links(*heard(0), *said)
     detail = observed(tmp_path, monkeypatch, links, registered=(0, 2))
     assert ("[1] are gone" in detail) is is_awaited
+
+
+@pytest.mark.parametrize(
+    ("written_in", "told_of", "is_awaited"),
+    [(4, 2, False), (4, 3, True), (5, 2, True), (4, None, True)],
+    ids=["behind its back", "told of it", "its own", "has told of nothing"],
+)
+def test_what_a_former_controller_wrote_behind_the_present_one_is_not_awaited(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    written_in: int,
+    told_of: int | None,
+    is_awaited: bool,
+) -> None:
+    state = {**LED_BY_0, "controller_epoch": written_in}
+    partition = {"topic": "t", "partition": 0, "leader_epoch": told_of}
+    update = replace(
+        record(3, ApiKey.UPDATE_METADATA, CONTROLLER, 0, "request"),
+        detail={
+            "controller_epoch": 5,
+            "live_brokers": (0, 1, 2),
+            "partitions": [] if told_of is None else [partition],
+        },
+    )
+    detail = observed(tmp_path, monkeypatch, Links(update), state=state, controller_epoch=5)
+    assert ("has not heard of t-0" in detail) is is_awaited
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.client import NotSent
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.faults import CutLink, PreferredElection
 from kchaos.faults.errors import NoEffect
@@ -23,6 +24,7 @@ from kchaos.harness.playing.scenario import step_from_json, step_to_json
 from kchaos.harness.playing.steps import AwaitHeld, Heal, Inject
 
 CONTROLLER = 2
+LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": (0, 1), "controller_epoch": 2}
 TIMEOUT = AwaitTimeout(waited_for="x", last_seen="y", remedy="", timeout_s=1)
 EXITED = BrokerExited(name="broker 1", exit_code=1, last_lines=(), log="server.log")
 
@@ -38,6 +40,7 @@ class Fails:
 def metadata_with(registered: Sequence[int], state: LeaderAndIsr) -> SimpleNamespace:
     return SimpleNamespace(
         controller=lambda: CONTROLLER,
+        controller_epoch=lambda: 2,
         registered=lambda: frozenset(registered),
         topics=lambda: ["t"],
         assignment=lambda _: {0: (0, 1)},
@@ -52,6 +55,7 @@ def play_with(
     running: Sequence[int] = (0, 1, 2),
     kept_back: Sequence[tuple[int, int | None]] = (),
     unclean: bool = False,
+    told: Sequence[LinkRecord] = (),
     **state: Any,
 ) -> Play:
     properties = {"unclean.leader.election.enable": str(unclean).lower()}
@@ -65,8 +69,10 @@ def play_with(
         )
         for one in (0, 1, 2)
     }
-    links = SimpleNamespace(may_keep_back=lambda *ends: ends in kept_back)
-    known = LeaderAndIsr(**{"leader": 0, "leader_epoch": 3, "isr": (0, 1), **state})
+    links = SimpleNamespace(
+        may_keep_back=lambda *ends: ends in kept_back, log=lambda since: list(told)
+    )
+    known = LeaderAndIsr(**{**LED_BY_0, **state})
     metadata = metadata_with(registered, known)
     cluster = SimpleNamespace(brokers=brokers, links=links, metadata=metadata)
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
@@ -197,6 +203,33 @@ def test_a_replica_that_a_cut_keeps_away_is_not_awaited(
     disks[1] = 5
     play = play_with(tmp_path, isr=(0,), kept_back=kept_back)
     assert [lacks(play, gate) for gate in (IN_SYNC, LEVEL)] == ["", ""]
+
+
+def test_what_a_former_controller_wrote_behind_the_present_one_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = {"topic": "t", "partition": 0, "leader": 0, "leader_epoch": 2, "isr": (0, 1)}
+    told = LinkRecord(
+        sequence=1,
+        monotonic_s=0.0,
+        wall_time_s=0.0,
+        connection=1,
+        source=CONTROLLER,
+        target=0,
+        api_key=ApiKey.UPDATE_METADATA,
+        api_version=1,
+        correlation_id=1,
+        client_id="",
+        direction="request",
+        fate="passed",
+        detail={"controller_epoch": 2, "live_brokers": (0, 1, 2), "partitions": [partition]},
+    )
+    monkeypatch.setattr(gates, "is_delivered", lambda *_: False)
+    behind = play_with(tmp_path, told=[told], isr=(0,), controller_epoch=1)
+    assert [lacks(behind, gate) for gate in (LEADER, IN_SYNC, LEVEL)] == ["", "", ""]
+    now = play_with(tmp_path / "now", told=[told], isr=(0,))
+    assert lacks(now, LEADER) == "broker 0 has not heard that it leads t-0"
+    assert "[1] are not in the ISR of t-0" in lacks(now, IN_SYNC)
 
 
 def test_a_follower_that_ends_earlier_is_awaited(tmp_path: Path, disks: dict[int, int]) -> None:
