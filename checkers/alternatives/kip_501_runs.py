@@ -13,13 +13,13 @@ from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.told import FETCH_BEGUN
+from kchaos.checkers.model.defaults import LAG, default_lag_s
 from kchaos.checkers.model.events import PartitionState
 from kchaos.checkers.model.generations import generation_for
+from kchaos.checkers.model.ranges import RANGES
+from kchaos.checkers.model.releases import parse_version
 from kchaos.checkers.model.rules.kip_501 import Follower
 
-_LAG = "replica.lag.time.max.ms"
-_LAG_MS = {True: 30_000, False: 10_000}
-"""Kafka's default from 2.5 on (KIP-537), and before."""
 _PENDING = ("fetch-read", "log-read", FETCH_BEGUN)
 """Points behind ReplicaManager.fetchMessages: what is kept there is pending."""
 _OFFSET = r"\((?:[\w-]{{22}}:)?{topic}-{partition},.*?(?:fetchOffset=|offset=|\[)(\d+)"
@@ -86,17 +86,20 @@ def _time_line(
 ) -> TimeLine:
     first = next(one for one in views if one.is_check)
     release = evidence.about.brokers[term.leader].rules
-    lag_ms = int(evidence.broker_properties.get(_LAG, _LAG_MS[_is_from(release, (2, 5))]))
+    version = parse_version(release)
+    stated_ms = evidence.broker_properties.get(LAG)
+    lag_s = default_lag_s(version) if stated_ms is None else int(stated_ms) / 1000
+    looks_twice = RANGES["two looks before the ISR shrinks"].includes(version)
     dies_at = _dies_at(evidence, term)
     return TimeLine(
         leader=term.leader,
         assignment=evidence.assignment(about),
         isr=_isr_at(term, first.time),
-        lag_s=lag_ms / 1000,
+        lag_s=lag_s,
         known={one.follower: _follower(one) for one in first.followers},
         fetches=tuple(_fetches(evidence, about, term, views, first.time)),
         log_ends=tuple(_log_ends(evidence, about, term, views)),
-        checks=tuple(_looks(views, lag_ms / 1000, looks_twice=_is_from(release, (2, 5)))),
+        checks=tuple(_looks(views, lag_s, looks_twice=looks_twice)),
         began=first.time,
         ended=term.ended,
         dies_at=dies_at,
@@ -105,11 +108,6 @@ def _time_line(
         min_insync_replicas=evidence.min_insync_replicas(about, term.leader),
         level_is_in_sync=not generation_for(release).falls_out_of_isr(1, 1),
     )
-
-
-def _is_from(release: str, since: tuple[int, int]) -> bool:
-    numbers = release.split(".")
-    return (int(numbers[0]), int(numbers[1])) >= since
 
 
 def _isr_at(term: Term, time: float) -> tuple[int, ...]:

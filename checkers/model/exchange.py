@@ -38,6 +38,17 @@ def awaited(world: World, broker_id: int, leader: int) -> Exchange | None:
     return next((one for one in world.exchanges(broker_id, leader) if one.is_awaited), None)
 
 
+def end_session(world: World, broker_id: int, leader: int, failed: Exchange) -> None:
+    """End the thread's fetch session if what failed is a Fetch: the next one is full then.
+
+    Source: FetchSessionHandler.handleError, called in ReplicaFetcherThread.fetchFromLeader alone,
+    1.1.1, 2.2.2 and 2.8.2.
+    """
+    thread = world.thread(broker_id, leader)
+    if thread is not None and failed.api == FETCH:
+        world.put_thread(broker_id, leader, replace(thread, session=None))
+
+
 def go_on_without_asking(world: World, broker_id: int, leader: int) -> bool:
     """Let a thread that waits for nothing do what needs no question; returns whether it did.
 

@@ -96,15 +96,13 @@ def register(world: World, machine: Machine, action: Register) -> bool:
 
 
 def give_up(world: World, machine: Machine, action: GiveUp) -> bool:
-    """Let a fetcher thread hang up: its next Fetch is full (ReplicaFetcherBlockingSend)."""
+    """Let a fetcher thread hang up (ReplicaFetcherBlockingSend)."""
     follower, leader = action.follower, action.leader
     request = exchange.awaited(world, follower, leader)
-    thread = world.thread(follower, leader)
-    if request is None or thread is None or not spend(world, "time_outs"):
+    if request is None or world.thread(follower, leader) is None or not spend(world, "time_outs"):
         return False
     exchange.change(world, follower, leader, request, replace(request, is_awaited=False))
-    if request.api != exchange.LIST_OFFSETS:
-        world.put_thread(follower, leader, replace(thread, session=None))
+    exchange.end_session(world, follower, leader, request)
     return True
 
 

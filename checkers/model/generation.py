@@ -213,6 +213,8 @@ class Generation:
     Attributes:
         isr_of_preferred: (ISR, the leader until then) to the ISR with which a controller elects
             the preferred replica while the leader lives.
+        isr_without: (ISR, a member that has gone, whether unclean elections are on) to the ISR that
+            a controller leaves where it elects nobody.
         sees_bounce: (czxid of a registration that was seen, now) to whether a controller takes the
             broker for one that came back.
         tells_broker_epoch: Whether a controller's requests name the generation of the broker that
@@ -250,7 +252,7 @@ class Generation:
 
     high_watermark_beyond_log: Callable[[Log], int]
     may_advance: Callable[[tuple[int, ...], int], bool]
-    answers_nothing_at_once: bool
+    answers_nothing_at_once: bool = False
     waits_outside_isr: Callable[[int, frozenset[int]], bool]
     needed_for_isr: Callable[[Replica], int]
     may_join_isr: Callable[[int, frozenset[int]], bool]
@@ -260,10 +262,10 @@ class Generation:
     gives_up_when_slow: bool = False
     elects_by_isr: bool = False
     counts_election_as_fetch: bool
-    asks_controller_for_isr: bool
+    asks_controller_for_isr: bool = False
     moves_high_watermark_with_isr: bool
 
-    persists_high_watermark: bool
+    persists_high_watermark: bool = False
     skips_known_leader: Callable[[bool, int, int], bool]
     truncation_at_once: Callable[[Replica], int | None]
     first_fetch: Callable[[Replica], FetchState]
@@ -274,9 +276,9 @@ class Generation:
     high_watermark_after_truncation: Callable[[int, int], int]
     takes_epoch_answer: Callable[[int, int], bool]
 
-    sends_leader_epoch: bool
+    sends_leader_epoch: bool = False
     last_fetched_epoch: Callable[[FetchState, Entries], int]
-    remembers_fetched_epoch: bool
+    remembers_fetched_epoch: bool = False
     takes_fetch_answer: Callable[[int, int], bool]
     high_watermark_at_divergence: Callable[[Replica, FetchAnswer], int]
     fetch_after_append: Callable[[FetchState, int], FetchState]
@@ -285,11 +287,12 @@ class Generation:
     exits_on_shorter_leader: Callable[[bool], bool]
 
     highest_remote_offset: Callable[[Entries, int, tuple[RemoteSegment, ...]], int]
-    sets_local_start: bool
+    sets_local_start: bool = False
 
     isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]]
+    isr_without: Callable[[tuple[int, ...], int, bool], tuple[int, ...]]
     sees_bounce: Callable[[int, int], bool]
-    tells_broker_epoch: bool
+    tells_broker_epoch: bool = False
     error_of_broker_epoch: Callable[[int, int], str]
     refuses_shutdown: Callable[[int, int], bool]
 

@@ -24,7 +24,6 @@ from kchaos.checkers.model.replica import Replica
 from kchaos.checkers.model.world import World
 
 PARTITION = TopicPartition("t", 0)
-_KEEPS_LAST_MEMBER = (1, 1, 0, 0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,16 +131,9 @@ class InstantController:
         self.add(self._state(leader, state.leader_epoch + 1, self._isr_without(broker)))
 
     def _isr_without(self, broker: int) -> tuple[int, ...]:
-        """Return the ISR that a broker leaves behind; the last member stays in it.
-
-        Up to 1.0 not where unclean elections are allowed (KafkaController.removeReplicaFromIsr;
-        since 1.1 ReplicaStateMachine.doRemoveReplicasFromIsr).
-        """
-        isr, acting = self._known().isr, self.world().broker(self.controller)
+        acting = self.world().broker(self.controller)
         assert acting is not None
-        others = tuple(member for member in isr if member != broker)
-        empties = self.is_unclean and acting.generation.versions.release < _KEEPS_LAST_MEMBER
-        return others if others or empties else isr
+        return acting.generation.isr_without(self._known().isr, broker, self.is_unclean)
 
     def _elect(self) -> bool:
         state, live = self._known(), self.world().registered()

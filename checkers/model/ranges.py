@@ -83,6 +83,7 @@ _ISR = {
     "KAFKA-14010": _since("3.2.1", "3.3.0"),
     "KIP-841": _since("3.3.0"),
     "no fetch at an election": _since("3.3.0"),
+    "two looks before the ISR shrinks": _since("2.5.0"),
     "KAFKA-13790": _since("3.3.0"),
 }
 
@@ -96,6 +97,7 @@ _CONTROL = {
     "controller epochs": _since("0.10.2.0"),
     "KAFKA-6082": _since("2.1.0"),
     "KAFKA-3143": _since("2.3.0"),
+    "last member stays in the ISR": _since("1.1.0"),
     "shutting down without being told": ReleaseRange(Since("1.1.0"), until=Since("2.1.0")),
     "KIP-380": _since("2.2.0"),
     "broker epochs": _since("2.2.0"),
@@ -104,6 +106,7 @@ _CONTROL = {
     "KIP-570": _since("2.6.0"),
     "KAFKA-13972": _since("3.4.1", "3.5.0"),
     "KIP-227": _since("1.1.0"),
+    "KIP-537": _since("2.5.0"),
     "KIP-106": _since("0.11.0.0"),
 }
 

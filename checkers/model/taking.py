@@ -229,11 +229,9 @@ def _give_up_others(world: World, seen: Question) -> None:
     else:
         given_up = replace(waiting, is_awaited=False)
         exchange.change(world, seen.follower, seen.leader, waiting, given_up)
-    thread = world.thread(seen.follower, seen.leader)
-    if thread is None:
+    exchange.end_session(world, seen.follower, seen.leader, waiting)
+    if world.thread(seen.follower, seen.leader) is None:
         return
-    if waiting.api != exchange.LIST_OFFSETS:
-        world.put_thread(seen.follower, seen.leader, replace(thread, session=None))
     # Before it asks anew it does what it can do without an answer.
     exchange.go_on_without_asking(world, seen.follower, seen.leader)
 
@@ -257,9 +255,7 @@ def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
         return
     if seen.error_code:
         exchange.end(world, follower, leader_id, found)
-        thread = world.thread(follower, leader_id)
-        if thread is not None:
-            world.put_thread(follower, leader_id, replace(thread, session=None))
+        exchange.end_session(world, follower, leader_id, found)
         return
     world.notes += exchange.rounds(world, follower, leader_id, found)
     exchange.change(world, follower, leader_id, found, replace(found, stage=Stage.DELIVERED))

@@ -32,6 +32,7 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.defaults import LAG, default_lag_s
 from kchaos.checkers.model.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -40,13 +41,11 @@ from kchaos.checkers.model.events import (
     TopicCreated,
 )
 from kchaos.checkers.model.generations import asks_controller_for_isr
-from kchaos.checkers.model.releases import ReleaseRange, Since, parse_version
+from kchaos.checkers.model.releases import parse_version
 
-_LAG = "replica.lag.time.max.ms"
 _CLOCKS_S = 0.05
-_LONGER_LAG = ReleaseRange(Since("2.5.0"))
-_LAG_S, _LAG_BEFORE_S = 30.0, 10.0
-"""The default of replica.lag.time.max.ms, in seconds, from KIP-537 on and before it."""
+_LEAST_LAG_S = 10.0
+"""The shortest default of replica.lag.time.max.ms that a release has, in seconds."""
 
 
 def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
@@ -230,7 +229,7 @@ def _of_those_thrown_out(
         elif since is not None and time - since < world.lag_s - _CLOCKS_S:
             yield (
                 f"broker {broker} was thrown out of the ISR {time - since:.3f} s after its "
-                f"leader's term had begun, and {_LAG} is {world.lag_s:g} s"
+                f"leader's term had begun, and {LAG} is {world.lag_s:g} s"
             )
 
 
@@ -252,12 +251,12 @@ def _lag_s(evidence: RunEvidence) -> float:
     """The shortest replica.lag.time.max.ms of all brokers, as scenario or release has it."""
     cluster = evidence.scenario.cluster or {}
     listed = cluster.get("brokers") if isinstance(cluster.get("brokers"), list) else ()
-    common = (cluster.get("properties") or {}).get(_LAG)
-    own = [(one.get("properties") or {}).get(_LAG, common) for one in listed or ()]
+    common = (cluster.get("properties") or {}).get(LAG)
+    own = [(one.get("properties") or {}).get(LAG, common) for one in listed or ()]
     stated = [int(value) / 1000 for value in own if value is not None]
     defaults = [_default_lag_s(release) for release in {one.release for one in _started(evidence)}]
     are_all_stated = own and len(stated) == len(own)
-    return min([*stated, *(() if are_all_stated else defaults)], default=_LAG_BEFORE_S)
+    return min([*stated, *(() if are_all_stated else defaults)], default=_LEAST_LAG_S)
 
 
 def _started(evidence: RunEvidence) -> list[StartBroker]:
@@ -266,6 +265,6 @@ def _started(evidence: RunEvidence) -> list[StartBroker]:
 
 def _default_lag_s(release: str) -> float:
     try:
-        return _LAG_S if _LONGER_LAG.includes(parse_version(release)) else _LAG_BEFORE_S
+        return default_lag_s(parse_version(release))
     except ModelError:
-        return _LAG_BEFORE_S  # The model says what is wrong with it.
+        return _LEAST_LAG_S  # The model says what is wrong with it.

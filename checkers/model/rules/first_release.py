@@ -244,6 +244,12 @@ def exit_unless_unclean(allows_unclean_election: bool) -> bool:
 # -- control ------------------------------------------------------------------------------------
 
 
+def leave_isr(isr: tuple[int, ...], broker: int, is_unclean: bool) -> tuple[int, ...]:
+    """Return the ISR without the broker; the last member stays unless elections may be unclean."""
+    others = tuple(member for member in isr if member != broker)
+    return others if others or is_unclean else isr
+
+
 def keep_isr(isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
     """Leave the ISR as it is: who led stays in it (kafka.controller.PartitionLeaderSelector)."""
     return isr
@@ -270,7 +276,7 @@ def keep_nobody(_offset: int, _leader_end_offset: int) -> bool:
 
 
 def first_generation(name: str, versions: Versions) -> Generation:
-    """Return what 0.10.2 does."""
+    """Return what 0.10.2 does; what only later releases do is no where it is yes or no."""
     return Generation(
         name=name,
         versions=versions,
@@ -294,16 +300,13 @@ def first_generation(name: str, versions: Versions) -> Generation:
         advances_after_fetch=advance_after_every_fetch,
         high_watermark_beyond_log=forget_beyond_log,
         may_advance=always_advance,
-        answers_nothing_at_once=False,
         waits_outside_isr=whether_alive_or_not,
         needed_for_isr=high_watermark_is_enough,
         may_join_isr=whether_alive_or_not,
         falls_out_of_isr=fall_out_by_time,
         keeps_who_waits=keep_nobody,
         counts_election_as_fetch=True,
-        asks_controller_for_isr=False,
         moves_high_watermark_with_isr=True,
-        persists_high_watermark=False,
         skips_known_leader=skip_known_leader,
         truncation_at_once=cut_at_high_watermark,
         first_fetch=fetch_from_log_end,
@@ -313,9 +316,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         truncate=truncate,
         high_watermark_after_truncation=keep_high_watermark,
         takes_epoch_answer=take_every_answer,
-        sends_leader_epoch=False,
         last_fetched_epoch=fetch_without_epoch,
-        remembers_fetched_epoch=False,
         takes_fetch_answer=take_every_answer,
         high_watermark_at_divergence=own_high_watermark,
         fetch_after_append=fetch_on,
@@ -323,10 +324,9 @@ def first_generation(name: str, versions: Versions) -> Generation:
         stop_when_fenced=ask_again_when_fenced,
         exits_on_shorter_leader=exit_unless_unclean,
         highest_remote_offset=highest_of_latest_epoch,
-        sets_local_start=False,
         isr_of_preferred=keep_isr,
+        isr_without=leave_isr,
         sees_bounce=see_no_bounce,
-        tells_broker_epoch=False,
         error_of_broker_epoch=take_every_broker_epoch,
         refuses_shutdown=take_every_shutdown,
     )

@@ -46,11 +46,13 @@ from kchaos.checkers.model.rules import (
     kip_497,
     kip_501,
     kip_841,
+    last_in_isr,
 )
 
 OF_RELEASES: tuple[Rule, ...] = (
     first_release.HIGH_WATERMARK,
     kafka_3978.KAFKA_3978,
+    last_in_isr.LAST_IN_ISR,
     kip_101.KIP_101,
     kafka_6857.KAFKA_6857,
     kip_101.EPOCH_REQUEST_0,

@@ -6,6 +6,8 @@ itself is asked.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -50,8 +52,9 @@ from rule_timelines import (
 from kchaos.checkers.acts import (
     TopicPartition,
 )
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.exploring.random_moves import Setup, play
-from kchaos.checkers.model import generation_for, predict, tier
+from kchaos.checkers.model import follow, generation_for, predict, tier
 from kchaos.checkers.model.control_requests import deliver, queue
 from kchaos.checkers.model.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
 from kchaos.checkers.model.events import (
@@ -70,6 +73,8 @@ from kchaos.checkers.model.requests import Asked, RemoteSegment, StopReplica
 from kchaos.checkers.model.rules.order import OF_RELEASES
 from kchaos.checkers.model.state import EMPTY
 from kchaos.checkers.model.world import World
+from kchaos.checkers.record import record_of
+from tests.golden.stored import RUNS, unpacked
 
 T = TopicPartition("t", 0)
 AFTER = Snapshot(label="after")
@@ -112,6 +117,19 @@ def predicted(events: Iterable[Event], see: Callable[[Prediction], Any]) -> Look
     """What is seen after these events when every broker is of the generation."""
     timeline = tuple(events)
     return lambda known: see(predict(timeline, generations=dict.fromkeys(range(4), known)))
+
+
+def explains(name: str) -> Look:
+    """Whether a run of real brokers that is hard to follow is explained within a few states."""
+
+    def look(known: Generation) -> bool:
+        with TemporaryDirectory() as folder:
+            run = unpacked(name, Path(folder), runs=RUNS.with_name("hard_to_follow"))
+            record = record_of(RunEvidence(run))
+        generations = dict.fromkeys(range(4), known)
+        return not follow(record, generations=generations, most_states=6_000).limit
+
+    return look
 
 
 def end_of(broker: int) -> Callable[[Prediction], int]:
@@ -379,7 +397,12 @@ def waits_for_the_dead(known: Generation) -> bool:
     return known.waits_outside_isr(1, frozenset({0}))
 
 
+def last_member_goes(known: Generation) -> tuple[int, ...]:
+    return known.isr_without((1,), 1, True)
+
+
 MEMBERSHIP = {
+    "last member stays in the ISR": Shown(release="1.1.0", look=last_member_goes, old=(), new=(1,)),
     "KAFKA-7128": Shown(
         release="2.0.0", look=violation(KAFKA_7128, agreement=False), old="promises", new=""
     ),
@@ -415,7 +438,7 @@ MEMBERSHIP = {
         new=1,
     ),
     "high watermark wakes fetches": Shown(
-        release="2.5.1", look=lambda known: known.answers_nothing_at_once, old=False, new=True
+        release="2.5.1", look=explains("2.5.1"), old=False, new=True
     ),
     "KIP-841": Shown(
         release="3.3.2",

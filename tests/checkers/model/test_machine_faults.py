@@ -2,7 +2,7 @@
 
 import pytest
 
-from kchaos.checkers.model import generation_for, leader
+from kchaos.checkers.model import exchange, failing, generation_for, leader
 from kchaos.checkers.model.actions import (
     Action,
     Answer,
@@ -40,7 +40,7 @@ from kchaos.checkers.model.fault_actions import (
 )
 from kchaos.checkers.model.machine import actions, initial_state, next_state
 from kchaos.checkers.model.replica import Replica, Role
-from kchaos.checkers.model.requests import LeaderAndIsr
+from kchaos.checkers.model.requests import Asked, Exchange, LeaderAndIsr
 from kchaos.checkers.model.state import State
 from kchaos.checkers.model.world import World
 
@@ -210,6 +210,24 @@ def test_a_request_that_was_given_up_still_counts_at_the_leader() -> None:
     assert replica(given_up, 0).high_watermark == 0
     assert replica(late, 0).high_watermark == 1
     assert replica(late, 1).high_watermark == 0
+
+
+@pytest.mark.parametrize(
+    ("api", "is_full"), [("Fetch", True), ("OffsetForLeaderEpoch", False), ("ListOffsets", False)]
+)
+def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full: bool) -> None:
+    # Only where a fetch within a session is not fenced (KAFKA-9338) is the session kept at all.
+    one = machine("2.4.1", faults=Faults(time_outs=1), grain=Grain.REQUESTS)
+    fetched = World(after(one, Write(leader=0), ASK, ASK, ANSWER, HANDLE))
+    thread = fetched.thread(1, 0)
+    assert thread is not None
+    assert thread.session == {PARTITION}
+    asked = Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=1, requested_epoch=1)
+    exchange.send(fetched, 1, 0, Exchange(api=api, asked=((PARTITION, asked),)))
+    assert failing.give_up(fetched, one, GiveUp(follower=1, leader=0))
+    left = fetched.thread(1, 0)
+    assert left is not None
+    assert (left.session is None) is is_full
 
 
 @pytest.mark.parametrize(("release", "is_asked_for"), [("2.6.3", False), ("2.8.2", True)])

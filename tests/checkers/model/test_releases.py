@@ -109,6 +109,8 @@ def test_what_is_no_release_is_refused_with_what_to_write(wrong: str) -> None:
         ("KAFKA-12751", "2.7.1 2.8.0", "2.7.2 2.8.1 3.0.0"),
         ("KAFKA-13207", "2.7.2 2.8.0", "2.8.1 3.0.0"),
         ("KAFKA-3143", "2.2.2", "2.3.0 2.4.0"),
+        ("last member stays in the ISR", "1.0.2", "1.1.0 3.9.2"),
+        ("KIP-537", "2.4.1", "2.5.0"),
         ("shutting down without being told", "1.0.2 2.1.0", "1.1.0 2.0.1"),
         ("KAFKA-8400", "2.3.1", "2.4.0"),
         ("high watermark wakes fetches", "2.3.1 2.6.0", "2.4.0 2.5.1"),

@@ -40,7 +40,7 @@ NEW_RULES = {
     "0.10.2.2": ["truncation to the high watermark"],
     "0.11.0.3": ["KIP-101", "KAFKA-6857", "OffsetForLeaderEpoch v0"],
     "1.0.2": ["KAFKA-3978"],
-    "1.1.1": ["initial fetch offset"],
+    "1.1.1": ["last member stays in the ISR", "initial fetch offset"],
     "2.0.0": ["KIP-279", "OffsetForLeaderEpoch v1"],
     "2.0.1": ["KAFKA-7128", "KAFKA-7164", "KAFKA-7414", "KAFKA-7415"],
     "2.1.0": ["KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10", "KAFKA-7152"],
