@@ -147,8 +147,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
         yield Tell(text=text_of(act))
         yield from _before(act, before, after)
         yield from done
-        if _comes_to_rest(after):
-            yield AwaitQuiet()
+        yield AwaitQuiet()
         yield from _gates(before, after, is_healing=number >= heals_from)
 
 
@@ -163,17 +162,6 @@ def _before(act: Move, before: State, after: State) -> Iterator[Step]:
     assert then is not None
     if act.kind == "expire" and act.broker != known.leader and act.broker in then.isr:
         yield AwaitFetches(follower=act.broker, leader=known.leader)
-
-
-def _comes_to_rest(state: State) -> bool:
-    """Whether quiet can come: not while a leader has taken one back that has no session.
-
-    `AwaitQuiet` waits for the controller to take it out, as it does once; then its leader knows
-    nothing of that and sees it fetch.
-    """
-    world, known = World(state), World(state).partition_state(PARTITION)
-    assert known is not None
-    return known.leader == -1 or set(known.isr) <= set(world.registered())
 
 
 def _at_once(act: Move, done: Iterator[Step], before: State) -> Iterator[Step]:

@@ -126,11 +126,12 @@ def test_gates_are_what_the_model_predicts_after_each_act() -> None:
     assert sum(isinstance(step, Tell) for step in steps) == 4
 
 
-def test_quiet_is_not_awaited_while_the_isr_has_a_follower_without_a_session() -> None:
+def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_the_isr() -> None:
     schedule = schedule_of(Move("expire", 1), Move("register", 1), release="1.1.1")
     _, _, *steps = steps_of(schedule, gated=True)
     assert [step for step in steps if is_gate(step)] == [
         AwaitFetches(follower=1, leader=0),
+        AwaitQuiet(),
         AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), leader_epoch=2),
         AwaitQuiet(),
     ]
