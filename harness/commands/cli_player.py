@@ -16,8 +16,8 @@ from kchaos.harness.commands.cli_options import (
 
 # Those of harness.player.candidates and walks, which import too much for `--help`.
 MIX_NAMES = (
-    *("mixed", "cuts", "restarts", "zombies", "elections", "holds", "formats", "disks"),
-    "walks",
+    *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),
+    *("disks", "walks"),
 )
 _side_by_side = click.option(
     "--side-by-side",

@@ -60,10 +60,13 @@ _MIXED: dict[str, float] = {
     "lose-epochs": 0,
     "wipe": 0,
 }
+SHUTDOWNS = "shutdowns"
+"""The mix whose brokers ask their controller before they stop; in the others none does."""
 MIXES: Mapping[str, Mapping[str, float]] = {
     "mixed": _MIXED,
     "cuts": _MIXED | {"cut": 7, "cut-one-way": 4, "cut-zookeeper": 3, "elect": 5},
     "restarts": _MIXED | {"kill": 5, "stop": 4, "bounce": 5, "heal": 6},
+    SHUTDOWNS: _MIXED | {"stop": 8, "bounce": 2, "heal": 6, "elect": 4, "cut": 4},
     "zombies": _MIXED | {"cut-zookeeper": 7, "pause": 2, "cut": 4, "elect": 5},
     "elections": _MIXED | {"elect": 10, "expire": 4, "expire-and-await": 4, "move-controller": 3},
     "holds": _MIXED

@@ -9,8 +9,14 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutZooKeeper, ExpireSession, PauseBroker
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import MIXES, Draw, duration, options
-from kchaos.harness.player.drawn_settings import ENTRY, case_of, draw_settings, title_of
+from kchaos.harness.player.candidates import MIXES, SHUTDOWNS, Draw, duration, options
+from kchaos.harness.player.drawn_settings import (
+    CONTROLLED_SHUTDOWN,
+    ENTRY,
+    case_of,
+    draw_settings,
+    title_of,
+)
 from kchaos.harness.player.legal import after, refusal
 from kchaos.harness.player.view import View, new_view
 from kchaos.harness.player.walks import WALKS, draw_walk
@@ -68,7 +74,11 @@ def draw(
         cluster=ClusterSpec(
             brokers=brokers_of(kafka, brokers),
             first_broker=first_broker,
-            properties={**QUICK, **settings.properties},
+            properties={
+                **QUICK,
+                **settings.properties,
+                **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS else {}),
+            },
         ),
         steps=(acts[0], *(one for act in acts[1:] for one in _played(act, gated))),
         seed=seed,

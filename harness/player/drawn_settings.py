@@ -9,6 +9,11 @@ NO_GATES = "no-gates"
 # A broker that is cut off or paused keeps its session until a step ends it: with less time it
 # would end by itself while a gate waits, and the schedule would be about another cluster.
 _SESSION = {"zookeeper.session.timeout.ms": "18000"}
+CONTROLLED_SHUTDOWN: Mapping[str, str] = {
+    "controlled.shutdown.enable": "true",
+    "controlled.shutdown.retry.backoff.ms": "200",
+}
+"""With these a broker that stops asks its controller first, three times at most."""
 _UNCLEAN = 0.25
 _TWO_IN_SYNC = 0.35
 

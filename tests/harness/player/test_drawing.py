@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from kchaos.clusters.configuration import BROKER_DEFAULTS
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import KINDS, MIXES
+from kchaos.harness.player.candidates import KINDS, MIXES, SHUTDOWNS
 from kchaos.harness.player.drawing import draw
+from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN
 from kchaos.harness.playing.scenario import Scenario
 
 SEEDS = 2_000
@@ -202,6 +204,14 @@ def test_clusters_and_topics_differ_as_they_are_meant_to() -> None:
         replicas |= {len(one) for one in scenario.steps[0].assignment}
     assert (brokers, in_sync, unclean) == ({3, 4}, {"1", "2"}, {"true", "false"})
     assert (first, partitions, replicas) == ({0, 1, 2, 3}, {1, 2}, {2, 3})
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_brokers_ask_before_they_stop_in_the_mix_of_shutdowns_alone(mix: str) -> None:
+    properties = draw(1, kafka="2.8.2", steps=5, mix=mix).cluster.properties
+    asks = {name: value for name, value in properties.items() if "controlled.shutdown" in name}
+    assert asks == (CONTROLLED_SHUTDOWN if mix == SHUTDOWNS else {})
+    assert BROKER_DEFAULTS["controlled.shutdown.enable"] == "false"
 
 
 def test_the_same_seed_draws_the_same_schedule_in_another_process() -> None:
