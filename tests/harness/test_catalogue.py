@@ -22,6 +22,7 @@ ALSO_SHOWN_BY_OTHERS = {
     ("KAFKA-6361", "n25", "2.0.1"),
     ("KAFKA-6361", "n25", "2.8.2"),
     ("KAFKA-7235", "protocol-0.10.2", "2.2.2"),
+    ("KAFKA-12315", "moved", "3.9.1"),
     ("KAFKA-7601-four-replicas", "follower-killed", "2.0.1"),
     ("KAFKA-7601-four-replicas", "follower-killed", "2.3.1"),
     ("KAFKA-7601-four-replicas", "follower-stopped", "2.2.1"),
@@ -99,6 +100,7 @@ def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("entry", "case", "release", "why"),
     [
+        ("KAFKA-12315", "twice", "2.0.1", "nearest release that can show it is 2.1.1"),
         ("KIP-380-upgrade-window", "first-roll", "2.1.1", "nearest release that can show it is 2"),
         ("KIP-380-upgrade-window", "two-rolls", "2.8.2", "from 2.1.1 to 2.2.2: play it on 2.2.2"),
         ("KIP-380-missed-bounce", "killed", "0.10.2.2", "case killed is 0.11.0.3"),

@@ -1,0 +1,148 @@
+"""KAFKA-12315: a controller that is elected a second time tells no broker what it has."""
+
+import re
+
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import (
+    CutZooKeeper,
+    ExpireSession,
+    HoldController,
+    KillBroker,
+    MoveController,
+)
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.playing.client_steps import Produce
+from kchaos.harness.playing.observing_steps import AwaitLog
+from kchaos.harness.playing.steps import (
+    AwaitHeld,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+FIRST, SECOND, FOLLOWER = 0, 1, 2
+_TWICE, _MOVED, _ONCE = "twice", "moved", "once"
+_OFFLINE = re.escape(
+    "Controller moved to another broker when moving some replicas to OfflineReplica state"
+)
+_NOT_EMPTY = re.escape("Controller to broker state change requests batch is not empty")
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (FIRST, SECOND, FOLLOWER)),
+        first_broker=FIRST,
+        # Sessions end when the scenario ends them: who is cut off from ZooKeeper keeps its own.
+        properties={**QUICK, "zookeeper.session.timeout.ms": "30000"},
+    )
+
+
+def _move(name: str, *, away_from: int) -> tuple[Step, ...]:
+    """A broker that is cut off from ZooKeeper meanwhile does not see that the office is free."""
+    cut = f"{name}-without-{away_from}"
+    return (
+        Inject(name=cut, fault=CutZooKeeper(broker=away_from)),
+        Inject(name=name, fault=MoveController()),
+        Heal(name=cut),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((SECOND, FOLLOWER),)),
+        Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
+        AwaitReplicated(topic="t", partition=0, brokers=(SECOND, FOLLOWER), log_end_offset=1),
+        *(_LEFT_OVER if case != _ONCE else _LOST),
+        Tell(text="broker 2 is back, and needs to be told what it has"),
+        Heal(name="down"),
+        *(_move("heals", away_from=FIRST) if case == _MOVED else ()),
+        Produce(operation="second", topic="t", partition=0, records=1, acks=1),
+    )
+
+
+_DOWN: tuple[Step, ...] = (
+    Tell(text="broker 2 is killed; its controller is to take it out of the ISR"),
+    Inject(name="down", fault=KillBroker(broker=FOLLOWER)),
+)
+_LEFT_OVER: tuple[Step, ...] = (
+    Tell(text="controller 0 stands still when it is about to see who comes and goes"),
+    Inject(name="first", fault=HoldController(broker=FIRST)),
+    Inject(name="session", fault=ExpireSession(broker=FOLLOWER)),
+    AwaitHeld(name="first"),
+    Heal(name="session"),
+    Tell(text="broker 1 becomes the controller, and stands still as well"),
+    *_move("move", away_from=FOLLOWER),
+    Inject(name="second", fault=HoldController(broker=SECOND)),
+    *_DOWN,
+    AwaitHeld(name="second"),
+    Tell(text="controller 0 goes on, wants 2 out of the ISR, and is refused: it is none any more"),
+    Heal(name="first"),
+    AwaitLog(broker=FIRST, pattern=_OFFLINE),
+    Heal(name="second"),
+    AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)),
+    Tell(text="broker 0 is elected again"),
+    *_move("again", away_from=SECOND),
+    AwaitLog(broker=FIRST, pattern=_NOT_EMPTY),
+)
+_LOST: tuple[Step, ...] = (*_DOWN, AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)))
+
+
+_LEFT = {"log": {"broker": FIRST, "pattern": _OFFLINE}}
+_FAILED = {"log": {"broker": FIRST, "pattern": _NOT_EMPTY}}
+_SOURCE = "KAFKA-12315; kafka.controller.ReplicaStateMachine, 2.1.1 to 3.9.1; seen by a random run"
+
+
+def _cannot_show(_case: str, release: str) -> str:
+    if release_of(release) >= release_of("2.1.0"):
+        return ""
+    return (
+        f"in {release} a controller that was deposed writes nevertheless, so that it is not "
+        "interrupted (KAFKA-6082): the nearest release that can show it is 2.1.1"
+    )
+
+
+KAFKA_12315 = Entry(
+    name="KAFKA-12315",
+    title="A controller that is elected a second time tells no broker what it has",
+    story=(
+        "Controller 0 stands still when it is about to see that brokers came and went. Meanwhile "
+        "broker 1 is elected, and broker 2, which follows t, is killed. Controller 0 goes on: it "
+        "puts a StopReplica for broker 2 into the batch of its ReplicaStateMachine, wants to take "
+        "2 out of the ISR, and is refused by ZooKeeper: it is none any more. It resigns, and what "
+        "is in the batch stays there. When it is elected again, each change of replicas begins a "
+        "new batch, and that fails, because the old one is not empty. Only a log line tells. "
+        "Broker 2 is started again and gets UpdateMetadata and no LeaderAndIsr, so that it never "
+        "follows t and stays out of the ISR, until another broker is elected or controller 0 is "
+        "restarted. 3.9.1, of the last line that has this controller, still does so."
+    ),
+    source=_SOURCE,
+    cases={
+        _TWICE: "controller 0 is deposed before it takes a replica out, and elected again",
+        _MOVED: "the same; then another broker is elected, which heals it",
+        _ONCE: "the broker comes back to the controller that saw it leave",
+    },
+    cluster=_cluster,
+    steps=_steps,
+    cannot_show=_cannot_show,
+    expectations={
+        (_TWICE, release): Expectation(
+            safe=False,
+            findings=(("generation-not-initialised", (FOLLOWER,), -1, -1),),
+            witness=(_LEFT, _FAILED),
+            source=_SOURCE,
+        )
+        for release in ("2.1.1", "2.8.2", "3.9.1")
+    }
+    | {
+        (_MOVED, release): Expectation(safe=True, witness=(_LEFT, _FAILED), source=_SOURCE)
+        for release in ("2.8.2", "3.9.1")
+    }
+    | {(_ONCE, "2.8.2"): Expectation(safe=True, source=_SOURCE)},
+    default_releases=("2.8.2", "3.9.1"),
+)
