@@ -55,7 +55,8 @@ def add_player_commands(group: click.Group) -> None:
     type=click.Choice(MIX_NAMES),
     default="mixed",
     show_default=True,
-    help="What schedules are mostly made of. walks: only acts that the model says are possible.",
+    help="What schedules are mostly made of. shutdowns: brokers that stop ask their controller "
+    "first. walks: only acts that the model says are possible.",
 )
 @click.option(
     "--gates/--no-gates",
