@@ -53,10 +53,11 @@ def add_player_commands(group: click.Group) -> None:
 @click.option(
     "--mix",
     type=click.Choice(MIX_NAMES),
+    metavar="MIX",
     default="mixed",
     show_default=True,
-    help="What schedules are mostly made of. shutdowns: brokers that stop ask their controller "
-    "first. walks: only acts that the model says are possible.",
+    help=f"What schedules are mostly made of: {', '.join(MIX_NAMES)}. shutdowns: brokers that stop "
+    "ask their controller first. walks: only acts that the model says are possible.",
 )
 @click.option(
     "--gates/--no-gates",
