@@ -12,7 +12,13 @@ from kchaos.harness.playing.play import Play
 
 
 def await_fetching(
-    play: Play, about: TopicPartition, follower: int, leader: int, *, timeout_s: float
+    play: Play,
+    about: TopicPartition,
+    follower: int,
+    leader: int,
+    *,
+    timeout_s: float,
+    abort: Callable[[], None] = check_interrupt,
 ) -> None:
     """Returns once the follower's present process has asked this leader for records.
 
@@ -26,7 +32,7 @@ def await_fetching(
         timeout_s=timeout_s,
         waiting_for=f"broker {follower} to fetch {about.topic}-{about.partition} from {leader}",
         since=_led_since(play, about, follower, leader),
-        abort=check_interrupt,
+        abort=abort,
     )
 
 
@@ -39,12 +45,23 @@ def is_fetching(play: Play, about: TopicPartition, follower: int, leader: int) -
     return any(is_fetch(record) for record in records)
 
 
-def await_fetches(play: Play, follower: int, leader: int, count: int, *, timeout_s: float) -> None:
+def await_fetches(
+    play: Play,
+    follower: int,
+    leader: int,
+    count: int,
+    *,
+    timeout_s: float,
+    abort: Callable[[], None] | None = None,
+) -> None:
     """Returns once the leader got so many more fetches of this follower, idle ones included.
 
     One fetcher sends the next only when it has done what the answer to the last one says, such as
     to truncate: two tell that it has looked at an answer from after the call. Without links nothing
     is awaited.
+
+    Args:
+        abort: As in `gates.await_log_end`.
     """
     if play.cluster.links is None:
         return
@@ -55,7 +72,7 @@ def await_fetches(play: Play, follower: int, leader: int, count: int, *, timeout
         waiting_for=f"broker {follower} to fetch {count} times more from {leader}",
         last_seen=lambda: f"{_fetches(play, follower, leader) - before} fetches",
         remedy=f"see the fetchers' lines in brokers/{follower}/server.log",
-        abort=gates.no_exit(play),
+        abort=abort or gates.no_exit(play),
     )
 
 

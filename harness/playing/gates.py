@@ -62,8 +62,13 @@ def await_log_end(
     log_end_offset: int,
     *,
     timeout_s: float,
+    abort: Callable[[], None] | None = None,
 ) -> None:
-    """Returns once the last batch on each broker's disk ends right before `log_end_offset`."""
+    """Returns once the last batch on each broker's disk ends right before `log_end_offset`.
+
+    Args:
+        abort: Raises where it is of no use to wait on; by default, where a broker has exited.
+    """
     seen: dict[int, int] = {}
 
     def holds() -> bool:
@@ -77,7 +82,7 @@ def await_log_end(
         waiting_for=f"{about.topic}-{about.partition} to end at {log_end_offset} on {brokers}",
         last_seen=lambda: f"log end offsets on disk {seen}",
         remedy="see the fetchers' lines in brokers/N/server.log",
-        abort=no_exit(play),
+        abort=abort or no_exit(play),
     )
     play.observed("log-end", topic=about.topic, partition=about.partition, ends=dict(seen))
 

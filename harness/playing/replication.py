@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Callable
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
@@ -64,6 +65,7 @@ def lasting_difference(
     end: int,
     *,
     timeout_s: float,
+    abort: Callable[[], None],
 ) -> dict[str, Any] | None:
     """The first batch in which in-sync replicas differ though all have followed, or None.
 
@@ -74,6 +76,7 @@ def lasting_difference(
     Args:
         end: The log end offset that all of them have.
         timeout_s: For each follower, and for all to end there.
+        abort: As in `gates.await_log_end`.
     """
     different = first_difference(play, about, in_sync)
     if different is None:
@@ -82,11 +85,11 @@ def lasting_difference(
         if follower == leader:
             continue
         try:
-            fetch_gates.await_fetches(play, follower, leader, 2, timeout_s=timeout_s)
+            fetch_gates.await_fetches(play, follower, leader, 2, timeout_s=timeout_s, abort=abort)
         except AwaitTimeout as error:
             play.observed("not-fetching", broker=follower, detail=str(error))
     try:
-        gates.await_log_end(play, about, in_sync, end, timeout_s=timeout_s)
+        gates.await_log_end(play, about, in_sync, end, timeout_s=timeout_s, abort=abort)
     except AwaitTimeout as error:
         play.observed("probe-not-replicated", detail=str(error))
     return first_difference(play, about, in_sync)

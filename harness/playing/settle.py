@@ -12,43 +12,30 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model import events
-from kchaos.clusters.client import NoAnswer, Produced
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
-from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.playing import fetch_gates, gates
-from kchaos.harness.playing.clients import (
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    REQUEST_TIMED_OUT,
-)
 from kchaos.harness.playing.loops import fetch_loop
 from kchaos.harness.playing.play import Play
+from kchaos.harness.playing.probe import is_probe_replicated, probe
 from kchaos.harness.playing.replication import (
     await_high_watermarks,
     fetcher_failure,
+    first_difference,
     lasting_difference,
     log_ends,
-    unused_probe,
 )
 from kchaos.harness.playing.settle_bound import settle_bound
 from kchaos.harness.playing.settled import Settled
 from kchaos.harness.playing.uninitialised import controller_works, uninitialised
 
-_PROBE_S = 10.0
 _BOUNDS = 10
 """For how many bounds a partition may change on and on."""
-_RETRY_S = 0.25
-"""How often a refused probe is written again, in seconds."""
-_ASKED_AGAIN = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
-# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
-_DOES_NOT_LEAD = (3, 5, 6)
 _NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
 
 
@@ -108,6 +95,8 @@ def _settle_partition(
             # One that ended by itself is a reason when looked at again.
             gates.check_causes_of_death(play)
             is_over = False
+        except _Moved:
+            is_over = False
         settled.probes += tried.probes
         if is_over:
             break
@@ -126,30 +115,35 @@ def _settle_partition(
 def _is_settled(
     play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
 ) -> bool:
-    """Adds what came of it; False if the partition's state is another one by now."""
+    """Adds what came of it; False, or `_Moved`, if the partition's state is another one by now."""
     name = f"{about.topic}-{about.partition}"
     seen = _await_rest(play, about, untold, settled)
     in_sync = [broker for broker in seen["isr"] if broker not in untold]
     failed = seen["failed"]
+    abort = _unless_moved(play, about, seen)
     end = -1
     if seen["leader"] >= 0 and seen["leader"] not in untold:
-        _await_followers(play, about, seen, in_sync, settled.bound_s)
-        found = _probe(play, about, seen, in_sync, settled)
-        if found is None:
-            return False
-        end = found
-    if end >= 0:
-        _await_probe_replicated(play, about, in_sync, end, settled)
+        _await_followers(play, about, seen, in_sync, settled.bound_s, abort)
+        end = probe(play, about, seen["leader"], in_sync, settled, abort)
+    is_replicated = end >= 0 and is_probe_replicated(play, about, in_sync, end, settled, abort)
     settled.last_seen[name] = seen | {"ends": log_ends(play, about)}
     for broker, line in failed.items():
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
         settled.add(kind, about, int(broker), line)
-    different = (
-        lasting_difference(play, about, seen["leader"], in_sync, end, timeout_s=settled.bound_s)
-        if end >= 0
-        else None
-    )
+    different = None
+    if is_replicated:
+        different = lasting_difference(
+            play,
+            about,
+            seen["leader"],
+            in_sync,
+            end,
+            timeout_s=settled.bound_s,
+            abort=abort,
+        )
+    elif end >= 0:
+        different = first_difference(play, about, in_sync)
     if different is not None:
         # They had time to follow the leader past the probe: nothing will make them equal now.
         settled.worsen("failed")
@@ -157,6 +151,22 @@ def _is_settled(
     if not failed and different is None and settled.state == "converged":
         await_high_watermarks(play, about, in_sync, end)
     return not _has_moved(play, about, seen)
+
+
+class _Moved(Exception):
+    """The partition's state is another one than when it was looked at: it is looked at again."""
+
+
+def _unless_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) -> Callable[[], None]:
+    """What raises `_Moved`, or says that a broker has exited."""
+    no_exit = gates.no_exit(play)
+
+    def check() -> None:
+        no_exit()
+        if _has_moved(play, about, seen):
+            raise _Moved
+
+    return check
 
 
 def _has_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) -> bool:
@@ -172,6 +182,7 @@ def _await_followers(
     seen: dict[str, Any],
     in_sync: Sequence[int],
     timeout_s: float,
+    abort: Callable[[], None],
 ) -> None:
     """Lets every in-sync follower truncate before the probe moves the leader's log end.
 
@@ -182,7 +193,9 @@ def _await_followers(
         if broker == seen["leader"] or broker not in seen["live"]:
             continue
         try:
-            fetch_gates.await_fetching(play, about, broker, seen["leader"], timeout_s=timeout_s)
+            fetch_gates.await_fetching(
+                play, about, broker, seen["leader"], timeout_s=timeout_s, abort=abort
+            )
         except AwaitTimeout as error:
             play.observed("not-fetching", broker=broker, detail=str(error))
 
@@ -272,117 +285,3 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
         "failed": failed,
         "looping": looping,
     }
-
-
-def _probe(
-    play: Play,
-    about: TopicPartition,
-    seen: Mapping[str, Any],
-    in_sync: list[int],
-    settled: Settled,
-) -> int | None:
-    """Writes a record with acks=all until one is acknowledged; returns the log end offset, or -1.
-
-    None if one was refused and the partition's state is not what was seen any more.
-
-    That is the positive sign that replication goes on: a leader acknowledges what its high
-    watermark has passed. A refusal, or an answer that does not come, may be a follower that is
-    slow or a leader that waits for a controller; so it is asked again for as long as the bound, or
-    until the partition's state is another one. It has a key, since a leader refuses a record
-    without one if its topic is compacted.
-    """
-    leader: int = seen["leader"]
-    deadline = time.monotonic() + settled.bound_s
-    number = 0
-    while True:
-        number += 1
-        operation = unused_probe(play, about)
-        action = events.Produce(
-            operation=operation,
-            broker=leader,
-            topic=about.topic,
-            partition=about.partition,
-            records=(operation,),
-            keys=(operation,),
-            acks=-1,
-        )
-        end = gates.last_offset(play, leader, about) + 2
-        play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
-        answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
-        # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
-        if not _may_still_come(answer) or time.monotonic() > deadline:
-            break
-        if _has_moved(play, about, seen):
-            break
-        check_interrupt()
-        time.sleep(_RETRY_S)
-    done = isinstance(answer, Produced) and answer.error_code == 0
-    shown = answer.error_code if isinstance(answer, Produced) else str(answer)
-    settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
-    if isinstance(answer, Produced) and done:
-        return answer.base_offset + 1
-    if _has_moved(play, about, seen):
-        return None
-    return _refused(play, about, leader, in_sync, settled, answer=answer, number=number, end=end)
-
-
-def _refused(
-    play: Play,
-    about: TopicPartition,
-    leader: int,
-    in_sync: list[int],
-    settled: Settled,
-    *,
-    answer: Produced | Exception,
-    number: int,
-    end: int,
-) -> int:
-    """Adds why no probe was acknowledged; returns the log end offset if all have the last, or -1.
-
-    Args:
-        number: How many were written.
-        end: The log end offset behind the last one.
-    """
-    shown = answer.error_code if isinstance(answer, Produced) else str(answer)
-    if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
-        try:
-            gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s)
-        except AwaitTimeout as error:
-            play.observed("probe-not-replicated", detail=str(error))
-        else:
-            detail = (
-                f"{number} probe writes with acks=all are on every in-sync disk, and for "
-                f"{settled.bound_s:g} s none was acknowledged: the high watermark stands still"
-            )
-            settled.worsen("stalled")
-            settled.add("replication-stopped", about, leader, detail)
-            return end
-    settled.worsen("stalled")
-    if shown in _DOES_NOT_LEAD:
-        detail = f"broker {leader} is named as leader and answers error {shown} to a write"
-        settled.add("offline-partition", about, -1, detail)
-    else:
-        detail = (
-            f"none of {number} probe writes was acknowledged in {settled.bound_s:g} s, the last "
-            f"one not: {answer}"
-        )
-        settled.add("replication-stopped", about, leader, detail)
-    return -1
-
-
-def _may_still_come(answer: Produced | Exception) -> bool:
-    if isinstance(answer, Produced):
-        return answer.error_code in (*_ASKED_AGAIN, *_DOES_NOT_LEAD)
-    return isinstance(answer, NoAnswer)
-
-
-def _await_probe_replicated(
-    play: Play, about: TopicPartition, in_sync: list[int], end: int, settled: Settled
-) -> None:
-    try:
-        gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s)
-    except AwaitTimeout as error:
-        settled.worsen("stalled")
-        for broker in in_sync:
-            if gates.last_offset(play, broker, about) + 1 != end:
-                settled.add("replication-stopped", about, broker, str(error))

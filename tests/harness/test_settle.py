@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +18,7 @@ from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.links import ApiKey, Match
 from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import ExpireSession
@@ -33,6 +35,7 @@ from kchaos.harness.playing.settled import Settled
 from kchaos.harness.playing.steps import CreateTopic, Inject
 
 ABOUT = TopicPartition("t", 0)
+SEEN = LeaderAndIsr(leader=0, leader_epoch=1, isr=(0, 1))
 RELEASE = "1.1.1"
 BOUND_S = 2.0
 
@@ -196,6 +199,32 @@ def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
         _settle_partition(play, ABOUT, {}, settled)
 
 
+def test_a_wait_ends_when_the_partition_s_state_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = disks(tmp_path, [(0, 0, ["a"])], [])
+    states = iter([SEEN, SEEN, replace(SEEN, isr=(0,))])
+    play.cluster.metadata = cast(Any, SimpleNamespace(state=lambda *_: next(states)))
+    followed = {"leader": 0, "leader_epoch": 1, "isr": [0, 1]}
+    looked: list[Any] = []
+
+    def look(_play: Play, _about: TopicPartition, _untold: object, _tried: Settled) -> bool:
+        looked.append(_tried)
+        if len(looked) > 1:
+            return True
+        abort = settle_module._unless_moved(play, ABOUT, followed)
+        gates.await_log_end(play, ABOUT, [0, 1], 1, timeout_s=60, abort=abort)
+        raise AssertionError("the follower has no log")
+
+    monkeypatch.setattr(settle_module, "_is_settled", look)
+    _settle_partition(play, ABOUT, {}, Settled())
+    assert (len(looked), list(states)) == (2, [])
+
+
+def never() -> None:
+    """Nothing keeps anybody from waiting on."""
+
+
 def disks(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> Play:
     """Brokers 0, 1, ... whose disks hold these logs of t-0."""
     brokers = {}
@@ -264,7 +293,7 @@ def test_a_log_that_ends_there_by_chance_and_is_truncated_then_does_not_differ(
 
     assert first_difference(play, ABOUT, [0, 1]) is not None
     monkeypatch.setattr(fetch_gates, "await_fetches", truncate_and_fetch)
-    assert lasting_difference(play, ABOUT, 0, [0, 1], 3, timeout_s=5) is None
+    assert lasting_difference(play, ABOUT, 0, [0, 1], 3, timeout_s=5, abort=never) is None
     assert asked == [(1, 0, 2)]
 
 
@@ -274,7 +303,7 @@ def test_a_log_that_stays_different_is_named_after_its_follower_has_fetched(
     play = disks(tmp_path, [(0, 0, ["a"])], [(0, 0, ["b"])])
     asked = []
     monkeypatch.setattr(fetch_gates, "await_fetches", lambda *what, **_: asked.append(what[1:]))
-    lasting = lasting_difference(play, ABOUT, 0, [0, 1], 1, timeout_s=5)
+    lasting = lasting_difference(play, ABOUT, 0, [0, 1], 1, timeout_s=5, abort=never)
     assert lasting is not None
     assert lasting["brokers"] == [0, 1]
     assert asked == [(1, 0, 2)]
@@ -370,7 +399,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
 def test_a_follower_that_is_only_slow_has_not_stopped(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kchaos.harness.playing.settle._PROBE_S", 0.5)
+    monkeypatch.setattr("kchaos.harness.playing.probe._PROBE_S", 0.5)
     about = TopicPartition("slow", 0)
     CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
     links = play.cluster.links
@@ -391,7 +420,8 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
     settled = settle(play, [about], bound_s=20)
     releasing.join()
     assert play.clients.answers["settle-slow-0"].error_code == REQUEST_TIMED_OUT
-    assert [probe["acknowledged"] for probe in settled.probes] == [True]
+    tried = [probe["acknowledged"] for probe in settled.probes]
+    assert (tried[0], tried[-1]) == (False, True)
     assert (settled.state, settled.reasons) == ("converged", [])
 
 
@@ -435,6 +465,8 @@ def test_what_a_former_leader_answers_is_no_finding(
 
     real_look = settle_module._look
     monkeypatch.setattr(settle_module, "_look", look)
+    # Whoever waits for its followers sees that it leads no more, and asks it nothing.
+    monkeypatch.setattr(fetch_gates, "await_fetching", lambda *_, **__: None)
 
     settled = settle(play, [about], bound_s=20)
 
