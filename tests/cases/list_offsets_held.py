@@ -32,8 +32,8 @@ RELEASES = {"0.10.2.2": True, "2.8.2": True}
 PROPERTIES = {
     "log.message.format.version": "0.10.2",
     # When its time is over a follower fetches from 3 again, which is in range by then.
-    "replica.socket.timeout.ms": "30000",
-    "request.timeout.ms": "30000",
+    "replica.socket.timeout.ms": "12000",
+    "request.timeout.ms": "12000",
 }
 STEPS = (
     CreateTopic(topic="t", assignment=((0, 1),)),

@@ -29,7 +29,7 @@ from kchaos import (
 
 RELEASES = {"1.1.1": True}
 # A request that is held longer than this is sent once more, and answered as one that came late.
-PROPERTIES = {"request.timeout.ms": "30000"}
+PROPERTIES = {"request.timeout.ms": "12000"}
 STEPS = (
     CreateTopic(topic="t", assignment=((1, 0),)),
     Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
