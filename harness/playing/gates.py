@@ -19,6 +19,8 @@ GATE_S = 45.0
 """How long a step's gate may take unless the step says otherwise, in seconds."""
 GONE_ON = ("passed", "released", "delayed")
 _STALE_CONTROLLER_EPOCH = 11
+_MOST_LOOKS = 20
+"""How often a disk is read that loses files meanwhile."""
 
 
 def await_state(
@@ -302,11 +304,20 @@ def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> 
 
 
 def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:
-    """What the broker's disk holds of the partition now; None while it has no directory."""
+    """What the broker's disk holds of the partition now; None while it has no directory.
+
+    A segment that the broker deletes while the others are read lets it look again.
+    """
     directory = play.observer.partition_directory(broker, about.topic, about.partition)
-    if not directory.is_dir():
-        return None
-    return read_partition(directory, decode_records=False)
+    looks = 0
+    while directory.is_dir():
+        try:
+            return read_partition(directory, decode_records=False)
+        except FileNotFoundError:
+            looks += 1
+            if looks == _MOST_LOOKS:
+                raise
+    return None
 
 
 def last_offset(play: Play, broker: int, about: TopicPartition) -> int:

@@ -334,3 +334,31 @@ def test_what_nobody_can_send_is_refused_before_it_is_written_down(
 
     assert not (tmp_path / "run" / "actions.jsonl").exists()
     assert not list(tmp_path.rglob("history.jsonl"))
+
+
+@pytest.mark.parametrize(("lost", "is_read"), [(0, True), (1, True), (19, True), (20, False)])
+def test_a_segment_that_is_deleted_while_the_disk_is_read_lets_it_be_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, is_read: bool
+) -> None:
+    """A broker deletes the local segments of a tiered log, and those behind a truncation."""
+    segments = tmp_path / "t-0"
+    segments.mkdir()
+    looks: list[Path] = []
+
+    def read(directory: Path, *, decode_records: bool) -> str:
+        looks.append(directory)
+        if len(looks) <= lost:
+            raise FileNotFoundError(directory / "00000000000000000003.log")
+        return "read"
+
+    monkeypatch.setattr(gates, "read_partition", read)
+    brokers = {0: SimpleNamespace(log_directory=tmp_path)}
+    cluster = SimpleNamespace(brokers=brokers)
+    play = Play(cluster=cast(Any, cluster), run=RunDirectory(tmp_path), say=print)
+    if is_read:
+        assert cast(Any, gates.contents(play, 0, ABOUT)) == "read"
+    else:
+        with pytest.raises(FileNotFoundError, match=r"00000000000000000003\.log"):
+            gates.contents(play, 0, ABOUT)
+    segments.rmdir()
+    assert gates.contents(play, 0, ABOUT) is None
