@@ -27,6 +27,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=31000, help="the first one")
     parser.add_argument("--runs", type=int, default=5, help="how many seeds")
     options = parser.parse_args()
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
     took: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as folder:
         for release in options.releases:
@@ -34,6 +36,7 @@ def main() -> None:
         for seed in range(options.seed, options.seed + options.runs):
             for release in options.releases:
                 took[release].append(_seconds(seed, release, Path(folder)))
+                print(f"seed {seed} on {release}: {took[release][-1]:.1f} s", flush=True)
     beside = options.releases[-1]
     print(f"median of {options.runs} random runs, and of their ratios to {beside}; the aim is 1.00")
     for release in options.releases:

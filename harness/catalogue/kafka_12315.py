@@ -55,7 +55,7 @@ def _steps(case: str) -> tuple[Step, ...]:
         CreateTopic(topic="t", assignment=((SECOND, FOLLOWER),)),
         Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
         AwaitReplicated(topic="t", partition=0, brokers=(SECOND, FOLLOWER), log_end_offset=1),
-        *(_LEFT_OVER if case != _ONCE else _LOST),
+        *(_LEFT_OVER if case != _ONCE else _GONE),
         Tell(text="broker 2 is back, and needs to be told what it has"),
         Heal(name="down"),
         *(_move("heals", away_from=FIRST) if case == _MOVED else ()),
@@ -89,7 +89,7 @@ _LEFT_OVER: tuple[Step, ...] = (
     *_move("again", away_from=SECOND),
     AwaitLog(broker=FIRST, pattern=_NOT_EMPTY),
 )
-_LOST: tuple[Step, ...] = (*_DOWN, AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)))
+_GONE: tuple[Step, ...] = (*_DOWN, AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)))
 
 
 _LEFT = {"log": {"broker": FIRST, "pattern": _OFFLINE}}

@@ -18,21 +18,30 @@ def await_fetching(
     leader: int,
     *,
     timeout_s: float,
-    abort: Callable[[], None] = check_interrupt,
+    abort: Callable[[], None] | None = None,
 ) -> None:
     """Returns once the follower's present process has asked this leader for records.
 
     Then it is done with truncating: its questions for leader epochs come before. A fetch from
     before the leader's present term does not count. Without links nothing is awaited.
+
+    Args:
+        abort: Raises where it is of no use to wait on.
     """
     if play.cluster.links is None:
         return
+
+    def check() -> None:
+        check_interrupt()
+        if abort is not None:
+            abort()
+
     links_of(play.cluster).await_record(
         _fetching(about, follower, leader),
         timeout_s=timeout_s,
         waiting_for=f"broker {follower} to fetch {about.topic}-{about.partition} from {leader}",
         since=_led_since(play, about, follower, leader),
-        abort=abort,
+        abort=check,
     )
 
 

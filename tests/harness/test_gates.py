@@ -17,7 +17,7 @@ from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing import clients, gates
+from kchaos.harness.playing import clients, fetch_gates, gates
 from kchaos.harness.playing.client_steps import Produce
 from kchaos.harness.playing.play import Play
 
@@ -362,3 +362,18 @@ def test_a_segment_that_is_deleted_while_the_disk_is_read_lets_it_be_read_again(
             gates.contents(play, 0, ABOUT)
     segments.rmdir()
     assert gates.contents(play, 0, ABOUT) is None
+
+
+@pytest.mark.parametrize("abort", [None, lambda: None], ids=["alone", "beside a reason of its own"])
+def test_ctrl_c_is_taken_while_a_follower_is_awaited(
+    monkeypatch: pytest.MonkeyPatch, abort: Any
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fetch_gates, "check_interrupt", interrupted)
+    monkeypatch.setattr(fetch_gates, "_led_since", lambda *_: 0)
+    links = SimpleNamespace(await_record=lambda _, **how: how["abort"]())
+    play = cast(Any, SimpleNamespace(cluster=SimpleNamespace(links=links)))
+    with pytest.raises(KeyboardInterrupt):
+        fetch_gates.await_fetching(play, ABOUT, 1, 0, timeout_s=1, abort=abort)

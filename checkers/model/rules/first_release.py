@@ -276,7 +276,7 @@ def keep_nobody(_offset: int, _leader_end_offset: int) -> bool:
 
 
 def first_generation(name: str, versions: Versions) -> Generation:
-    """Return what 0.10.2 does; what only later releases do is no where it is yes or no."""
+    """Return what 0.10.2 does; a yes-or-no field that is not named here is no."""
     return Generation(
         name=name,
         versions=versions,
