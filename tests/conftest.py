@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.second_tries import SecondTries
+
 if TYPE_CHECKING:
     from kchaos.clusters.local import LocalCluster
     from kchaos.harness.pytest_plugin.shared import ClusterPool
@@ -24,8 +26,12 @@ _REQUIRED = "KCHAOS_REQUIRE_DOCKER"
 _WHY_NO_DOCKER = pytest.StashKey[str]()
 
 
-def pytest_configure() -> None:
-    """Let Ctrl-C reach the processes that tests start; a shell's background jobs ignore it."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Give tests on clusters a second try (`tests/support/second_tries.py`).
+
+    Let Ctrl-C reach the processes that tests start; a shell's background jobs ignore it.
+    """
+    config.pluginmanager.register(SecondTries(config))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
