@@ -27,7 +27,7 @@ from typing import Any
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
 from tests.golden.stored import RELEASES, unpacked

@@ -15,7 +15,7 @@ from statistics import median
 
 from kchaos.checkers.judge import judge
 from kchaos.harness.player.drawing import draw
-from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.run.runner import RunOptions, play
 
 RELEASES = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.2.2", "2.8.2")
 

@@ -15,7 +15,7 @@ from statistics import median
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.catalogue import entry_named, scenario_of
-from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.run.runner import RunOptions, play
 
 RUNS = 5
 PARTS = {

@@ -2,8 +2,8 @@
 
 Run `.venv/bin/python -m benchmarks.tiers`. The golden runs of `tests.golden`, none of them tiered,
 are followed in turn under Python's profiler. Printed is which part of the time was spent in
-functions of `checkers/model/tier.py`, and the same for the runs of tiered logs that are stored
-beside them. Both parts are of the same process, so that the machine does not matter.
+functions of `checkers/model/broker/tier.py`, and the same for the runs of tiered logs that are
+stored beside them. Both parts are of the same process, so that the machine does not matter.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model import tier
+from kchaos.checkers.model.broker import tier
 from kchaos.checkers.record import predict_run
 from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
 

@@ -1,14 +1,13 @@
 """What can be done to a cluster: one frozen value for each act.
 
 A fault emits these values, the links are cut and hold by them, the journal writes them down, and
-the model acts upon them (`checkers.model.events.Action` has those). Needs nothing but the standard
-library, like `forgeries`, whose acts are listed here too, so that every room may use it.
+the model acts upon them (`checkers.model.values.events.Action` has those). Needs nothing but the
+standard library, so that every room may use it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
-
-from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 
 CutStyle = Literal["silent", "reset"]
 """Whether connections over a cut stay open and nothing passes, or are reset."""
@@ -27,6 +26,45 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+FORGED_ERRORS: Mapping[str, int] = {
+    "UNKNOWN_SERVER_ERROR": -1,
+    "UNKNOWN_TOPIC_OR_PARTITION": 3,
+    "NOT_LEADER_FOR_PARTITION": 6,
+    "REQUEST_TIMED_OUT": 7,
+}
+"""The errors that a `ForgeAnswers` may put in an answer, and their codes; every release has them.
+
+FENCED_LEADER_EPOCH is none of them: it does not say that the question failed, and is obeyed.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgeAnswers:
+    """A leader's answers to OffsetForLeaderEpoch do not arrive; an error does, in their place.
+
+    The leader has handled the request. Every partition of the answer gets the error, with epoch
+    and end offset -1, as a leader writes it that cannot answer. Cuts and holds come before it.
+
+    Attributes:
+        name: Names it for `EndForgery`.
+        source: The broker that asks.
+        target: The broker whose answers are replaced.
+        error: Kafka's name, one of `FORGED_ERRORS`.
+    """
+
+    name: str
+    source: int
+    target: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndForgery:
+    """The answers that the `ForgeAnswers` of that name replaced pass unchanged again."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,15 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from kchaos.checkers.acts import Hold, StartBroker
-from kchaos.checkers.agreement import disagreements
+from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError, ModelError
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.formats.api_keys import FOLLOWED
-from kchaos.checkers.model.prediction import EmptiedBy, Prediction
-from kchaos.checkers.model.status import status
+from kchaos.checkers.model.releases.status import status
+from kchaos.checkers.model.values.prediction import EmptiedBy, Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined

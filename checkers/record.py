@@ -1,6 +1,6 @@
 """The record of one run in the model's words: what its links, clients and snapshots saw.
 
-It chooses between the states that are possible (`checkers.model.follow`).
+It chooses between the states that are possible (`checkers.model.follow.search`).
 """
 
 from collections.abc import Iterator
@@ -9,9 +9,7 @@ from kchaos.checkers.acts import HealLink, ResumeBroker, StartBroker, StopBroker
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, predict
-from kchaos.checkers.model.events import Decision, Snapshot
-from kchaos.checkers.model.follow import MOST_STATES
-from kchaos.checkers.model.observations import (
+from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
@@ -21,11 +19,12 @@ from kchaos.checkers.model.observations import (
     Files,
     Question,
     Record,
-    RemoteCopy,
     Reply,
     Seen,
 )
-from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.model.follow.search import MOST_STATES
+from kchaos.checkers.model.values.events import Decision, RemoteCopy, Snapshot
+from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED

@@ -9,7 +9,7 @@ from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.partition import finding_to_json
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import ShapeError, from_json
-from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
 from kchaos.checkers.witness import Witness
 

@@ -1,17 +1,16 @@
 """Witnesses: what in a run's evidence shows that a bug's mechanism ran.
 
 A `round` is found if some question for a leader epoch has all the named fields of
-`checkers.model.prediction.EpochRound`; a `log` if a line of the broker's server.log (any broker's
-without "broker") matches; a `link` if a line of links.jsonl has
-all the named fields, where "api" is compared without case and underscores, and "partition" and
-"detail" are objects whose fields must be in one of the message's partitions, or in its detail; a
-`hit` if a line of hits.jsonl has all the named fields, an `observed` if one of observations.jsonl
-has; `epochs` if the leader-epoch-checkpoint in that snapshot begins its epochs at these offsets
-(none for an empty file, or for no file): the epochs themselves may differ from run to run; `table`
-if a tiered partition at that snapshot has these lines in these columns, as
-`checkers.evidence.tier_tables` writes them; `magics`
-if the replica's batches, in their order, are in these message formats, each run of one format once;
-an `operation` if one of a client has all the named fields of
+`checkers.model.values.prediction.EpochRound`; a `log` if a line of the broker's server.log (any
+broker's without "broker") matches; a `link` if a line of links.jsonl has all the named fields,
+where "api" is compared without case and underscores, and "partition" and "detail" are objects whose
+fields must be in one of the message's partitions, or in its detail; a `hit` if a line of hits.jsonl
+has all the named fields, an `observed` if one of observations.jsonl has; `epochs` if the
+leader-epoch-checkpoint in that snapshot begins its epochs at these offsets (none for an empty file,
+or for no file): the epochs themselves may differ from run to run; `table` if a tiered partition at
+that snapshot has these lines in these columns, as `checkers.evidence.tier_tables` writes them;
+`magics` if the replica's batches, in their order, are in these message formats, each run of one
+format once; an `operation` if one of a client has all the named fields of
 `checkers.evidence.history.Operation`.
 """
 
@@ -27,7 +26,7 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier_tables import tables_of
-from kchaos.checkers.model.prediction import EpochRound
+from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.searching import first_match
 from kchaos.checkers.segments.directory import topic_partition
 

@@ -7,8 +7,7 @@ injection asks the same ones before it begins.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kchaos.checkers.acts import CutLink, CutZooKeeper, Hold, HoldPoint
-from kchaos.checkers.forgeries import ForgeAnswers
+from kchaos.checkers.acts import CutLink, CutZooKeeper, ForgeAnswers, Hold, HoldPoint
 from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable
 from kchaos.faults.observation import observe_broker
 

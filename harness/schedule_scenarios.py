@@ -9,12 +9,12 @@ what it needs, for the controller refuses it otherwise.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kchaos.checkers.exploring import Schedule
-from kchaos.checkers.model.instant_controller import PARTITION
-from kchaos.checkers.model.moves import Move
-from kchaos.checkers.model.replica import Replica
-from kchaos.checkers.model.state import State
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.controller.at_once import PARTITION
+from kchaos.checkers.model.explore import Schedule
+from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replica import Replica
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import (
     CutLink,
@@ -26,11 +26,11 @@ from kchaos.faults import (
     StopBroker,
 )
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import AwaitFetches
-from kchaos.harness.playing.possible_steps import IfPossible
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import (
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.observing import AwaitFetches
+from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
     AwaitQuiet,
     AwaitReplicated,

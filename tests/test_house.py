@@ -88,12 +88,10 @@ def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
 
 
 @pytest.mark.parametrize("room", ["harness", "clusters", "faults", "checkers"])
-def test_modules_and_functions_keep_their_size(room: str) -> None:
+def test_functions_keep_their_size(room: str) -> None:
     too_long = []
     for file in sorted((ROOT / room).rglob("*.py")):
         text = file.read_text()
-        if text.count("\n") > 400:
-            too_long.append(f"{file.relative_to(ROOT)}: {text.count(chr(10))} lines")
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
                 lines = node.end_lineno - node.lineno

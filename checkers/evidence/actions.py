@@ -9,7 +9,7 @@ from typing import Any
 
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.model.events import Decision, Event, event_from_json
+from kchaos.checkers.model.values.events import Decision, Event, event_from_json
 
 ACTIONS = "actions.jsonl"
 INTERNAL_PREFIX = "__"

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.about import Settled
-from kchaos.checkers.evidence.generations import ControlRequest, never_told
+from kchaos.checkers.evidence.broker_epochs import ControlRequest, never_told
 from kchaos.checkers.evidence.partition import (
     BATCH_COLUMNS,
     OBSERVED,
@@ -22,7 +22,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import StateSeen, TakenSnapshot
 from kchaos.checkers.evidence.tier import TierReading, remote_at, stored_at
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.model.prediction import (
+from kchaos.checkers.model.values.prediction import (
     EpochRound,
     PredictedBatch,
     PredictedRead,

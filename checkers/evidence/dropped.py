@@ -16,7 +16,12 @@ from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.partition import DroppedFollower
 from kchaos.checkers.formats.told import FETCH_BEGUN, FETCH_COUNTED
-from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, PartitionState
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    Event,
+    PartitionState,
+)
 
 _FETCH_WAIT = "replica.fetch.wait.max.ms"
 _FETCH_WAIT_MS = 500

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.links import LinkMessage
-from kchaos.checkers.model.observations import (
+from kchaos.checkers.model.follow.observations import (
     Answered,
     Asked,
     EpochAnswered,
@@ -16,7 +16,7 @@ from kchaos.checkers.model.observations import (
     Question,
     Reply,
 )
-from kchaos.checkers.model.prediction import EpochRound
+from kchaos.checkers.model.values.prediction import EpochRound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

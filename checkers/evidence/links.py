@@ -12,8 +12,7 @@ from kchaos.checkers.acts import Direction, TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.model.events import PartitionState
-from kchaos.checkers.model.observations import (
+from kchaos.checkers.model.follow.observations import (
     Answered,
     Asked,
     ControlAnswered,
@@ -32,6 +31,7 @@ from kchaos.checkers.model.observations import (
     Question,
     Reply,
 )
+from kchaos.checkers.model.values.events import PartitionState
 
 LINKS = "links.jsonl"
 ARRIVED = ("passed", "released", "delayed")

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from kchaos.checkers.evidence.generations import ControlRequest
+from kchaos.checkers.evidence.broker_epochs import ControlRequest
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import from_json
-from kchaos.checkers.model.prediction import (
+from kchaos.checkers.model.values.prediction import (
     DisallowedDecision,
     EpochRound,
     ImpossibleHighWatermark,

@@ -20,6 +20,7 @@ from kchaos.checkers.evidence.about import (
     read_outcome,
 )
 from kchaos.checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
+from kchaos.checkers.evidence.broker_epochs import ControlRequest, control_requests
 from kchaos.checkers.evidence.dropped import (
     OverdueFetch,
     dropped_followers,
@@ -28,7 +29,6 @@ from kchaos.checkers.evidence.dropped import (
 )
 from kchaos.checkers.evidence.epoch_rounds import epoch_rounds
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.evidence.generations import ControlRequest, control_requests
 from kchaos.checkers.evidence.history import Operation, operations
 from kchaos.checkers.evidence.hits import PointHit, read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
@@ -51,8 +51,8 @@ from kchaos.checkers.evidence.zookeeper import (
     topic_configurations,
     topic_ids,
 )
-from kchaos.checkers.model.events import LogCleaned, PartitionState, Produce, TopicCreated
-from kchaos.checkers.model.prediction import EpochRound
+from kchaos.checkers.model.values.events import LogCleaned, PartitionState, Produce, TopicCreated
+from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 

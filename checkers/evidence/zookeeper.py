@@ -11,7 +11,7 @@ from typing import Any
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.model.events import (
+from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,

@@ -5,10 +5,10 @@ run or from events alone; `generation_for` says which rules a broker follows. Pu
 beyond the standard library.
 """
 
-from kchaos.checkers.model import events, prediction
-from kchaos.checkers.model.follow import follow
-from kchaos.checkers.model.generation import Generation
-from kchaos.checkers.model.generations import generation_for
-from kchaos.checkers.model.predicting import predict
+from kchaos.checkers.model.follow.search import follow
+from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.settle.predict import predict
+from kchaos.checkers.model.values import events, prediction
 
 __all__ = ["Generation", "events", "follow", "generation_for", "predict", "prediction"]

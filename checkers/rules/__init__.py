@@ -21,6 +21,11 @@ from kchaos.checkers.rules.backwards import (
     high_watermark_regression,
     truncated_below_high_watermark,
 )
+from kchaos.checkers.rules.broker_epochs import (
+    generation_not_initialised,
+    late_requests_as_predicted,
+    stale_request_accepted,
+)
 from kchaos.checkers.rules.conformance import (
     decisions_allowed,
     observations_as_predicted,
@@ -31,11 +36,6 @@ from kchaos.checkers.rules.conformance import (
 from kchaos.checkers.rules.divergence import divergence
 from kchaos.checkers.rules.down_conversion import not_down_converted
 from kchaos.checkers.rules.dropped import dropped_while_waiting
-from kchaos.checkers.rules.generations import (
-    generation_not_initialised,
-    late_requests_as_predicted,
-    stale_request_accepted,
-)
 from kchaos.checkers.rules.hole import hole
 from kchaos.checkers.rules.loss import loss
 from kchaos.checkers.rules.missing_tail import missing_tail

@@ -9,7 +9,7 @@ from kchaos.checkers.evidence.epoch_rounds import round_in_words
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.model.prediction import EpochRound, PredictedProduce
+from kchaos.checkers.model.values.prediction import EpochRound, PredictedProduce
 from kchaos.checkers.rules.offsets import in_words
 
 _REQUEST_TIMED_OUT = 7

@@ -1,7 +1,8 @@
 """Decisions in ZooKeeper's log that no controller and no leader could have made then.
 
-The model's own rules (`checkers.model.allowed`) say which state may follow which. These say who
-may write it, with which controller epoch, and whether those whom it is about were registered.
+The model's own rules (`checkers.model.controller.allowed`) say which state may follow which. These
+say who may write it, with which controller epoch, and whether those whom it is about were
+registered.
 
 Read from kafka.controller.KafkaController (onControllerFailover, onBrokerFailure),
 PartitionStateMachine, ControlledShutdownLeaderSelector and kafka.cluster.Partition
@@ -32,16 +33,16 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.model.defaults import LAG, default_lag_s
-from kchaos.checkers.model.events import (
+from kchaos.checkers.model.releases.composition import asks_controller_for_isr
+from kchaos.checkers.model.releases.ranges import LAG, default_lag_s
+from kchaos.checkers.model.releases.versions import parse_version
+from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
     TopicCreated,
 )
-from kchaos.checkers.model.generations import asks_controller_for_isr
-from kchaos.checkers.model.releases import parse_version
 
 _CLOCKS_S = 0.05
 _LEAST_LAG_S = 10.0

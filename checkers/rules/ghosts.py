@@ -6,7 +6,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.model.events import TopicCreated
+from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.segments.directory import topic_partition
 
 

@@ -12,10 +12,10 @@ from kchaos.checkers.evidence.partition import (
 )
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.model.epoch_cache import EpochEntry
-from kchaos.checkers.model.prediction import PredictedBatch, PredictedRead
-from kchaos.checkers.model.requests import RemoteSegment
-from kchaos.checkers.model.tier import holder
+from kchaos.checkers.model.broker.tier import holder
+from kchaos.checkers.model.values.epoch_cache import EpochEntry
+from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedRead
+from kchaos.checkers.model.values.requests import RemoteSegment
 from kchaos.checkers.rules.offsets import Range, in_words, merged
 from kchaos.checkers.segments.batch import join_payload_digests
 

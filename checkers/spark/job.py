@@ -18,7 +18,7 @@ from kchaos.checkers.errors import SparkError
 from kchaos.checkers.evidence.partition import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
 from kchaos.checkers.folders import WORKING, held, plain, remove_abandoned_in
 from kchaos.checkers.json_form import from_json
-from kchaos.checkers.model.follow import MOST_STATES
+from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.results import Results
 from kchaos.checkers.spark.batch_source import NAME, BatchSource
 from kchaos.checkers.spark.parts import PART_BYTES

@@ -20,8 +20,8 @@ from kchaos.checkers.evidence.partition import (
 )
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import about_the_run, judge
-from kchaos.checkers.model.follow import MOST_STATES
-from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.model.follow.search import MOST_STATES
+from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import results_to_json
 from kchaos.checkers.rules import Judged, apply_rules, joined

@@ -12,8 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from kchaos.checkers import acts
-from kchaos.checkers.acts import Direction
-from kchaos.checkers.forgeries import ForgeAnswers
+from kchaos.checkers.acts import Direction, ForgeAnswers
 from kchaos.clusters.links.conversation import Office, Port
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.errors import LinkError, RuleRefused

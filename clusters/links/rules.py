@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kchaos.checkers import acts
-from kchaos.checkers.acts import Direction
-from kchaos.checkers.forgeries import FORGED_ERRORS, ForgeAnswers
+from kchaos.checkers.acts import FORGED_ERRORS, Direction, ForgeAnswers
 from kchaos.checkers.formats.api_keys import ApiKey, unknown_api
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links.errors import RuleRefused

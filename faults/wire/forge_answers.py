@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts, forgeries
+from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Forgery
 from kchaos.faults.api import Injection, Journal, links_of, require_available
@@ -14,7 +14,7 @@ from kchaos.faults.wire.rule_at_links import installed, why_no_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForgeAnswers(forgeries.ForgeAnswers):
+class ForgeAnswers(acts.ForgeAnswers):
     """The link answers one broker's OffsetForLeaderEpoch with an error in the leader's place.
 
     Brokers give such answers, but not when a test wants them. Links write down both, what the
@@ -22,12 +22,12 @@ class ForgeAnswers(forgeries.ForgeAnswers):
     """
 
     lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (forgeries.ForgeAnswers, forgeries.EndForgery)
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.ForgeAnswers, acts.EndForgery)
 
     def available(self, view: ClusterView) -> str:
         """An error that can be forged, two brokers that there are, links, a name nothing has."""
-        if self.error not in forgeries.FORGED_ERRORS:
-            known = ", ".join(forgeries.FORGED_ERRORS)
+        if self.error not in acts.FORGED_ERRORS:
+            known = ", ".join(acts.FORGED_ERRORS)
             return f"no answer can be forged to be {self.error!r}; known: {known}"
         return why_no_rule(view, self)
 
@@ -35,7 +35,7 @@ class ForgeAnswers(forgeries.ForgeAnswers):
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Installs the rule; on leaving answers pass unchanged again."""
         require_available(self, cluster)
-        act = acts.act_of(forgeries.ForgeAnswers, self)
+        act = acts.act_of(acts.ForgeAnswers, self)
         with installed(
             journal,
             act,
@@ -46,5 +46,5 @@ class ForgeAnswers(forgeries.ForgeAnswers):
             yield Injection(fault="ForgeAnswers", effect={"error_code": forgery.error_code})
 
     def _end(self, journal: Journal, forgery: Forgery) -> None:
-        with journal.acting(forgeries.EndForgery(name=self.name)):
+        with journal.acting(acts.EndForgery(name=self.name)):
             forgery.end()

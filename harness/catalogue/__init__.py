@@ -49,7 +49,7 @@ from kchaos.harness.catalogue.kip_501_slow_disk import KIP_501_SLOW_DISK
 from kchaos.harness.catalogue.kip_501_slow_follower import KIP_501_SLOW_FOLLOWER
 from kchaos.harness.catalogue.kip_501_slow_reads import KIP_501_SLOW_READS
 from kchaos.harness.errors import UsageError
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry

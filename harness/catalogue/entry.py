@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.harness.playing.steps import Step
+from kchaos.harness.steps.scenario_steps import Step
 
 ExpectedFinding = tuple[str, tuple[int, ...], int, int] | tuple[str, tuple[int, ...], int, int, str]
 

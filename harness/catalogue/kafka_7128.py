@@ -4,9 +4,9 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutLink, HoldRequests, KillBroker, PreferredElection
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.possible_steps import AwaitLeader
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import AwaitLeader
+from kchaos.harness.steps.scenario_steps import (
     AwaitHeld,
     AwaitHighWatermark,
     AwaitReplicated,

@@ -7,14 +7,14 @@ from kchaos.faults import HoldRequests, KillBroker, MoveController, PauseBroker,
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_380_bounced import late_answer
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import (
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import AwaitLeader, IfPossible
+from kchaos.harness.steps.observing import (
     AwaitDecision,
     AwaitHighWatermarkForgotten,
     AwaitLog,
 )
-from kchaos.harness.playing.possible_steps import AwaitLeader, IfPossible
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.scenario_steps import (
     AwaitFollowing,
     AwaitHeld,
     AwaitHighWatermark,

@@ -4,9 +4,9 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import RollBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.raw_steps import FetchAs
-from kchaos.harness.playing.steps import AwaitState, CreateTopic, Inject, Step, Tell
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.raw_requests import FetchAs
+from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Inject, Step, Tell
 
 A, CONTROLLER = 0, 1
 _OLD = (("log.message.format.version", "0.10.2"),)

@@ -4,8 +4,8 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import PreferredElection, RollBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,

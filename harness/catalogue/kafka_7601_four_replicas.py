@@ -5,8 +5,8 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import CutLink, KillBroker, PreferredElection, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,

@@ -4,8 +4,8 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import CutLink, HoldRequests, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce, Read
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.clients import Produce, Read
+from kchaos.harness.steps.scenario_steps import (
     AwaitCutOff,
     AwaitFollowing,
     AwaitHeld,

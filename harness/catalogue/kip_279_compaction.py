@@ -7,10 +7,10 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ConfigureTopic, CutLink, KillBroker, LoseEpochs, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.cleaning_steps import AwaitCleaned
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import AwaitDecision
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.cleaning import AwaitCleaned
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.observing import AwaitDecision
+from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
     AwaitReplicated,
     AwaitState,

@@ -6,8 +6,8 @@ from typing import Any
 from kchaos.checkers.acts import LATE_CLIENT_ID
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import CreateTopic, Step
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import CreateTopic, Step
 
 CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 

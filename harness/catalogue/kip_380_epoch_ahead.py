@@ -9,9 +9,9 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     bounced_cluster,
     topic_with_a_record,
 )
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import AwaitMessage
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.observing import AwaitMessage
+from kchaos.harness.steps.scenario_steps import (
     AwaitHeld,
     AwaitReplicated,
     AwaitState,

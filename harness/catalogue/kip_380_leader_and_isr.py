@@ -20,10 +20,10 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     bounced_cluster,
     late_answer,
 )
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import AwaitHighWatermarkForgotten, AwaitMessage
-from kchaos.harness.playing.possible_steps import IfPossible
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.observing import AwaitHighWatermarkForgotten, AwaitMessage
+from kchaos.harness.steps.scenario_steps import (
     AwaitFollowing,
     AwaitHeld,
     AwaitHighWatermark,

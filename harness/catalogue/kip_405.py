@@ -5,20 +5,20 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from kchaos.checkers.alternatives.kip_405_page import of_scenario, wanted
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ConfigureTopic, PreferredElection
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import (
+from kchaos.harness.documents.kip_405_page import of_scenario, wanted
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
     AwaitState,
     CreateTopic,
     Inject,
     Step,
 )
-from kchaos.harness.playing.tier_reading import TierRead
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitTiered
+from kchaos.harness.steps.tier import AwaitLocalStart, AwaitTiered
+from kchaos.harness.steps.tier_reading import TierRead
 
 MESSAGE_BYTES = 84
 """What a batch of one record of 16 bytes takes in a segment (magic 2)."""

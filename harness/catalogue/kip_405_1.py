@@ -18,7 +18,7 @@ from kchaos.harness.catalogue.kip_405 import (
     shipped,
     tiered_cluster,
 )
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.scenario_steps import (
     Heal,
     Inject,
     Reassign,
@@ -26,7 +26,7 @@ from kchaos.harness.playing.steps import (
     TakeSnapshot,
     Tell,
 )
-from kchaos.harness.playing.tier_steps import AwaitOffsets
+from kchaos.harness.steps.tier import AwaitOffsets
 
 _CASE = "new-empty-follower"
 P, A, B = 0, 1, 2

@@ -20,7 +20,7 @@ from kchaos.harness.catalogue.kip_405 import (
     shipped,
     tiered_cluster,
 )
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.scenario_steps import (
     Heal,
     Inject,
     ReorderReplicas,

@@ -28,7 +28,7 @@ from kchaos.harness.catalogue.kip_405 import (
     tiered_topic,
     why_not_uploads,
 )
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.scenario_steps import (
     CreateTopic,
     Heal,
     Inject,

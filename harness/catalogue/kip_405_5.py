@@ -32,8 +32,8 @@ from kchaos.harness.catalogue.kip_405 import (
     tiered_cluster,
     why_not_uploads,
 )
-from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.asking import AskAs, ConsumeFrom
+from kchaos.harness.steps.scenario_steps import (
     Heal,
     Inject,
     ReorderReplicas,

@@ -8,9 +8,9 @@ from kchaos.faults import ConfigureTopic
 from kchaos.harness.catalogue import kip_405_3, kip_405_4
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import UPLOADED, as_printed
-from kchaos.harness.playing.steps import CreateTopic, Inject, Step
-from kchaos.harness.playing.tier_reading import TierRead
-from kchaos.harness.playing.tier_steps import AwaitLocalStart, AwaitOffsets, AwaitTiered
+from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step
+from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
+from kchaos.harness.steps.tier_reading import TierRead
 
 _HARD_FAILURES, _UNCLEAN_ELECTION = "hard-failures", "unclean-election"
 _OF_TIERING = (AwaitLocalStart, AwaitOffsets, AwaitTiered, TierRead)

@@ -19,7 +19,7 @@ from kchaos.harness.catalogue.kip_405 import (
     settled,
     shipped,
 )
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.scenario_steps import (
     AwaitHeld,
     Heal,
     Inject,

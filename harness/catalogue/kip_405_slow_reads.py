@@ -18,8 +18,8 @@ from kchaos.harness.catalogue.kip_405 import (
     settled,
     shipped,
 )
-from kchaos.harness.playing.asking_steps import AskAs, ConsumeFrom
-from kchaos.harness.playing.steps import Heal, Inject, Step, TakeSnapshot, Tell
+from kchaos.harness.steps.asking import AskAs, ConsumeFrom
+from kchaos.harness.steps.scenario_steps import Heal, Inject, Step, TakeSnapshot, Tell
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "read-times-out"

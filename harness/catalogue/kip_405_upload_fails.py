@@ -17,8 +17,8 @@ from kchaos.harness.catalogue.kip_405 import (
     settled,
     shipped,
 )
-from kchaos.harness.playing.observing_steps import AwaitPoint
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.observing import AwaitPoint
+from kchaos.harness.steps.scenario_steps import (
     Heal,
     Inject,
     ReorderReplicas,

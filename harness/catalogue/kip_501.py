@@ -6,8 +6,8 @@ from typing import Any
 from kchaos.checkers.formats.told import FETCH_COUNTED, ISR_CHECK
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.harness.catalogue.settings import SLOW_READS
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import CreateTopic, Step
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import CreateTopic, Step
 
 CONTROLLER, LEADER, OTHER = 0, 1, 2
 ALL = (LEADER, CONTROLLER, OTHER)

@@ -12,8 +12,8 @@ from kchaos.harness.catalogue.kip_501 import (
     cluster_of,
     write,
 )
-from kchaos.harness.playing.observing_steps import AwaitLog
-from kchaos.harness.playing.steps import AwaitState, Inject, Step, Tell
+from kchaos.harness.steps.observing import AwaitLog
+from kchaos.harness.steps.scenario_steps import AwaitState, Inject, Step, Tell
 
 _TWO_OF_THREE = "two-of-three"
 

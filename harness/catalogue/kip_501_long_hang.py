@@ -5,10 +5,10 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import SlowFetchReads
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import ALL, LEADER, begun, cluster_of, write
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import AwaitDecision, AwaitPoint
-from kchaos.harness.playing.possible_steps import AwaitInSync
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import AwaitInSync
+from kchaos.harness.steps.observing import AwaitDecision, AwaitPoint
+from kchaos.harness.steps.scenario_steps import (
     AwaitHeld,
     Heal,
     Inject,

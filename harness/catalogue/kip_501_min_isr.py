@@ -13,10 +13,10 @@ from kchaos.harness.catalogue.kip_501 import (
     cluster_of,
     write,
 )
-from kchaos.harness.playing.client_steps import AwaitAnswer
-from kchaos.harness.playing.observing_steps import AwaitLog
-from kchaos.harness.playing.possible_steps import AwaitInSync
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.clients import AwaitAnswer
+from kchaos.harness.steps.if_possible import AwaitInSync
+from kchaos.harness.steps.observing import AwaitLog
+from kchaos.harness.steps.scenario_steps import (
     AwaitHeld,
     AwaitState,
     Heal,

@@ -4,8 +4,8 @@ from kchaos.clusters.agent.points import SEND_FETCH
 from kchaos.faults import HoldPoint, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import CONTROLLER, LEADER, OTHER, begun, cluster_of, write
-from kchaos.harness.playing.observing_steps import AwaitDecision
-from kchaos.harness.playing.steps import (
+from kchaos.harness.steps.observing import AwaitDecision
+from kchaos.harness.steps.scenario_steps import (
     AwaitHeld,
     AwaitState,
     Heal,

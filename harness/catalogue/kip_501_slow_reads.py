@@ -12,8 +12,8 @@ from kchaos.harness.catalogue.kip_501 import (
     held_fetch,
     write,
 )
-from kchaos.harness.playing.observing_steps import AwaitDecision
-from kchaos.harness.playing.steps import AwaitHeld, AwaitState, Inject, Step, Tell
+from kchaos.harness.steps.observing import AwaitDecision
+from kchaos.harness.steps.scenario_steps import AwaitHeld, AwaitState, Inject, Step, Tell
 
 _HELD, _DOCUMENT = "held-before-the-lock", "as-in-the-document"
 _QUEUED, _ANSWERS = "held-by-a-handler", "answers-held-at-the-link"

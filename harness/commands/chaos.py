@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.ready import fetch
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import exit_code_for_lines
 from kchaos.harness.commands.measure import append_line, read_lines
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.lines import Line
 from kchaos.harness.player.rates import page_of
-from kchaos.harness.playing.fetching import fetch
-from kchaos.harness.playing.runner import RunOptions
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
 
 _SEEDS = 1_000_000
 

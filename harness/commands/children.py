@@ -22,8 +22,8 @@ from kchaos.clusters.processes import Child, spawn
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.lines import Line, line_of_run
-from kchaos.harness.playing.runner import RunOptions
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
 
 Play = Callable[[Scenario], Line]
 """Plays and judges a scenario once; returns the run's line."""

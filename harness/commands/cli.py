@@ -103,7 +103,7 @@ def reproduce(
     from kchaos.harness.commands.judge_runs import spark_agrees, with_spark
     from kchaos.harness.commands.reproduce import Played, line_of, reproduce
     from kchaos.harness.commands.show import result_lines
-    from kchaos.harness.playing.runner import RunOptions
+    from kchaos.harness.run.runner import RunOptions
 
     entry = entry_named(name)
     if judged_as is not None:
@@ -164,8 +164,8 @@ def replay(
     from kchaos.harness.commands.exits import exit_code_for_lines
     from kchaos.harness.commands.reproduce import judged, line_of
     from kchaos.harness.commands.show import result_lines
-    from kchaos.harness.playing.runner import RunOptions, play
-    from kchaos.harness.playing.scenario import read_scenario
+    from kchaos.harness.run.runner import RunOptions, play
+    from kchaos.harness.run.scenario import read_scenario
 
     scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
     say, command = sayer(), tuple(json.loads(typed)) if typed else ()
@@ -268,7 +268,7 @@ def measure(
     Every run appends a line to the results file; the table made of it is written beside it.
     """
     from kchaos.harness.commands.measure import measure as measure_entries
-    from kchaos.harness.playing.runner import RunOptions
+    from kchaos.harness.run.runner import RunOptions
 
     options = RunOptions(
         runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s

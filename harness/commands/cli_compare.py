@@ -45,9 +45,9 @@ def compare(
     alternative is put through random and exhaustive schedules. Exit codes: 0 everything was
     answered, whatever the answers are; 2 a bound ended a search.
     """
-    from kchaos.checkers.alternatives import Bounds
     from kchaos.harness.commands.compare import compare_document, exit_code_for, text_of, to_json
     from kchaos.harness.commands.compare_pages import refuse_page, write_page
+    from kchaos.harness.documents import Bounds
     from kchaos.harness.printable import printable
 
     known = Bounds()

@@ -128,7 +128,7 @@ def explore(
     of the oldest, as in a rolling upgrade. Exit codes: 0 it holds in every state, 1 a
     counterexample, 2 a bound ended it.
     """
-    from kchaos.checkers.model.bounds import Grain
+    from kchaos.checkers.model.explore.bounds import Grain
     from kchaos.clusters.releases import release_of
     from kchaos.harness.commands.explore import (
         DEFAULT_BOUNDS,

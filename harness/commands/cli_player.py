@@ -102,7 +102,7 @@ def chaos(
     from kchaos.harness.commands.chaos import chaos as play_chaos
     from kchaos.harness.player.lines import Line
     from kchaos.harness.player.rates import table_text
-    from kchaos.harness.playing.runner import RunOptions
+    from kchaos.harness.run.runner import RunOptions
 
     def done(line: Line) -> None:
         if as_json:
@@ -166,7 +166,7 @@ def shrink(
     """
     from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.commands.shrink import shrink as shrink_run
-    from kchaos.harness.playing.runner import RunOptions
+    from kchaos.harness.run.runner import RunOptions
 
     return shrink_run(
         run,

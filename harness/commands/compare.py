@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kchaos.checkers.alternatives import (
+from kchaos.harness.commands.exits import AS_EXPECTED, UNKNOWN
+from kchaos.harness.documents import (
     Bounds,
     Claim,
     Comparison,
@@ -15,7 +16,6 @@ from kchaos.checkers.alternatives import (
     Say,
     document_named,
 )
-from kchaos.harness.commands.exits import AS_EXPECTED, UNKNOWN
 from kchaos.harness.errors import UsageError
 
 WIDTH = 80

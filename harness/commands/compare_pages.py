@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kchaos.checkers.alternatives import Comparison, Result, Row
+from kchaos.harness.documents import Comparison, Result, Row
 from kchaos.harness.errors import UsageError
 
 _SAID = {True: "confirmed", False: "**refuted**", None: "unknown"}

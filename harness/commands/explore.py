@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kchaos.checkers.alternatives.kip_501_example import solution_of
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.explorer import Exploration, Progress, explore
-from kchaos.checkers.exploring import Schedule, Schedules, find_schedule, system_of
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.bounds import Faults, Grain, Machine
-from kchaos.checkers.model.generation import Generation
-from kchaos.checkers.model.properties import REMEMBERING
-from kchaos.checkers.model.rules.kip_501 import ENABLE, PROCESS_TIME, SHIPPED, rules_of
-from kchaos.checkers.model.rules.order import OF_RELEASES, PROPOSED
+from kchaos.checkers.model.explore import Schedule, Schedules, find_schedule, system_of
+from kchaos.checkers.model.explore.bounds import Faults, Grain, Machine
+from kchaos.checkers.model.explore.properties import REMEMBERING
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.releases.rules.kip_501 import ENABLE, PROCESS_TIME, SHIPPED, rules_of
+from kchaos.checkers.model.releases.rules.order import OF_RELEASES, PROPOSED
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
+from kchaos.harness.documents.kip_501_example import solution_of
 from kchaos.harness.errors import UsageError
 from kchaos.harness.schedule_scenarios import scenario_of, text_of
 

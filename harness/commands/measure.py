@@ -12,7 +12,7 @@ from kchaos.harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
 from kchaos.harness.commands.exits import exit_code_for_lines
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import HarnessError
-from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.run.runner import RunOptions, play
 
 RESULTS = "measurements.jsonl"
 _RUNS = 10

@@ -8,10 +8,10 @@ from typing import Any
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.ready import fetch
 from kchaos.harness.catalogue import Entry, scenario_of
 from kchaos.harness.commands.judge_runs import write_report_or_say
-from kchaos.harness.playing.fetching import fetch
-from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.run.runner import RunOptions, play
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

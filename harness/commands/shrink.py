@@ -17,8 +17,8 @@ from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.player.lines import Line, signs_of
 from kchaos.harness.player.shrinking import PlaysUsedUp, Shrunk, Steps
 from kchaos.harness.player.shrinking import shrink as smallest
-from kchaos.harness.playing.runner import RunOptions
-from kchaos.harness.playing.scenario import Scenario, read_scenario
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario, read_scenario
 
 
 def shrink(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from kchaos.checkers.model.releases import RELEASED, line_of, parse_version
-from kchaos.checkers.model.status import Status, status
+from kchaos.checkers.model.releases.status import Status, status
+from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import KNOWN_RELEASES

@@ -24,8 +24,8 @@ from kchaos.faults import (
 from kchaos.faults.api import Fault
 from kchaos.harness.player.legal import refusal
 from kchaos.harness.player.view import View
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 _PRODUCE_S = 3.0
 _ELECTION_S = 10.0

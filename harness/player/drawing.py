@@ -20,10 +20,10 @@ from kchaos.harness.player.drawn_settings import (
 from kchaos.harness.player.legal import after, refusal
 from kchaos.harness.player.view import View, new_view
 from kchaos.harness.player.walks import WALKS, draw_walk
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLevel, IfPossible
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import AwaitQuiet, CreateTopic, Heal, Inject, Step
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
+from kchaos.harness.steps.scenario_steps import AwaitQuiet, CreateTopic, Heal, Inject, Step
 
 _END_SESSION = 0.65
 _LONGER = (2, 6)

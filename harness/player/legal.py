@@ -23,9 +23,9 @@ from kchaos.faults import (
 )
 from kchaos.faults.api import Fault
 from kchaos.harness.player.view import NOBODY, PartitionView, View, back, gone, is_linked, settled
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.possible_steps import IfPossible
-from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 MOST_SNAPSHOTS = 3
 MOST_TOPICS = 2

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kchaos.faults import HoldRequests
-from kchaos.harness.playing.client_steps import AwaitAnswer, Produce
-from kchaos.harness.playing.possible_steps import IfPossible
-from kchaos.harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
+from kchaos.harness.steps.clients import AwaitAnswer, Produce
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
 
 Steps = tuple[Step, ...]
 Showing = Callable[[Sequence[Steps]], int | None]

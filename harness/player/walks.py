@@ -2,10 +2,10 @@
 
 from random import Random
 
-from kchaos.checkers.exploring import Acted, Acting, Schedule, walk
 from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.explore import Acted, Acting, Schedule, walk
 from kchaos.harness.player.drawn_settings import ENTRY, Settings, case_of, draw_settings, title_of
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.schedule_scenarios import cluster_of, steps_of
 
 WALKS = "walks"

@@ -14,12 +14,12 @@ from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.faults.api import Fault, Injection
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import HarnessError, RunUnknown, ScenarioError
-from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
-from kchaos.harness.playing.ending import PLANNED, finish
-from kchaos.harness.playing.runner import RunOptions, begin, perform
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step
 from kchaos.harness.pytest_plugin.options import Settings
+from kchaos.harness.run.ending import PLANNED, finish
+from kchaos.harness.run.runner import RunOptions, begin, perform
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import AwaitAnswer, Produce, Read
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
 
 _NAME_LENGTH = 60
 
@@ -80,7 +80,7 @@ class Chaos:
     # -- steps ------------------------------------------------------------------------------
 
     def perform(self, *steps: Step) -> None:
-        """Performs steps, one after another; see `harness.playing.steps` for all there are.
+        """Performs steps, one after another; see `harness.steps.scenario_steps` for all there are.
 
         Raises:
             AwaitTimeout: A gate did not hold in time.
@@ -156,7 +156,7 @@ class Chaos:
             acks: 1 or "all".
             broker: Whom to send it to; None for the leader.
             operation: A name that is new in this run; None for one that counts up.
-            more: Further fields of `harness.playing.steps.Produce`, `await_answer=False` for one.
+            more: Further fields of `steps.clients.Produce`, `await_answer=False` for one.
 
         Raises:
             ScenarioError: It was answered with an error, or there is no leader.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kchaos.checkers.errors import CheckError
-from kchaos.checkers.evidence.generations import ControlRequest
+from kchaos.checkers.evidence.broker_epochs import ControlRequest
 from kchaos.harness.report.loading import Loaded
 
 

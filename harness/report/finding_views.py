@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kchaos.checkers.findings import KINDS, Finding, Question
-from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.headers import HeaderField, header_fields, mark_differences
 from kchaos.harness.report.replicas import PartitionView, ReplicaView

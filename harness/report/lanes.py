@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.segments.batch import Batch
 
 MOST_SPANS = 2000

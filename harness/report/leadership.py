@@ -7,7 +7,7 @@ from typing import Any
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.observed import Observed
-from kchaos.checkers.model.events import (
+from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kchaos.checkers.evidence.about import SCENARIO, RunAbout, ScenarioAbout
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.errors import UsageError

@@ -8,8 +8,8 @@ from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.observed import Observed
-from kchaos.checkers.model.events import PartitionState
-from kchaos.checkers.model.prediction import PredictedProduce
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.harness.report.control import control_rows
 from kchaos.harness.report.followers import lagging_looks
 from kchaos.harness.report.leadership import Decisions, decision_text

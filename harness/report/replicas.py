@@ -9,8 +9,8 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError, CheckpointError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.snapshots import CopiedFiles, EpochEntries, StateSeen, TakenSnapshot
-from kchaos.checkers.model.events import LogCleaned, Snapshot
-from kchaos.checkers.model.prediction import PredictedReplica, Prediction
+from kchaos.checkers.model.values.events import LogCleaned, Snapshot
+from kchaos.checkers.model.values.prediction import PredictedReplica, Prediction
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.harness.report.loading import Loaded

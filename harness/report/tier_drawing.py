@@ -8,9 +8,9 @@ from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import EpochEntries
 from kchaos.checkers.evidence.tier import TierFetch, TierReading, remote_at, stored_at
-from kchaos.checkers.model import requests
-from kchaos.checkers.model.epoch_cache import EpochEntry
-from kchaos.checkers.model.tier import holder
+from kchaos.checkers.model.broker.tier import holder
+from kchaos.checkers.model.values import requests
+from kchaos.checkers.model.values.epoch_cache import EpochEntry
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.tier import FINISHED
 from kchaos.harness.report.lanes import ticks

@@ -15,8 +15,8 @@ import pytest
 from kchaos.checkers.judge import judge
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
 
 NOT_CASES = ("looking", "test_cases")
 CASES: dict[str, ModuleType] = {

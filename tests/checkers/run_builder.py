@@ -11,7 +11,7 @@ from typing import Any
 from crc32c import crc32c
 
 from kchaos.checkers.model import events
-from kchaos.checkers.model.events import Action, event_to_json
+from kchaos.checkers.model.values.events import Action, event_to_json
 from kchaos.checkers.run_directory import RunDirectory
 
 CONTROLLER_SESSION = 0x100

@@ -15,7 +15,7 @@ from kchaos.checkers.acts import (
     fields_of,
 )
 from kchaos.checkers.formats.api_keys import unknown_api
-from kchaos.checkers.model.events import Action, event_from_json, event_to_json
+from kchaos.checkers.model.values.events import Action, event_from_json, event_to_json
 
 
 def test_a_cut_without_a_name_gets_one_from_its_pair():

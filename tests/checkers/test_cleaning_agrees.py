@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 
 from kchaos.checkers.acts import StopBroker
-from kchaos.checkers.agreement.cleaning import cleaning_disagreements
+from kchaos.checkers.cross_checks.cleaning import cleaning_disagreements
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.events import LogCleaned, Snapshot
+from kchaos.checkers.model.values.events import LogCleaned, Snapshot
 
 CLEANED = LogCleaned(broker=1, topic="t", partition=0, cleaned_until=4, kept=((2, 3),))
 OTHER = LogCleaned(broker=2, topic="t", partition=0, cleaned_until=6, kept=())

@@ -5,7 +5,7 @@ import pytest
 from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from kchaos.checkers.evidence.partition import BatchEvidence, PartitionEvidence
-from kchaos.checkers.model.prediction import DisallowedDecision, EpochRound, PredictedProduce
+from kchaos.checkers.model.values.prediction import DisallowedDecision, EpochRound, PredictedProduce
 from kchaos.checkers.rules.conformance import (
     decisions_allowed,
     produces_as_predicted,

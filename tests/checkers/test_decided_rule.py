@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from kchaos.checkers.evidence.actions import TimedEvent
-from kchaos.checkers.model.events import (
+from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from rule_evidence import batch, evidence, replica, shown
 
-from kchaos.checkers.evidence.generations import ControlRequest
+from kchaos.checkers.evidence.broker_epochs import ControlRequest
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
-from kchaos.checkers.rules.generations import (
+from kchaos.checkers.rules.broker_epochs import (
     generation_not_initialised,
     late_requests_as_predicted,
     stale_request_accepted,

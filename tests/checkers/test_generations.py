@@ -8,7 +8,7 @@ from run_builder import CONTROLLER_SESSION, RunBuilder
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import LATE_CLIENT_ID, TopicPartition
-from kchaos.checkers.evidence.generations import generations, never_told
+from kchaos.checkers.evidence.broker_epochs import generations, never_told
 from kchaos.checkers.evidence.run import RunEvidence
 
 T = TopicPartition("t", 0)

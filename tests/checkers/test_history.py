@@ -6,7 +6,7 @@ from run_builder import RunBuilder
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.prediction import EpochRound
+from kchaos.checkers.model.values.prediction import EpochRound
 
 ABOUT = {"topic": "t", "partition": 0}
 

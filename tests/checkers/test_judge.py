@@ -15,7 +15,7 @@ from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.prediction import Prediction
+from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results, results_line, results_to_json, write_judgement
 from kchaos.checkers.rules.as_sent import NOT_COMPARED

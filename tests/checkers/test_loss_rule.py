@@ -4,7 +4,7 @@ from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED, Excuse
-from kchaos.checkers.model.prediction import PredictedProduce
+from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.rules.loss import loss
 
 KEPT = batch(0, 0, "a", "b")

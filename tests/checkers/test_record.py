@@ -1,6 +1,6 @@
 """How the order of a run is read from what was written down."""
 
-from kchaos.checkers.model.observations import Fate, Observation, Question, Reply, Seen
+from kchaos.checkers.model.follow.observations import Fate, Observation, Question, Reply, Seen
 from kchaos.checkers.record import _first_sign
 
 

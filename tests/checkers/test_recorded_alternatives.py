@@ -7,9 +7,9 @@ from kafka_6361_runs import kafka_6361
 from run_builder import RunBuilder
 
 from kchaos.checkers import acts
-from kchaos.checkers.alternatives import Result
-from kchaos.checkers.alternatives.kip_279 import compare_run
 from kchaos.checkers.errors import CheckError, ComparisonError
+from kchaos.harness.documents import Result
+from kchaos.harness.documents.kip_279 import compare_run
 
 
 def silent(text: str) -> None:

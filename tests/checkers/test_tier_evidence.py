@@ -12,7 +12,7 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.links import read_links
 from kchaos.checkers.evidence.tier import FetchedRecord, read_tier
-from kchaos.checkers.model.observations import Fate, OffsetAnswered, Question, Reply
+from kchaos.checkers.model.follow.observations import Fate, OffsetAnswered, Question, Reply
 from kchaos.checkers.run_directory import RunDirectory
 
 

@@ -15,7 +15,7 @@ from kchaos.checkers.evidence.partition import (
     partition_evidence,
 )
 from kchaos.checkers.evidence.tier import FetchedRecord, TierFetch, TierReading
-from kchaos.checkers.model.prediction import PredictedBatch, PredictedRead
+from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedRead
 from kchaos.checkers.rules.tiers import tier_as_predicted, tier_orphan, tier_reads
 
 LINEAGE = ((0, 0, "m0"), (1, 1, "m4"), (2, 1, "m5"))

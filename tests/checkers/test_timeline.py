@@ -7,7 +7,7 @@ from run_builder import RunBuilder, create_body, multi_body, set_body
 from kchaos.checkers.acts import PauseBroker, ResumeBroker, StartBroker
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.events import (
+from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,

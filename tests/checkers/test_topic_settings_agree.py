@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.agreement.acts import _topic_settings
+from kchaos.checkers.cross_checks.acts import _topic_settings
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.run import RunEvidence
 

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from kchaos.checkers.acts import Act, Hold
-from kchaos.checkers.forgeries import ForgeAnswers
+from kchaos.checkers.acts import Act, ForgeAnswers, Hold
 from kchaos.clusters.agent import POINTS
 from kchaos.clusters.api import (
     Collectable,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kchaos.checkers.model.rules.kip_380 import is_for_an_earlier_generation, is_higher
+from kchaos.checkers.model.releases.rules.kip_380 import is_for_an_earlier_generation, is_higher
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import RollBroker

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from kchaos.checkers.judge import judge
-from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.run.runner import RunOptions, play
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import RELEASES, RUNS, said_of, store, unpacked, write_expected
 

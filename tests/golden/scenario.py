@@ -3,9 +3,9 @@
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, KillBroker, PreferredElection
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import (
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import (
     AwaitFollowing,
     AwaitHighWatermark,
     AwaitReplicated,

@@ -10,9 +10,9 @@ from typing import Any
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.observations import Question
-from kchaos.checkers.model.releases import RELEASED
-from kchaos.checkers.model.status import status
+from kchaos.checkers.model.follow.observations import Question
+from kchaos.checkers.model.releases.status import status
+from kchaos.checkers.model.releases.versions import RELEASED
 from kchaos.checkers.record import record_of
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory

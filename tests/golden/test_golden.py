@@ -14,9 +14,9 @@ from clean_runs import clean_run, clean_snapshot
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow
-from kchaos.checkers.model.releases import RELEASED, line_of, parse_version
+from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
 from kchaos.checkers.record import record_of
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import (
     OTHER_NAMES,

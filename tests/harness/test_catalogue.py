@@ -7,8 +7,8 @@ import pytest
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
 
 CELLS = [
     pytest.param(entry.name, case, release, id=f"{entry.name}-{case}-{release}")

@@ -11,10 +11,10 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
 from kchaos.harness.commands.cli import run
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.settings import check_settings, kafkas_of
-from kchaos.harness.playing.steps import CreateTopic, Inject, Step
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.settings import check_settings, kafkas_of
+from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step
 
 FORMAT, PROTOCOL = "log.message.format.version", "inter.broker.protocol.version"
 

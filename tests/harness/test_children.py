@@ -18,8 +18,8 @@ from kchaos.harness.commands import children
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import draw
-from kchaos.harness.playing.runner import RunOptions
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
 
 SCENARIOS = [draw(seed, kafka="2.8.2", steps=2) for seed in range(6)]
 KCHAOS = [sys.executable, "-m", "kchaos"]

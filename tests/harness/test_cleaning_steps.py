@@ -10,8 +10,8 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.harness.playing.cleaning_steps import AwaitCleaned
-from kchaos.harness.playing.play import Play
+from kchaos.harness.play.play import Play
+from kchaos.harness.steps.cleaning import AwaitCleaned
 
 CLEANED = AwaitCleaned(broker=0, topic="t", partition=0, cleaned_until=4, timeout_s=0.2)
 

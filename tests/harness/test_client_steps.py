@@ -4,7 +4,7 @@ import pytest
 
 from kchaos.clusters.client import FetchedRecord
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing.client_steps import _text
+from kchaos.harness.steps.clients import _text
 
 
 def record(

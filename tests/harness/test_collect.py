@@ -10,9 +10,9 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing import collect
-from kchaos.harness.playing.collect import collect_logs, collect_zookeeper, take_snapshot
-from kchaos.harness.playing.play import Play
+from kchaos.harness.play import collect
+from kchaos.harness.play.collect import collect_logs, collect_zookeeper, take_snapshot
+from kchaos.harness.play.play import Play
 
 
 class ZooKeeper:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.alternatives import (
+from kchaos.harness.commands.cli import run
+from kchaos.harness.commands.compare import exit_code_for, text_of, to_json
+from kchaos.harness.documents import (
     DOCUMENTS,
     Bounds,
     Cell,
@@ -16,8 +18,6 @@ from kchaos.checkers.alternatives import (
     Result,
     Row,
 )
-from kchaos.harness.commands.cli import run
-from kchaos.harness.commands.compare import exit_code_for, text_of, to_json
 
 QUICK = ["--schedules", "0", "--most-states", "0"]
 

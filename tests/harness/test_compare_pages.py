@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 from test_compare import QUICK, small
 
-from kchaos.checkers.alternatives import Result, document_named
-from kchaos.checkers.alternatives.searching import Bounds
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.compare_pages import (
     begin_mark,
@@ -15,6 +13,8 @@ from kchaos.harness.commands.compare_pages import (
     refuse_page,
     write_page,
 )
+from kchaos.harness.documents import Result, document_named
+from kchaos.harness.documents.searching import Bounds
 from kchaos.harness.errors import UsageError
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

@@ -8,10 +8,10 @@ from kchaos.checkers.judge import judge
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutLink, DisconnectNetwork
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import (
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
     AwaitState,
     CreateTopic,

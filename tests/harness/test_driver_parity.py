@@ -10,7 +10,7 @@ from kchaos.checkers.results import results_line
 from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.commands.reproduce import judged
-from kchaos.harness.playing.runner import RunOptions, play
+from kchaos.harness.run.runner import RunOptions, play
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
 

@@ -10,12 +10,13 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import FastBounce
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.playing import collect, ending
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import CreateTopic, Inject
+from kchaos.harness.play import collect
+from kchaos.harness.play.play import Play
+from kchaos.harness.run import ending
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 
 pytestmark = pytest.mark.cluster
 

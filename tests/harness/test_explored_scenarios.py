@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.exploring import Schedules, find_schedule
 from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.explore import Schedules, find_schedule
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.reproduce import judged
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario, read_scenario
-from kchaos.harness.playing.steps import (
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario, read_scenario
+from kchaos.harness.schedule_scenarios import scenario_of
+from kchaos.harness.steps.scenario_steps import (
     AwaitQuiet,
     AwaitState,
     Inject,
@@ -21,7 +22,6 @@ from kchaos.harness.playing.steps import (
     TakeSnapshot,
     Tell,
 )
-from kchaos.harness.schedule_scenarios import scenario_of
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,10 @@ from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing import clients, fetch_gates, gates
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.play import Play
+from kchaos.harness.gates import fetching, gates
+from kchaos.harness.play import clients
+from kchaos.harness.play.play import Play
+from kchaos.harness.steps.clients import Produce
 
 ABOUT = TopicPartition("t", 0)
 NOT_LEADER = Produced(error_code=6, base_offset=-1)
@@ -371,9 +372,9 @@ def test_ctrl_c_is_taken_while_a_follower_is_awaited(
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fetch_gates, "check_interrupt", interrupted)
-    monkeypatch.setattr(fetch_gates, "_led_since", lambda *_: 0)
+    monkeypatch.setattr(fetching, "check_interrupt", interrupted)
+    monkeypatch.setattr(fetching, "_led_since", lambda *_: 0)
     links = SimpleNamespace(await_record=lambda _, **how: how["abort"]())
     play = cast(Any, SimpleNamespace(cluster=SimpleNamespace(links=links)))
     with pytest.raises(KeyboardInterrupt):
-        fetch_gates.await_fetching(play, ABOUT, 1, 0, timeout_s=1, abort=abort)
+        fetching.await_fetching(play, ABOUT, 1, 0, timeout_s=1, abort=abort)

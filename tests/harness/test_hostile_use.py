@@ -15,7 +15,7 @@ from kchaos.checkers.folders import plain, plain_folder
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario
 from tests.golden.stored import unpacked
 
 ROOT = Path(__file__).parents[2]

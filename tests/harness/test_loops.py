@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.links import ApiKey, LinkRecord
-from kchaos.harness.playing.loops import ANSWERS, fetch_loop
-from kchaos.harness.playing.play import Play
+from kchaos.harness.gates.loops import ANSWERS, fetch_loop
+from kchaos.harness.play.play import Play
 
 ABOUT = TopicPartition("t", 0)
 

@@ -12,11 +12,11 @@ from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.docker_driver.owner import RUN
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import CreateTopic
+from kchaos.harness.play.play import Play
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import CreateTopic
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster]
 

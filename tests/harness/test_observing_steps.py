@@ -13,13 +13,13 @@ from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing.observing_steps import (
+from kchaos.harness.play.play import Play
+from kchaos.harness.steps.observing import (
     AwaitHighWatermarkKept,
     AwaitLog,
     AwaitMessage,
     AwaitPoint,
 )
-from kchaos.harness.playing.play import Play
 
 KEPT = AwaitHighWatermarkKept(
     topic="t", partition=0, brokers=(0,), high_watermark=3, writes=2, timeout_s=0.3

@@ -17,13 +17,13 @@ from kchaos.checkers.acts import (
     StopBroker,
 )
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.events import Produce
+from kchaos.checkers.model.values.events import Produce
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.faults import CutLink as CutLinkFault
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.scenario import step_from_json, step_to_json
-from kchaos.harness.playing.steps import Inject
+from kchaos.harness.play.play import Play
+from kchaos.harness.run.scenario import step_from_json, step_to_json
+from kchaos.harness.steps.scenario_steps import Inject
 
 CUT = CutLink(source=0, target=1, name="rack")
 

@@ -2,9 +2,9 @@
 
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.faults import HoldController, HoldPoint, KillBroker, SlowFetchReads
-from kchaos.harness.playing.possible_steps import IfPossible
-from kchaos.harness.playing.scenario import with_points
-from kchaos.harness.playing.steps import Inject, Tell
+from kchaos.harness.run.scenario import with_points
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import Inject, Tell
 
 CLUSTER = ClusterSpec(brokers=brokers_of("2.8.2", (0, 1, 2)))
 

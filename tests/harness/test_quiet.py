@@ -15,13 +15,13 @@ from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ExpireSession, KillBroker
-from kchaos.harness.playing import quiet
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.quiet import await_quiet
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.harness.gates import quiet
+from kchaos.harness.gates.quiet import await_quiet
+from kchaos.harness.play.play import Play
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 CONTROLLER = 2
 

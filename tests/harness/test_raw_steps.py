@@ -10,9 +10,9 @@ import pytest
 from kchaos.clusters.client import NoAnswer
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing import raw_steps
-from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.raw_steps import FetchAs
+from kchaos.harness.play.play import Play
+from kchaos.harness.steps import raw_requests
+from kchaos.harness.steps.raw_requests import FetchAs
 
 STEP = FetchAs(
     operation="client", topic="t", partition=0, broker=0, high_watermark=2, timeout_s=0.2
@@ -45,8 +45,8 @@ def performed(monkeypatch: pytest.MonkeyPatch, answers: dict[int, Answer]) -> li
         recorder=SimpleNamespace(history=history),
         interrupts=SimpleNamespace(check=lambda: None),
     )
-    monkeypatch.setattr(raw_steps, "fetch_raw", fetch_raw)
-    monkeypatch.setattr(raw_steps.gates, "no_exit", lambda _play: lambda: None)
+    monkeypatch.setattr(raw_requests, "fetch_raw", fetch_raw)
+    monkeypatch.setattr(raw_requests.gates, "no_exit", lambda _play: lambda: None)
     STEP.perform(cast(Play, play))
     return told
 

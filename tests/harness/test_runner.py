@@ -11,10 +11,10 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import HoldPoint, HoldRequests, KillBroker
-from kchaos.harness.playing.client_steps import AwaitAnswer, Produce, Read
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import (
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import AwaitAnswer, Produce, Read
+from kchaos.harness.steps.scenario_steps import (
     AwaitHeld,
     AwaitState,
     CreateTopic,

@@ -22,17 +22,17 @@ from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import ExpireSession
-from kchaos.harness.playing import fetch_gates, gates
-from kchaos.harness.playing import settle as settle_module
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.clients import REQUEST_TIMED_OUT
-from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.replication import fetcher_failure, first_difference, lasting_difference
-from kchaos.harness.playing.runner import RunOptions, begin
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.settle import _settle_partition, settle
-from kchaos.harness.playing.settled import Settled
-from kchaos.harness.playing.steps import CreateTopic, Inject
+from kchaos.harness.gates import fetching, gates
+from kchaos.harness.gates import settle as settle_module
+from kchaos.harness.gates.replication import fetcher_failure, first_difference, lasting_difference
+from kchaos.harness.gates.settle import _settle_partition, settle
+from kchaos.harness.gates.settled import Settled
+from kchaos.harness.play.clients import REQUEST_TIMED_OUT
+from kchaos.harness.play.play import Play
+from kchaos.harness.run.runner import RunOptions, begin
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 
 ABOUT = TopicPartition("t", 0)
 SEEN = LeaderAndIsr(leader=0, leader_epoch=1, isr=(0, 1))
@@ -188,7 +188,7 @@ def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
             raise found
         return found
 
-    monkeypatch.setattr("kchaos.harness.playing.settle._is_settled", look)
+    monkeypatch.setattr("kchaos.harness.gates.settle._is_settled", look)
     play = Play(cluster=cast(Any, SimpleNamespace(brokers={})), run=cast(Any, None), say=print)
     settled = Settled()
     _settle_partition(play, ABOUT, {}, settled)
@@ -292,7 +292,7 @@ def test_a_log_that_ends_there_by_chance_and_is_truncated_then_does_not_differ(
         follower.write_bytes(segment(leaders))
 
     assert first_difference(play, ABOUT, [0, 1]) is not None
-    monkeypatch.setattr(fetch_gates, "await_fetches", truncate_and_fetch)
+    monkeypatch.setattr(fetching, "await_fetches", truncate_and_fetch)
     assert lasting_difference(play, ABOUT, 0, [0, 1], 3, timeout_s=5, abort=never) is None
     assert asked == [(1, 0, 2)]
 
@@ -302,7 +302,7 @@ def test_a_log_that_stays_different_is_named_after_its_follower_has_fetched(
 ) -> None:
     play = disks(tmp_path, [(0, 0, ["a"])], [(0, 0, ["b"])])
     asked = []
-    monkeypatch.setattr(fetch_gates, "await_fetches", lambda *what, **_: asked.append(what[1:]))
+    monkeypatch.setattr(fetching, "await_fetches", lambda *what, **_: asked.append(what[1:]))
     lasting = lasting_difference(play, ABOUT, 0, [0, 1], 1, timeout_s=5, abort=never)
     assert lasting is not None
     assert lasting["brokers"] == [0, 1]
@@ -370,7 +370,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
         Produce(operation="p", topic="held", partition=0, records=2, acks=1).perform(play)
         gates.await_state(play, about, leader=0, isr=[0], timeout_s=30)
         with pytest.raises(AwaitTimeout, match="broker 1 to fetch 1 times more from 0"):
-            fetch_gates.await_fetches(play, 1, 0, 1, timeout_s=0.5)
+            fetching.await_fetches(play, 1, 0, 1, timeout_s=0.5)
         settled = settle(play, [about], bound_s=BOUND_S)
     assert (settled.state, settled.bound_s) == ("stalled", BOUND_S)
     assert settled.reasons == [
@@ -391,7 +391,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
         json.loads(json.dumps(settled.to_json())).items() <= observed(play.run, "settled").items()
     )
     # The hold was all that kept it from following, and from fetching when there is nothing new.
-    fetch_gates.await_fetches(play, 1, 0, 2, timeout_s=30)
+    fetching.await_fetches(play, 1, 0, 2, timeout_s=30)
     gates.await_state(play, about, isr=[0, 1], timeout_s=30)
 
 
@@ -399,7 +399,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
 def test_a_follower_that_is_only_slow_has_not_stopped(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kchaos.harness.playing.probe._PROBE_S", 0.5)
+    monkeypatch.setattr("kchaos.harness.gates.probe._PROBE_S", 0.5)
     about = TopicPartition("slow", 0)
     CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
     links = play.cluster.links
@@ -466,7 +466,7 @@ def test_what_a_former_leader_answers_is_no_finding(
     real_look = settle_module._look
     monkeypatch.setattr(settle_module, "_look", look)
     # Whoever waits for its followers sees that it leads no more, and asks it nothing.
-    monkeypatch.setattr(fetch_gates, "await_fetching", lambda *_, **__: None)
+    monkeypatch.setattr(fetching, "await_fetching", lambda *_, **__: None)
 
     settled = settle(play, [about], bound_s=20)
 

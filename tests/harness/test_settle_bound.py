@@ -7,8 +7,8 @@ import pytest
 
 from kchaos.harness.commands.children import Children
 from kchaos.harness.commands.cli import run
-from kchaos.harness.playing.runner import RunOptions
-from kchaos.harness.playing.settle_bound import settle_bound
+from kchaos.harness.gates.settle_bound import settle_bound
+from kchaos.harness.run.runner import RunOptions
 
 QUICK = {
     "controller.socket.timeout.ms": "1000",

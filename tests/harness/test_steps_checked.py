@@ -7,10 +7,11 @@ import pytest
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import FastBounce, HoldRequests, KillBroker
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing.possible_steps import IfPossible
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import (
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
     AwaitState,
     CreateTopic,
@@ -19,7 +20,6 @@ from kchaos.harness.playing.steps import (
     Step,
     TakeSnapshot,
 )
-from kchaos.harness.playing.steps_checked import check_steps
 
 TOPIC = CreateTopic(topic="t", assignment=((0, 1),))
 NOBODY = AwaitState(topic="t", partition=0, leader=-1)

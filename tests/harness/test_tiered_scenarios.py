@@ -18,11 +18,11 @@ from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.catalogue.kip_405_control import without_tiering
 from kchaos.harness.commands.reproduce import cases_shown
 from kchaos.harness.errors import ScenarioError, UsageError
-from kchaos.harness.playing.scenario import Scenario, step_from_json, step_to_json
-from kchaos.harness.playing.settings import check_settings
-from kchaos.harness.playing.steps import CreateTopic, Inject, Step, Tell
-from kchaos.harness.playing.tier_reading import TierRead
-from kchaos.harness.playing.tier_steps import AwaitTiered
+from kchaos.harness.run.scenario import Scenario, step_from_json, step_to_json
+from kchaos.harness.run.settings import check_settings
+from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step, Tell
+from kchaos.harness.steps.tier import AwaitTiered
+from kchaos.harness.steps.tier_reading import TierRead
 
 REMOTE = (("remote.storage.enable", "true"),)
 COMPACT = (("cleanup.policy", "compact"),)

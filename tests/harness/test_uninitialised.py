@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-import kchaos.harness.playing.uninitialised as module
+import kchaos.harness.gates.uninitialised as module
 from kchaos.clusters.links import ApiKey
-from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.uninitialised import uninitialised
+from kchaos.harness.gates.uninitialised import uninitialised
+from kchaos.harness.play.play import Play
 
 
 def record(api_key: ApiKey, target: int, **more: Any) -> SimpleNamespace:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.model.status import Status
+from kchaos.checkers.model.releases.status import Status
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.versions import Known, version_lines
 

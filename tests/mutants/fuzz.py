@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kchaos.checkers.agreement import disagreements
+from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import stored_at

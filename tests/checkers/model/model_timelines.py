@@ -11,7 +11,7 @@ from kchaos.checkers.acts import (
     StartBroker,
     StopBroker,
 )
-from kchaos.checkers.model.events import (
+from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
@@ -21,7 +21,7 @@ from kchaos.checkers.model.events import (
     Snapshot,
     TopicCreated,
 )
-from kchaos.checkers.model.prediction import PredictedReplica, Prediction
+from kchaos.checkers.model.values.prediction import PredictedReplica, Prediction
 
 NEWEST_FORMAT = "0.11.0"
 

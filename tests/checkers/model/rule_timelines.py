@@ -12,7 +12,12 @@ from kchaos.checkers.acts import (
     ResumeBroker,
     StaleRequest,
 )
-from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Event, Snapshot
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    Event,
+    Snapshot,
+)
 
 AFTER = Snapshot(label="after")
 

@@ -5,7 +5,7 @@ from model_timelines import cluster, kill, state, write
 
 from kchaos.checkers.acts import CutLink, Hold
 from kchaos.checkers.model import predict
-from kchaos.checkers.model.events import PartitionState
+from kchaos.checkers.model.values.events import PartitionState
 
 BASE = [*cluster("2.0.1", controller=3, replicas=(0, 1, 2)), state(0, 0, (0, 1, 2), version=0)]
 

@@ -7,8 +7,8 @@ from kchaos.checkers.acts import LoseEpochs
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.model import predict
-from kchaos.checkers.model.events import Event, LogCleaned, Produce, Snapshot
-from kchaos.checkers.model.prediction import PredictedReplica
+from kchaos.checkers.model.values.events import Event, LogCleaned, Produce, Snapshot
+from kchaos.checkers.model.values.prediction import PredictedReplica
 from kchaos.checkers.segments.batch import join_payload_digests
 
 LOST = LoseEpochs(broker=1, topic="t", partition=0)

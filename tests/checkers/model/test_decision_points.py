@@ -4,15 +4,16 @@ import pytest
 from model_timelines import cluster, state, write
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model import exchange, follower, generation_for, resetting
-from kchaos.checkers.model.epoch_cache import EpochEnd, EpochEntry
-from kchaos.checkers.model.events import Event
-from kchaos.checkers.model.log import Log
-from kchaos.checkers.model.predicting import left_alone_after
-from kchaos.checkers.model.replica import Replica
-from kchaos.checkers.model.requests import Asked, FetchAnswer, OffsetAnswer
-from kchaos.checkers.model.state import EMPTY
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.broker import exchange, follower, offset_reset
+from kchaos.checkers.model.settle.predict import left_alone_after
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.epoch_cache import EpochEnd, EpochEntry
+from kchaos.checkers.model.values.events import Event
+from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.requests import Asked, FetchAnswer, OffsetAnswer
 
 DIVERGES = EpochEnd(1, 20)
 """The leader's end of epoch 1, below what the follower has of it."""
@@ -126,8 +127,8 @@ def test_a_follower_that_resets_its_offset_knows_its_epoch_again() -> None:
     asked = next_fetch(world)
     out_of_range = FetchAnswer(error="OFFSET_OUT_OF_RANGE")
     follower.handle_fetch_answer(world, 1, 0, TopicPartition("t", 0), asked, out_of_range)
-    resetting.handle_answer(world, 1, 0, OffsetAnswer(offset=1))
-    resetting.handle_answer(world, 1, 0, OffsetAnswer(offset=0))
+    offset_reset.handle_answer(world, 1, 0, OffsetAnswer(offset=1))
+    offset_reset.handle_answer(world, 1, 0, OffsetAnswer(offset=0))
     assert (asked.requested_epoch, next_fetch(world).requested_epoch) == (-1, 0)
 
 

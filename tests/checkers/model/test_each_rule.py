@@ -53,26 +53,33 @@ from kchaos.checkers.acts import (
     TopicPartition,
 )
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.exploring.random_moves import Setup, play
-from kchaos.checkers.model import follow, generation_for, predict, tier
-from kchaos.checkers.model.control_requests import deliver, queue
-from kchaos.checkers.model.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
-from kchaos.checkers.model.events import (
+from kchaos.checkers.model import follow, generation_for, predict
+from kchaos.checkers.model.broker import tier
+from kchaos.checkers.model.broker.leader import become_leader, update_view
+from kchaos.checkers.model.controller.outboxes import deliver, queue
+from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.random_moves import Setup, play
+from kchaos.checkers.model.releases.generation import FollowerLog, Generation
+from kchaos.checkers.model.releases.rules.order import OF_RELEASES
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.settle.predict import left_alone_after
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
+from kchaos.checkers.model.values.events import (
     Event,
     Snapshot,
 )
-from kchaos.checkers.model.generation import FollowerLog, Generation
-from kchaos.checkers.model.happen import happen
-from kchaos.checkers.model.leader import become_leader, update_view
-from kchaos.checkers.model.log import Log, batches_of
-from kchaos.checkers.model.moves import Move
-from kchaos.checkers.model.predicting import left_alone_after
-from kchaos.checkers.model.prediction import Prediction
-from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica, Role
-from kchaos.checkers.model.requests import Asked, RemoteSegment, StopReplica
-from kchaos.checkers.model.rules.order import OF_RELEASES
-from kchaos.checkers.model.state import EMPTY
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.values.log import Log, batches_of
+from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.model.values.replica import (
+    FetcherState,
+    FetcherThread,
+    FetchState,
+    Replica,
+    Role,
+)
+from kchaos.checkers.model.values.requests import Asked, RemoteSegment, StopReplica
 from kchaos.checkers.record import record_of
 from tests.golden.stored import RUNS, unpacked
 

@@ -17,8 +17,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow, generation_for, predict
-from kchaos.checkers.model.events import BrokerRegistered, HighWatermarkObserved, PartitionState
-from kchaos.checkers.model.observations import (
+from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     ControlSent,
     CopyBegun,
@@ -31,6 +30,11 @@ from kchaos.checkers.model.observations import (
     Question,
     Record,
     Reply,
+)
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    HighWatermarkObserved,
+    PartitionState,
 )
 from kchaos.checkers.record import predict_run, record_of
 from tests.golden.stored import unpacked

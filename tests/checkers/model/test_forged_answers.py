@@ -6,17 +6,16 @@ import pytest
 from model_timelines import cluster, write
 from model_timelines import state as partition_state
 
-from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
-from kchaos.checkers.model.events import Action, Event
-from kchaos.checkers.model.lookahead import Lookahead
-from kchaos.checkers.model.observations import EpochAnswered, Fate, Record, Reply, Seen
-from kchaos.checkers.model.predicting import left_alone_after
-from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState
-from kchaos.checkers.model.requests import Asked, EpochAnswer, Exchange, Stage
-from kchaos.checkers.model.state import EMPTY, State
-from kchaos.checkers.model.taking import Excluded, take
-from kchaos.checkers.model.world import World
+from kchaos.checkers.acts import EndForgery, ForgeAnswers, TopicPartition
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import EpochAnswered, Fate, Record, Reply, Seen
+from kchaos.checkers.model.follow.observed_steps import Excluded, take
+from kchaos.checkers.model.settle.predict import left_alone_after
+from kchaos.checkers.model.state.state import EMPTY, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Action, Event
+from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState
+from kchaos.checkers.model.values.requests import Asked, EpochAnswer, Exchange, Stage
 
 T = TopicPartition("t", 0)
 FORGE = ForgeAnswers(name="f", source=1, target=0, error="NOT_LEADER_FOR_PARTITION")

@@ -5,15 +5,15 @@ from model_timelines import start, state, write
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.happen import happen
-from kchaos.checkers.model.leader import become_leader, give_up_isr, update_view
-from kchaos.checkers.model.lookahead import Lookahead
-from kchaos.checkers.model.observations import IsrAnswered, IsrAsked, IsrWanted, Record
-from kchaos.checkers.model.replica import Replica
-from kchaos.checkers.model.silent import silent_steps
-from kchaos.checkers.model.state import EMPTY
-from kchaos.checkers.model.taking import Excluded, take
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.broker.leader import become_leader, give_up_isr, update_view
+from kchaos.checkers.model.follow.internal_steps import silent_steps
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import IsrAnswered, IsrAsked, IsrWanted, Record
+from kchaos.checkers.model.follow.observed_steps import Excluded, take
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replica import Replica
 
 T = TopicPartition("t", 0)
 NOTHING_TO_COME = Lookahead(Record(seen=(), decided=()))

@@ -4,7 +4,7 @@ import pytest
 from model_timelines import kip_101_1, kip_101_2, payloads, ranges, replica
 
 from kchaos.checkers.model import predict
-from kchaos.checkers.model.prediction import EpochRound, PredictedProduce, Truncation
+from kchaos.checkers.model.values.prediction import EpochRound, PredictedProduce, Truncation
 from kchaos.clusters.releases import KNOWN_RELEASES
 
 WITH_EPOCHS = KNOWN_RELEASES[1:]

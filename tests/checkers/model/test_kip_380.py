@@ -7,20 +7,20 @@ from model_timelines import cluster, kill, replica, start, state, write
 
 from kchaos.checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest
 from kchaos.checkers.model import generation_for, predict
-from kchaos.checkers.model.control_handling import handle
-from kchaos.checkers.model.control_requests import queue
-from kchaos.checkers.model.events import Event, PartitionState, Snapshot, TopicCreated
-from kchaos.checkers.model.predicting import left_alone_after
-from kchaos.checkers.model.prediction import Prediction
-from kchaos.checkers.model.requests import StopReplica
-from kchaos.checkers.model.rules.kafka_9839 import refuse_earlier_epochs
-from kchaos.checkers.model.rules.kip_380 import (
+from kchaos.checkers.model.broker.control_handling import handle
+from kchaos.checkers.model.controller.outboxes import queue
+from kchaos.checkers.model.releases.rules.kafka_9839 import refuse_earlier_epochs
+from kchaos.checkers.model.releases.rules.kip_380 import (
     is_for_an_earlier_generation,
     is_higher,
     refuse_other_epochs,
 )
-from kchaos.checkers.model.state import EMPTY, State
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.settle.predict import left_alone_after
+from kchaos.checkers.model.state.state import EMPTY, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Event, PartitionState, Snapshot, TopicCreated
+from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.model.values.requests import StopReplica
 
 AFTER = Snapshot(label="after")
 EARLIER, PRESENT = 101, 201

@@ -3,23 +3,23 @@
 import pytest
 
 from kchaos.checkers.explorer import explore
-from kchaos.checkers.exploring import system_of
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.actions import (
+from kchaos.checkers.model.explore import system_of
+from kchaos.checkers.model.explore.actions import (
     Action,
     Answer,
     Ask,
     Handle,
     Look,
+    PassLag,
     Relinquish,
     Shrink,
     Write,
 )
-from kchaos.checkers.model.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.fault_actions import PassLag
-from kchaos.checkers.model.machine import actions, initial_state, next_state
-from kchaos.checkers.model.state import State
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
 
 PENDING = "KIP-501's text: a pending fetch keeps a follower"
 CLOCK = "KIP-501's text: caught up when counted"

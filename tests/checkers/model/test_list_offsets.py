@@ -16,25 +16,27 @@ from kchaos.checkers.acts import (
     TopicPartition,
 )
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model import (
-    control_handling,
-    exchange,
-    follow,
-    generation_for,
-    predict,
-    resetting,
+from kchaos.checkers.model import follow, generation_for, predict
+from kchaos.checkers.model.broker import control_handling, exchange, offset_reset
+from kchaos.checkers.model.explore.actions import Action, Ask, Deliver, Elect, Handle, Write
+from kchaos.checkers.model.explore.actions import Answer as AnswerOf
+from kchaos.checkers.model.explore.bounds import Grain, Machine
+from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.follow.observations import (
+    OffsetAnswered,
+    OffsetAsked,
+    Question,
+    Record,
+    Reply,
 )
-from kchaos.checkers.model.actions import Action, Ask, Deliver, Elect, Handle, Write
-from kchaos.checkers.model.actions import Answer as AnswerOf
-from kchaos.checkers.model.bounds import Grain, Machine
-from kchaos.checkers.model.events import Event, Snapshot
-from kchaos.checkers.model.log import Log, records_of
-from kchaos.checkers.model.machine import actions, initial_state, next_state
-from kchaos.checkers.model.observations import OffsetAnswered, OffsetAsked, Question, Record, Reply
-from kchaos.checkers.model.predicting import left_alone_after
-from kchaos.checkers.model.prediction import PredictedBatch
-from kchaos.checkers.model.replica import FetcherState, FetchState, OffsetReset
-from kchaos.checkers.model.requests import (
+from kchaos.checkers.model.settle.predict import left_alone_after
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Event, Snapshot
+from kchaos.checkers.model.values.log import Log, records_of
+from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.replica import FetcherState, FetchState, OffsetReset
+from kchaos.checkers.model.values.requests import (
     Answer,
     Asked,
     Exchange,
@@ -44,8 +46,6 @@ from kchaos.checkers.model.requests import (
     Stage,
     UpdateMetadata,
 )
-from kchaos.checkers.model.state import EMPTY
-from kchaos.checkers.model.world import World
 from kchaos.checkers.record import record_of
 from kchaos.checkers.segments.batch import payload_digest
 from tests.golden.stored import unpacked
@@ -318,14 +318,14 @@ def test_a_question_that_nobody_answers_is_given_up_and_the_rest_handled() -> No
 def test_a_broker_that_asks_handles_no_request_that_takes_partitions_from_its_fetchers() -> None:
     world = following()
     told = LeaderAndIsr(states=(state(1, 1, (1,)),))
-    assert resetting.may_handle(world, 1, told)
+    assert offset_reset.may_handle(world, 1, told)
 
     fetched(world, (T, OUT_OF_RANGE))
 
-    assert not resetting.may_handle(world, 1, told)
-    assert resetting.may_handle(world, 1, UpdateMetadata(live=frozenset({0, 1})))
+    assert not offset_reset.may_handle(world, 1, told)
+    assert offset_reset.may_handle(world, 1, UpdateMetadata(live=frozenset({0, 1})))
     listed(world, OffsetAnswer(error="NOT_LEADER_FOR_PARTITION"))
-    assert resetting.may_handle(world, 1, told)
+    assert offset_reset.may_handle(world, 1, told)
 
 
 @pytest.mark.parametrize("release", RELEASES)

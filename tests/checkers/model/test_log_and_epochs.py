@@ -2,15 +2,20 @@
 
 import pytest
 
-from kchaos.checkers.model.epoch_cache import (
+from kchaos.checkers.model.releases.rules import kafka_7415, kip_101
+from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
     EpochEnd,
     EpochEntry,
     truncate_from_end,
     truncate_from_start,
 )
-from kchaos.checkers.model.log import Log, OffsetOutOfRange, UnexpectedAppendOffset, batches_of
-from kchaos.checkers.model.rules import kafka_7415, kip_101
+from kchaos.checkers.model.values.log import (
+    Log,
+    OffsetOutOfRange,
+    UnexpectedAppendOffset,
+    batches_of,
+)
 from kchaos.checkers.segments.batch import Record, payload_digest
 
 

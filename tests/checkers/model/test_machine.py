@@ -4,7 +4,7 @@ import pytest
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.actions import (
+from kchaos.checkers.model.explore.actions import (
     Action,
     Answer,
     Ask,
@@ -17,10 +17,10 @@ from kchaos.checkers.model.actions import (
     Shrink,
     Write,
 )
-from kchaos.checkers.model.bounds import PARTITION, Grain, Machine
-from kchaos.checkers.model.machine import actions, initial_state, next_state
-from kchaos.checkers.model.state import State
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.explore.bounds import PARTITION, Grain, Machine
+from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
 
 
 def machine(release: str = "1.1.1", grain: Grain = Grain.ROUNDS, leader_epoch: int = 1) -> Machine:

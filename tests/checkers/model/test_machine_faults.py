@@ -2,47 +2,47 @@
 
 import pytest
 
-from kchaos.checkers.model import exchange, failing, generation_for, leader
-from kchaos.checkers.model.actions import (
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.broker import exchange, leader
+from kchaos.checkers.model.explore import crashes
+from kchaos.checkers.model.explore.actions import (
     Action,
     Answer,
     AnswerGivenUp,
     Ask,
+    AskToStop,
+    CompleteReassignment,
     Deliver,
     Elect,
+    EndSession,
     Expand,
     GiveUp,
     Handle,
-    Learn,
-    Look,
-    MoveHighWatermark,
-    Shrink,
-    Write,
-    WriteIsr,
-)
-from kchaos.checkers.model.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.events import PartitionState
-from kchaos.checkers.model.fault_actions import (
-    AskToStop,
-    CompleteReassignment,
-    EndSession,
     Kill,
+    Learn,
     LetStop,
+    Look,
     MoveController,
+    MoveHighWatermark,
     Reassign,
     Receive,
     Register,
     Resign,
     SeeBrokers,
+    Shrink,
     Start,
     Stop,
+    Write,
     WriteCheckpoint,
+    WriteIsr,
 )
-from kchaos.checkers.model.machine import actions, initial_state, next_state
-from kchaos.checkers.model.replica import Replica, Role
-from kchaos.checkers.model.requests import Asked, Exchange, LeaderAndIsr
-from kchaos.checkers.model.state import State
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.replica import Replica, Role
+from kchaos.checkers.model.values.requests import Asked, Exchange, LeaderAndIsr
 
 ASK = Ask(follower=1, leader=0)
 HANDLE = Handle(follower=1, leader=0)
@@ -224,7 +224,7 @@ def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full
     assert thread.session == {PARTITION}
     asked = Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=1, requested_epoch=1)
     exchange.send(fetched, 1, 0, Exchange(api=api, asked=((PARTITION, asked),)))
-    assert failing.give_up(fetched, one, GiveUp(follower=1, leader=0))
+    assert crashes.give_up(fetched, one, GiveUp(follower=1, leader=0))
     left = fetched.thread(1, 0)
     assert left is not None
     assert (left.session is None) is is_full

@@ -24,11 +24,17 @@ from kchaos.checkers.acts import (
     StopBroker,
     TopicPartition,
 )
-from kchaos.checkers.model import exchange, generation_for, predict
-from kchaos.checkers.model.events import BrokerUnregistered, Snapshot, TopicConfigured, TopicCreated
-from kchaos.checkers.model.predicting import left_alone_after
-from kchaos.checkers.model.state import EMPTY
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model.broker import exchange
+from kchaos.checkers.model.settle.predict import left_alone_after
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import (
+    BrokerUnregistered,
+    Snapshot,
+    TopicConfigured,
+    TopicCreated,
+)
 
 NEW, OLD = "0.11.0", "0.10.2"
 

@@ -2,14 +2,14 @@ from model_timelines import cluster, kill, replica, start, state, write
 
 from kchaos.checkers.acts import LoseTail
 from kchaos.checkers.model import predict
-from kchaos.checkers.model.events import (
+from kchaos.checkers.model.values.events import (
     Event,
     HighWatermarkObserved,
     Snapshot,
     event_from_json,
     event_to_json,
 )
-from kchaos.checkers.model.prediction import ImpossibleHighWatermark, PredictedReplica
+from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedReplica
 
 AFTER = Snapshot(label="after")
 

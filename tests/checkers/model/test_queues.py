@@ -5,46 +5,42 @@ from dataclasses import replace
 import pytest
 
 from kchaos.checkers.explorer import explore
-from kchaos.checkers.exploring import system_of
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.actions import (
+from kchaos.checkers.model.explore import system_of
+from kchaos.checkers.model.explore.actions import (
     Action,
     Answer,
     AnswerGivenUp,
+    Arrive,
     Ask,
-    Elect,
-    Handle,
-    Look,
-    MoveHighWatermark,
-    Shrink,
-    Write,
-    WriteIsr,
-)
-from kchaos.checkers.model.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.fault_actions import (
     AskToStop,
+    Elect,
     EndSession,
+    Handle,
+    HearOwnEpoch,
     Kill,
     LetStop,
+    Look,
     MoveController,
+    MoveHighWatermark,
+    ReachBroker,
+    ReachController,
     Register,
     Resign,
     SeeBrokers,
+    Serve,
+    Shrink,
     Start,
     Stop,
+    Write,
+    WriteIsr,
 )
-from kchaos.checkers.model.machine import actions, initial_state, next_state
-from kchaos.checkers.model.queue_actions import (
-    Arrive,
-    HearOwnEpoch,
-    ReachBroker,
-    ReachController,
-    Serve,
-)
-from kchaos.checkers.model.queues import EVENTS, BrokerChange
-from kchaos.checkers.model.replica import Role
-from kchaos.checkers.model.state import Read, State
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.explore.queues import EVENTS, BrokerChange
+from kchaos.checkers.model.state.state import Read, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replica import Role
 
 ASK = Ask(follower=1, leader=0)
 ARRIVE = Arrive(follower=1, leader=0)

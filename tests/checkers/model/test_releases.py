@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-import kchaos.checkers.model
+import kchaos.checkers.model.releases
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.generations import asks_controller_for_isr
-from kchaos.checkers.model.ranges import RANGES
-from kchaos.checkers.model.releases import (
+from kchaos.checkers.model.releases.composition import asks_controller_for_isr
+from kchaos.checkers.model.releases.ranges import RANGES
+from kchaos.checkers.model.releases.status import Status, status
+from kchaos.checkers.model.releases.versions import (
     RELEASED,
     ReleaseRange,
     Since,
@@ -18,7 +19,6 @@ from kchaos.checkers.model.releases import (
     parse_version,
     runs,
 )
-from kchaos.checkers.model.status import Status, status
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_fix_is_in_the_releases_that_got_it_and_in_no_other(
 
 
 def test_what_the_rules_declare_is_what_was_found_in_every_release() -> None:
-    file = Path(kchaos.checkers.model.__file__).with_name("compared.json")
+    file = Path(kchaos.checkers.model.releases.__file__).with_name("compared.json")
     document = json.loads(file.read_text(encoding="utf-8"))
     assert {name: str(range_) for name, range_ in RANGES.items()} == document["found"]
     assert tuple(document["read_at"]) == RELEASED

@@ -28,8 +28,13 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for, predict
-from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered, Produce, Snapshot
-from kchaos.checkers.model.prediction import PredictedProduce
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    Produce,
+    Snapshot,
+)
+from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.clusters.releases import KNOWN_RELEASES
 
 AFTER = Snapshot(label="after")

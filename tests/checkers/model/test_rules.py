@@ -25,13 +25,13 @@ from kchaos.checkers.acts import (
     StartBroker,
 )
 from kchaos.checkers.model import generation_for, predict
-from kchaos.checkers.model.events import (
+from kchaos.checkers.model.releases.rules.order import PROPOSED, RULES
+from kchaos.checkers.model.values.events import (
     Snapshot,
     TopicConfigured,
     TopicCreated,
 )
-from kchaos.checkers.model.prediction import Prediction
-from kchaos.checkers.model.rules.order import PROPOSED, RULES
+from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.clusters.releases import KNOWN_RELEASES
 
 AFTER = Snapshot(label="after")

@@ -6,13 +6,10 @@ import pytest
 from model_timelines import start, state, write
 
 from kchaos.checkers.acts import StopBroker, TopicPartition
-from kchaos.checkers.model.at_once import needed, step_at_once
-from kchaos.checkers.model.events import BrokerRegistered, BrokerUnregistered
-from kchaos.checkers.model.follow import _Node, _Search, _Step
-from kchaos.checkers.model.happen import happen
-from kchaos.checkers.model.leader import become_leader
-from kchaos.checkers.model.lookahead import Lookahead
-from kchaos.checkers.model.observations import (
+from kchaos.checkers.model.broker.leader import become_leader
+from kchaos.checkers.model.follow.internal_steps import silent_steps
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
@@ -24,12 +21,21 @@ from kchaos.checkers.model.observations import (
     Reply,
     Seen,
 )
-from kchaos.checkers.model.out_of_reach import is_out_of_reach
-from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica, Role
-from kchaos.checkers.model.requests import Asked, Exchange, Received, Stage, UpdateMetadata
-from kchaos.checkers.model.silent import silent_steps
-from kchaos.checkers.model.state import EMPTY
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.follow.pruning import needed, step_at_once
+from kchaos.checkers.model.follow.reachable import is_out_of_reach
+from kchaos.checkers.model.follow.search import _Node, _Search, _Step
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
+from kchaos.checkers.model.values.replica import (
+    FetcherState,
+    FetcherThread,
+    FetchState,
+    Replica,
+    Role,
+)
+from kchaos.checkers.model.values.requests import Asked, Exchange, Received, Stage, UpdateMetadata
 
 T = TopicPartition("t", 0)
 NUMBER = (7, 1)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model import sources
-from kchaos.checkers.model.generation import Rule
-from kchaos.checkers.model.generations import generation_for, parse_protocol
-from kchaos.checkers.model.probes import Place, RuleEntry, find, read_entries
-from kchaos.checkers.model.ranges import RANGES
-from kchaos.checkers.model.rules.order import OF_RELEASES, PROPOSED
-from kchaos.checkers.model.sources import Found, differences, look_up, table
+from kchaos.checkers.model.releases import sources
+from kchaos.checkers.model.releases.composition import generation_for, parse_protocol
+from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Place, RuleEntry, find, read_entries
+from kchaos.checkers.model.releases.ranges import RANGES
+from kchaos.checkers.model.releases.rules.order import OF_RELEASES, PROPOSED
+from kchaos.checkers.model.releases.sources import Found, differences, look_up, table
 from kchaos.clusters.releases import KNOWN_RELEASES
 
 ENTRIES = """

@@ -7,14 +7,14 @@ from model_timelines import cluster
 from model_timelines import state as partition_state
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.lookahead import Lookahead
-from kchaos.checkers.model.observations import Fate, FetchAsked, Question, Record, Seen
-from kchaos.checkers.model.predicting import left_alone_after
-from kchaos.checkers.model.releases import parse_version
-from kchaos.checkers.model.request_versions import can_read
-from kchaos.checkers.model.state import EMPTY
-from kchaos.checkers.model.taking import Excluded, take
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import Fate, FetchAsked, Question, Record, Seen
+from kchaos.checkers.model.follow.observed_steps import Excluded, take
+from kchaos.checkers.model.releases.request_versions import can_read
+from kchaos.checkers.model.releases.versions import parse_version
+from kchaos.checkers.model.settle.predict import left_alone_after
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
 
 
 def question(fate: Fate) -> Question:

@@ -6,20 +6,27 @@ import pytest
 from model_timelines import start, state
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model import generation_for, tier
-from kchaos.checkers.model.epoch_cache import EpochEntry
-from kchaos.checkers.model.events import TierRead
-from kchaos.checkers.model.happen import happen
-from kchaos.checkers.model.leader import become_leader, read
-from kchaos.checkers.model.log import Log, batches_of
-from kchaos.checkers.model.lookahead import Lookahead
-from kchaos.checkers.model.observations import Record, RemoteCopy
-from kchaos.checkers.model.prediction import PredictedBatch
-from kchaos.checkers.model.replica import FetcherState, FetcherThread, FetchState, Replica, Role
-from kchaos.checkers.model.requests import MOVED_TO_TIER, Asked, RemoteSegment
-from kchaos.checkers.model.state import EMPTY
-from kchaos.checkers.model.taking import Excluded, take
-from kchaos.checkers.model.world import World
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.broker import tier
+from kchaos.checkers.model.broker.leader import become_leader, read
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import Record
+from kchaos.checkers.model.follow.observed_steps import Excluded, take
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.epoch_cache import EpochEntry
+from kchaos.checkers.model.values.events import RemoteCopy, TierRead
+from kchaos.checkers.model.values.log import Log, batches_of
+from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.replica import (
+    FetcherState,
+    FetcherThread,
+    FetchState,
+    Replica,
+    Role,
+)
+from kchaos.checkers.model.values.requests import MOVED_TO_TIER, Asked, RemoteSegment
 
 T = TopicPartition("t", 0)
 NOTHING_TO_COME = Lookahead(Record(seen=(), decided=()))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kchaos.checkers.model.generations import generation_for
+from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.clusters.docker_driver import leftovers
 from kchaos.clusters.docker_driver.cluster import DockerCluster
 from kchaos.clusters.docker_driver.engine import connect, speaking

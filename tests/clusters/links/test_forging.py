@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.forgeries import FORGED_ERRORS, ForgeAnswers
+from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers
 from kchaos.clusters.links import ApiKey, Match, RuleRefused
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.forging import answer_bytes, can_be_forged, forged

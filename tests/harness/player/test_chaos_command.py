@@ -8,8 +8,8 @@ import pytest
 
 from kchaos.harness.commands import chaos as command
 from kchaos.harness.commands.chaos import Wanted, chaos, default_side_by_side
-from kchaos.harness.playing.runner import RunOptions
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
 
 GOOD = {"conforms": True, "safe": True, "expected": True}
 FOUND = {"conforms": False, "safe": True, "expected": False}

@@ -14,7 +14,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import KINDS, MIXES, SHUTDOWNS
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN
-from kchaos.harness.playing.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario
 
 SEEDS = 2_000
 END_OF_PROCESS = ("KillBroker", "StopBroker", "FastBounce", "RollBroker")

@@ -17,11 +17,12 @@ from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.faults import CutLink, PreferredElection
 from kchaos.faults.errors import NoEffect
 from kchaos.harness.errors import NotPossible, ScenarioError
-from kchaos.harness.playing import gates, possible_steps
-from kchaos.harness.playing.play import Play
-from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
-from kchaos.harness.playing.scenario import step_from_json, step_to_json
-from kchaos.harness.playing.steps import AwaitHeld, Heal, Inject
+from kchaos.harness.gates import gates
+from kchaos.harness.play.play import Play
+from kchaos.harness.run.scenario import step_from_json, step_to_json
+from kchaos.harness.steps import if_possible
+from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
+from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject
 
 CONTROLLER = 2
 LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": (0, 1), "controller_epoch": 2}
@@ -84,7 +85,7 @@ def disks(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     """Last offset on each disk; every state counts as delivered."""
     ends = {0: 9, 1: 9}
     monkeypatch.setattr(gates, "is_delivered", lambda *_: True)
-    monkeypatch.setattr(possible_steps.gates, "last_offset", lambda _, broker, __: ends[broker])
+    monkeypatch.setattr(if_possible.gates, "last_offset", lambda _, broker, __: ends[broker])
     return ends
 
 

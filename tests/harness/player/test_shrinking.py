@@ -13,10 +13,10 @@ from kchaos.harness.player.drawing import draw, view_of
 from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.player.lines import signs_of
 from kchaos.harness.player.shrinking import PlaysUsedUp, Steps, coherent, shrink
-from kchaos.harness.playing.client_steps import AwaitAnswer, Produce
-from kchaos.harness.playing.possible_steps import AwaitInSync, AwaitLevel, IfPossible
-from kchaos.harness.playing.scenario import read_scenario
-from kchaos.harness.playing.steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
+from kchaos.harness.run.scenario import read_scenario
+from kchaos.harness.steps.clients import AwaitAnswer, Produce
+from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
+from kchaos.harness.steps.scenario_steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
 
 TOPIC = CreateTopic(topic="t", assignment=((0, 1, 2),))
 CUT = Inject(name="cut", fault=CutLink(source=0, target=1))
@@ -160,8 +160,8 @@ def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
     """Runs the command on a run that does not conform; returns exit code and what it wrote."""
     from kchaos.checkers.run_directory import RunDirectory
     from kchaos.clusters.spec import ClusterSpec, brokers_of
-    from kchaos.harness.playing.runner import RunOptions
-    from kchaos.harness.playing.scenario import Scenario
+    from kchaos.harness.run.runner import RunOptions
+    from kchaos.harness.run.scenario import Scenario
 
     scenario = Scenario(
         entry="chaos",

@@ -9,21 +9,22 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.exploring import Acted, Acting, Schedule
-from kchaos.checkers.exploring.from_outside import KINDS
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.moves import Move
+from kchaos.checkers.model.explore import Acted, Acting, Schedule
+from kchaos.checkers.model.explore.acts import KINDS
+from kchaos.checkers.model.explore.moves import Move
 from kchaos.faults import CutLink, HoldRequests, PreferredElection
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.shrinking import coherent
 from kchaos.harness.player.walks import draw_walk, walk_of
-from kchaos.harness.playing.client_steps import Produce
-from kchaos.harness.playing.observing_steps import AwaitFetches
-from kchaos.harness.playing.possible_steps import IfPossible
-from kchaos.harness.playing.runner import RunOptions, play
-from kchaos.harness.playing.scenario import Scenario
-from kchaos.harness.playing.steps import (
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.schedule_scenarios import steps_of, text_of
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.observing import AwaitFetches
+from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
     AwaitQuiet,
     AwaitReplicated,
@@ -35,7 +36,6 @@ from kchaos.harness.playing.steps import (
     Step,
     Tell,
 )
-from kchaos.harness.schedule_scenarios import steps_of, text_of
 
 
 def drawn(seed: int, **more: Any) -> Scenario:

@@ -12,7 +12,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.leftovers import find_leftovers
 from kchaos.harness.catalogue import entry_named
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.playing.scenario import read_scenario
+from kchaos.harness.run.scenario import read_scenario
 
 if TYPE_CHECKING:
     from kchaos.harness.pytest_plugin.live import Chaos

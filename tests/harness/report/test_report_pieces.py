@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
-from kchaos.checkers.model.prediction import PredictedBatch
+from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.headers import header_fields, mark_differences
 from kchaos.harness.report.lanes import Span, join_equal, lane_of, ticks

@@ -1,0 +1,55 @@
+"""What the pieces of a run's evidence say of each other.
+
+A run is written down several times: what a client did in actions and in history, an act in actions
+and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is
+missing that another names, nobody can say what happened, and the run is unknown.
+
+**Verifies**: what `clients`, `acts`, `times`, `coordination`, `copies`, `cleaning`, `messages`,
+`fates`, `points`, `tiers`, `rebuilding` and `ending` say, a module for each pair of witnesses.
+**Does not verify**: what is written down once alone; `checkers.rules` and the model judge that.
+"""
+
+from collections.abc import Iterator
+
+from kchaos.checkers.cross_checks.acts import acts_disagreements
+from kchaos.checkers.cross_checks.cleaning import cleaning_disagreements
+from kchaos.checkers.cross_checks.clients import client_disagreements
+from kchaos.checkers.cross_checks.coordination import coordination_disagreements
+from kchaos.checkers.cross_checks.copies import copy_disagreements
+from kchaos.checkers.cross_checks.ending import ending_disagreements
+from kchaos.checkers.cross_checks.fates import fate_disagreements
+from kchaos.checkers.cross_checks.messages import message_disagreements
+from kchaos.checkers.cross_checks.points import point_disagreements
+from kchaos.checkers.cross_checks.rebuilding import rebuilding_disagreements
+from kchaos.checkers.cross_checks.tiers import tier_disagreements
+from kchaos.checkers.cross_checks.times import time_disagreements
+from kchaos.checkers.evidence.run import RunEvidence
+
+_CHECKS = (
+    client_disagreements,
+    acts_disagreements,
+    time_disagreements,
+    coordination_disagreements,
+    copy_disagreements,
+    cleaning_disagreements,
+    message_disagreements,
+    fate_disagreements,
+    point_disagreements,
+    tier_disagreements,
+    rebuilding_disagreements,
+    ending_disagreements,
+)
+_MOST_OF_A_KIND = 5
+
+
+def disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields a sentence for what disagrees, for the first few of each kind.
+
+    Raises:
+        CheckError: A file that none of the readers needed before cannot be read.
+    """
+    for check in _CHECKS:
+        found = list(check(evidence))
+        yield from found[:_MOST_OF_A_KIND]
+        if len(found) > _MOST_OF_A_KIND:
+            yield f"{len(found) - _MOST_OF_A_KIND} more like that"

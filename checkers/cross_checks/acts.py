@@ -1,0 +1,304 @@
+"""What was done to the cluster: actions.jsonl beside observations.jsonl, scenario and run.json."""
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from kchaos.checkers.acts import (
+    AskBrokerToStop,
+    CutLink,
+    EndForgery,
+    ForgeAnswers,
+    HealLink,
+    Hold,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ResumeBroker,
+    StartBroker,
+    StopBroker,
+    fields_of,
+)
+from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.about import RUN, SCENARIO
+from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
+from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.values.events import HighWatermarkObserved, PartitionState, TopicCreated
+
+_ACTS = (
+    StartBroker,
+    StopBroker,
+    AskBrokerToStop,
+    PauseBroker,
+    ResumeBroker,
+    LoseTail,
+    CutLink,
+    HealLink,
+    Hold,
+    ReleaseHold,
+    ForgeAnswers,
+    EndForgery,
+)
+_KNOWN_LATER = frozenset({"checkpointed", "log_end_offset"})
+_BEFORE_THE_STEPS = -1
+
+
+def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what is in one of the files alone, or differs.
+
+    **Verifies**: that acts and high watermarks in checkpoints, one for one, are in actions and in
+    observations, with the same fields (what an act only knew afterwards aside), but for acts of a
+    step that was not possible or that ended the run; that each broker's first start has the release
+    and settings of run.json and scenario.json.
+    **Does not verify**: observations of other kinds, which nothing is judged by.
+    """
+    if not evidence.files.has(OBSERVATIONS):
+        yield f"{OBSERVATIONS} is missing"
+        return
+    actions = [one for one in evidence.events if one.step >= 0 or not _is_start(one)]
+    actions = [one for one in actions if one.zxid >= 0]
+    has_acts = any(isinstance(one.event, _ACTS) for one in actions if one.step >= 0)
+    if has_acts and not any(one.kind == "act" for one in evidence.observed):
+        yield (
+            f"{OBSERVATIONS} notes no act at all, as the first versions of kchaos did: such a run "
+            f"can be played again (kchaos replay {evidence.run.path}), and no more be judged"
+        )
+        return
+    yield from _acts(evidence, actions)
+    yield from _high_watermarks(evidence, actions)
+    yield from _pinned(evidence)
+    yield from _other_observations(evidence)
+    yield from _first_starts(evidence)
+    yield from _about_the_run(evidence)
+
+
+def _is_start(timed: TimedEvent) -> bool:
+    return isinstance(timed.event, StartBroker)
+
+
+def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
+    done = Counter(
+        _key(one.step, type(one.event).__name__, fields_of(one.event))
+        for one in actions
+        if isinstance(one.event, _ACTS)
+    )
+    names = {kind.__name__ for kind in _ACTS}
+    begun = Counter(
+        _key(one.step, one.text("act"), _without_place(one))
+        for one in evidence.observed
+        if one.kind == "act" and one.text("act") in names
+    )
+    for (step, act, _), number in (done - begun).items():
+        yield f"{ACTIONS} has {number} {act} in step {step} that {OBSERVATIONS} has not"
+    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    for (step, act, _), number in (begun - done).items():
+        if step not in undone:
+            yield f"{OBSERVATIONS} has {number} {act} in step {step} that {ACTIONS} has not"
+
+
+def _without_place(one: Observed) -> dict[str, Any]:
+    about = ("time", "step", "kind", "act", "zxid", "read_at")
+    return {name: value for name, value in one.detail.items() if name not in about}
+
+
+def _key(step: int, act: str, fields: Mapping[str, Any]) -> tuple[int, str, Hashable]:
+    told = {name: value for name, value in fields.items() if name not in _KNOWN_LATER}
+    return step, act, json.dumps(told, sort_keys=True)
+
+
+def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
+    acted = Counter(
+        (one.step, e.topic, e.partition, e.broker, e.high_watermark)
+        for one in actions
+        if isinstance(e := one.event, HighWatermarkObserved)
+    )
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for one in evidence.observed:
+        about = one.detail
+        for broker, mark in _marks(one):
+            seen[one.step, about.get("topic"), about.get("partition"), broker, mark] += 1
+    for which, missing_in in ((acted - seen, OBSERVATIONS), (seen - acted, ACTIONS)):
+        for step, topic, partition, broker, mark in which:
+            yield (
+                f"the high watermark {mark} of {topic}-{partition} on broker {broker} that was "
+                f"seen in step {step} is not in {missing_in}"
+            )
+
+
+def _marks(one: Observed) -> Iterator[tuple[int, Any]]:
+    """Each broker with the high watermark that an observation says of it."""
+    match one.kind, dict(one.detail):
+        case "high-watermark", {"seen": {} as marks}:
+            yield from ((int(broker), mark) for broker, mark in marks.items())
+        case "high-watermark-kept", {"brokers": [*brokers], "value": mark}:
+            yield from ((broker, mark) for broker in brokers)
+        case "high-watermark-forgotten", {"broker": int(broker)}:
+            yield broker, 0
+
+
+def _pinned(evidence: RunEvidence) -> Iterator[str]:
+    """What settling says that it pinned is what it saw then."""
+    last = len(evidence.scenario.steps)
+    fields = ("topic", "partition")
+    seen = Counter(
+        (*(one.detail.get(name) for name in fields), int(broker), mark)
+        for one in evidence.observed
+        if one.kind == "high-watermark" and one.step >= last
+        for broker, mark in dict(one.detail.get("seen") or {}).items()
+    )
+    pinned = Counter(
+        (*(one.detail.get(name) for name in fields), broker, one.detail.get("high_watermark"))
+        for one in evidence.observed
+        if one.kind == "high-watermarks-pinned"
+        for broker in one.detail.get("brokers") or ()
+    )
+    for topic, partition, broker, mark in (seen - pinned) + (pinned - seen):
+        yield (
+            f"{OBSERVATIONS}: settling saw or pinned {mark} of {topic}-{partition} on broker "
+            f"{broker}, and not both"
+        )
+
+
+def _other_observations(evidence: RunEvidence) -> Iterator[str]:
+    steps = evidence.scenario.steps
+    states = {
+        (e.topic, e.partition, e.leader, e.leader_epoch, e.isr)
+        for timed in evidence.decisions
+        if isinstance(e := timed.event, PartitionState)
+    }
+    for one in evidence.observed:
+        broker = one.detail.get("broker")
+        if isinstance(broker, int) and broker not in evidence.about.brokers:
+            yield f"{OBSERVATIONS}: {one.kind} of broker {broker}, which is none of the run's"
+        if one.kind == "step" and one.step < len(steps):
+            step = steps[one.step]
+            wanted = (step.get("do") or step).get("step")
+            if one.text("name") != wanted:
+                yield f"{OBSERVATIONS}: step {one.step} was {one.text('name')}, not {wanted}"
+        state = one.detail.get("state")
+        if one.kind == "state" and isinstance(state, dict):
+            told = (state.get("leader"), state.get("leader_epoch"), tuple(state.get("isr") or ()))
+            if (one.detail.get("topic"), one.detail.get("partition"), *told) not in states:
+                yield f"{OBSERVATIONS}: a state was seen that never was written: {told}"
+
+
+def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
+    about, scenario = evidence.about, evidence.scenario
+    for name in ("entry", "case", "seed"):
+        if getattr(about, name) != getattr(scenario, name):
+            yield f"{RUN} and {SCENARIO} name another {name}"
+    # A cluster that is rolled to another release is one of that release.
+    named = {scenario.release, *(one.release for one in about.brokers.values())}
+    if about.brokers and about.release not in named:
+        yield f"{RUN} names release {about.release}, and neither {SCENARIO} nor a broker has it"
+    yield from _assignments(evidence)
+    yield from _topic_settings(evidence)
+
+
+def _of(step: Mapping[str, Any], field: str) -> Any:
+    if field not in step:
+        raise ScenarioDataError(f"{SCENARIO} has a step {step.get('step')} without {field!r}")
+    return step[field]
+
+
+def _topic_settings(evidence: RunEvidence) -> Iterator[str]:
+    """A topic's own settings are those with which it was made, or that a step gave it later."""
+    steps = evidence.scenario.steps
+    made = {_of(one, "topic"): one for one in steps if one.get("step") == "CreateTopic"}
+    for topic, settings in evidence.configurations.items():
+        wanted = made[topic].get("configuration") if topic in made else None
+        if wanted is None:
+            continue
+        given = {name: {str(value)} for name, value in wanted}
+        for name, value in _configured(evidence, topic):
+            given.setdefault(name, set()).add(value)
+        created = {name for name, _ in wanted}
+        if not created <= set(settings) or any(
+            value not in given.get(name, ()) for name, value in settings.items()
+        ):
+            yield f"topic {topic} has the settings {dict(settings)}; {SCENARIO} gave it {wanted}"
+
+
+def _configured(evidence: RunEvidence, topic: str) -> Iterator[tuple[str, str]]:
+    """What some step may have changed of a topic's own settings."""
+    for step in (step.get("do") or step for step in evidence.scenario.steps):
+        fault = step.get("fault")
+        if not isinstance(fault, dict) or fault.get("topic") != topic:
+            continue
+        for name, value in fault.get("configuration") or ():
+            yield name, str(value)
+        if fault.get("message_format"):
+            yield "message.format.version", str(fault["message_format"])
+
+
+def _assignments(evidence: RunEvidence) -> Iterator[str]:
+    """A topic has the replicas that some step gave it."""
+    steps = [step.get("do") or step for step in evidence.scenario.steps]
+    given: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+    for step in steps:
+        if step.get("step") == "CreateTopic":
+            for number, replicas in enumerate(step.get("assignment") or ()):
+                given.setdefault((_of(step, "topic"), number), []).append(tuple(replicas))
+    topics = {topic for topic, _ in given}
+    for step in steps:
+        if step.get("step") in ("ReorderReplicas", "Reassign"):
+            about = (_of(step, "topic"), _of(step, "partition"))
+            given.setdefault(about, []).append(tuple(_of(step, "replicas")))
+    for timed in evidence.events:
+        event = timed.event
+        if not isinstance(event, TopicCreated) or event.topic not in topics:
+            continue
+        for number, replicas in enumerate(event.assignment):
+            if replicas not in given.get((event.topic, number), ()):
+                yield f"zxid {timed.zxid} gives {event.topic}-{number} {list(replicas)}, as no step"
+
+
+def _first_starts(evidence: RunEvidence) -> Iterator[str]:
+    first: dict[int, StartBroker] = {}
+    for timed in evidence.events:
+        if isinstance(timed.event, StartBroker) and timed.step == _BEFORE_THE_STEPS:
+            first.setdefault(timed.event.broker, timed.event)
+    known = evidence.about.brokers
+    if set(first) != set(known):
+        yield f"{RUN} names brokers {sorted(known)}, and {ACTIONS} starts {sorted(first)} first"
+        return
+    cluster = evidence.scenario.cluster or {}
+    listed = cluster.get("brokers")
+    specified = {one.get("id"): one for one in (listed if isinstance(listed, list) else ()) if one}
+    if set(specified) != set(known):
+        yield f"{RUN} names brokers {sorted(known)}, and {SCENARIO} {sorted(map(str, specified))}"
+        return
+    is_mixed = len({one.release for one in known.values()}) > 1
+    for broker, start in first.items():
+        about, spec = known[broker], specified[broker]
+        own = {**(cluster.get("properties") or {}), **(spec.get("properties") or {})}
+        if is_mixed:  # Then kchaos itself chooses the oldest protocol and format.
+            own.setdefault("inter.broker.protocol.version", start.inter_broker_protocol)
+            own.setdefault("log.message.format.version", start.message_format)
+        if start.release != about.rules:
+            yield f"broker {broker} was started as {start.release}; {RUN} says {about.rules}"
+        released = {spec.get("judged_as") or spec.get("kafka"), about.rules, about.release}
+        if "/" not in str(spec.get("kafka")) and len(released) > 1:
+            yield f"broker {broker} has other releases in {RUN} and {SCENARIO}: {released}"
+        if _settings(start) != _specified(own):
+            yield f"broker {broker} was started with other settings than {SCENARIO} has"
+
+
+def _settings(start: StartBroker) -> tuple[object, ...]:
+    return (
+        start.inter_broker_protocol,
+        start.message_format,
+        start.unclean_leader_election,
+        start.min_insync_replicas,
+    )
+
+
+def _specified(properties: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        properties.get("inter.broker.protocol.version"),
+        properties.get("log.message.format.version"),
+        properties.get("unclean.leader.election.enable") == "true",
+        int(properties.get("min.insync.replicas", "1")),
+    )

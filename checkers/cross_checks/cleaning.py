@@ -1,0 +1,48 @@
+"""What log cleaners were seen to do: actions beside the checkpoints and segments in snapshots."""
+
+from collections.abc import Iterator
+
+from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.actions import TimedEvent
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.values.events import LogCleaned, Snapshot
+
+
+def cleaning_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what the journal says of a log cleaner and the next snapshot denies.
+
+    **Verifies**: of each LogCleaned that a snapshot follows before its broker ends: that the
+    broker's cleaner-offset-checkpoint has its offset there.
+    **Does not verify**: one that no snapshot follows; which records are there, since the model says
+    which must be.
+    """
+    events = evidence.events
+    for number, one in enumerate(events):
+        if isinstance(one.event, LogCleaned):
+            yield from _checkpointed(evidence, one.event, events[number + 1 :])
+
+
+def _checkpointed(
+    evidence: RunEvidence, cleaned: LogCleaned, later: tuple[TimedEvent, ...]
+) -> Iterator[str]:
+    for one in later:
+        event = one.event
+        if isinstance(event, StartBroker | StopBroker) and event.broker == cleaned.broker:
+            return
+        if isinstance(event, LogCleaned) and event.broker == cleaned.broker:
+            return
+        if isinstance(event, Snapshot):
+            about = TopicPartition(cleaned.topic, cleaned.partition)
+            try:
+                said = evidence.copied.cleaned(event.label, cleaned.broker).get(about)
+            except CheckpointError as error:
+                yield str(error)
+                return
+            if said != cleaned.cleaned_until:
+                yield (
+                    f"broker {cleaned.broker}'s log of {about.topic}-{about.partition} was seen "
+                    f"to be cleaned up to {cleaned.cleaned_until}; snapshot {event.label!r} has "
+                    f"{said}"
+                )
+            return

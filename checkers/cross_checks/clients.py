@@ -1,0 +1,110 @@
+"""What clients did: history.jsonl beside actions.jsonl and the steps of scenario.json."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent, is_internal
+from kchaos.checkers.evidence.history import HISTORY, Operation, record_payloads
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.values.events import Produce
+
+_APART_S = 60.0
+
+
+def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields where operations and produce actions are not the same, one for one.
+
+    **Verifies**: that each produce is in both, with the same broker, partition, acks and records,
+    within a minute; that its step is a Produce of that name, acks, codec and number of records, or
+    settling's probe.
+    **Does not verify**: reads, which the model does not act upon.
+    """
+    sent: dict[str, TimedEvent] = {}
+    for timed in evidence.events:
+        if isinstance(timed.event, Produce):
+            if timed.event.operation in sent:
+                yield f"{ACTIONS} has produce {timed.event.operation!r} twice"
+            sent[timed.event.operation] = timed
+    told = {
+        one.operation: one
+        for one in evidence.client_operations
+        if one.function == "produce" and not is_internal(one.topic)
+    }
+    yield from _reads(evidence)
+    for one in evidence.client_operations:
+        if one.outcome == "pending" and evidence.outcome.finished:
+            yield f"{HISTORY} does not say how {one.operation!r} ended, and the run waited for it"
+    for name in sorted(sent.keys() - told.keys()):
+        yield f"produce {name!r} is in {ACTIONS} and not in {HISTORY}"
+    for name in sorted(told.keys() - sent.keys()):
+        yield f"produce {name!r} is in {HISTORY} and not in {ACTIONS}"
+    for name in sorted(sent.keys() & told.keys()):
+        yield from _differences(name, sent[name], told[name])
+        yield from _unlike_the_step(evidence, name, sent[name], told[name])
+
+
+def _reads(evidence: RunEvidence) -> Iterator[str]:
+    """A consumer gets only what somebody sent, at the step that says so."""
+    operations = evidence.client_operations
+    names = {(step.get("do") or step).get("operation") for step in evidence.scenario.steps}
+    for one in operations:
+        if one.function != "read":
+            continue
+        sent = {
+            payload
+            for other in operations
+            if other.function == "produce"
+            and (other.topic, other.partition) == (one.topic, one.partition)
+            for payload in other.payloads
+        }
+        if one.operation not in names:
+            yield f"read {one.operation!r} is no step of the scenario"
+        if not sent.issuperset(one.payloads):
+            yield f"read {one.operation!r} got records that nobody sent"
+
+
+def _differences(name: str, timed: TimedEvent, told: Operation) -> Iterator[str]:
+    action = timed.event
+    assert isinstance(action, Produce)
+    pairs: Mapping[str, tuple[Any, Any]] = {
+        "broker": (action.broker, told.broker),
+        "topic": (action.topic, told.topic),
+        "partition": (action.partition, told.partition),
+        "acks": (action.acks, told.acks),
+        "records": (record_payloads(action.records, action.keys), told.payloads),
+        "keys": (action.keys, told.keys),
+    }
+    different = [field for field, (one, other) in pairs.items() if one != other]
+    if different:
+        yield f"produce {name!r} has other {', '.join(different)} in {HISTORY} than in {ACTIONS}"
+    if abs(timed.time - told.invoked_at) > _APART_S:
+        yield f"produce {name!r} was invoked at {told.invoked_at} and acted upon at {timed.time}"
+
+
+def _unlike_the_step(
+    evidence: RunEvidence, name: str, timed: TimedEvent, told: Operation
+) -> Iterator[str]:
+    action = timed.event
+    assert isinstance(action, Produce)
+    steps = evidence.scenario.steps
+    if timed.step >= len(steps) and told.is_probe:
+        return
+    if not 0 <= timed.step < len(steps):
+        yield f"produce {name!r} belongs to step {timed.step}, of {len(steps)} that there are"
+        return
+    step = steps[timed.step]
+    step = step.get("do") or step
+    wanted, kind = str(step.get("operation")), step.get("step")
+    is_own = kind == "Produce" and (name == wanted or name.startswith(f"{wanted}."))
+    if kind == "WriteUntil":
+        is_own, step = name.startswith(f"{wanted}."), {**step, "acks": 1}
+    if kind == "WriteWhereTold":
+        is_own, step = name.startswith(f"{wanted}-"), {**step, "acks": 1}
+    if not is_own:
+        yield f"produce {name!r} belongs to step {timed.step}, which is no such Produce"
+    elif (step.get("acks"), step.get("codec", "none")) != (action.acks, action.codec):
+        yield f"produce {name!r} has other acks or another codec than its step {timed.step}"
+    elif any(not key.startswith(f"{step.get('keys')}-") for key in action.keys):
+        yield f"produce {name!r} has other keys than its step {timed.step}"
+    elif told.is_probe:
+        yield f"produce {name!r} belongs to step {timed.step} and is marked as settling's probe"

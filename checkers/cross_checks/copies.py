@@ -1,0 +1,173 @@
+"""Snapshots beside the actions that name them, the files in them, and ZooKeeper's log."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.actions import TimedEvent, is_internal
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot
+from kchaos.checkers.formats.checkpoints import parse_meta_properties, parse_partition_metadata
+from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
+from kchaos.checkers.segments.directory import topic_partition
+
+_APART_S = 60.0
+_META = "meta.properties"
+_METADATA = "partition.metadata"
+
+
+def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what a snapshot says and something else denies, and what of one is missing.
+
+    **Verifies**: that snapshots and Snapshot actions are the same, one for one and within a minute,
+    the last one the final one; that each has every broker of the run, with a folder of as many
+    files as were copied, read in the moments before; that the state of each partition is the one in
+    ZooKeeper's log at the snapshot's zxid, or one that followed while it was taken; that each
+    `meta.properties` names its broker and the cluster, and each `partition.metadata` the topic.
+    **Does not verify**: what was copied of older runs, in which a snapshot does not say its zxid or
+    the number of its files.
+    """
+    actions = {one.event.label: one for one in evidence.actions if isinstance(one.event, Snapshot)}
+    taken = {one.label: one for one in evidence.snapshots}
+    folders = evidence.files.run.path / "snapshots"
+    on_disk = {entry.name for entry in folders.iterdir()} if folders.is_dir() else set()
+    for label in sorted((actions.keys() | on_disk) - taken.keys()):
+        yield f"snapshot {label!r} is named, and has no snapshot.json"
+    for label in sorted(taken.keys() - actions.keys()):
+        yield f"snapshot {label!r} is in no action"
+    yield from _last(evidence)
+    for label in sorted(taken.keys() & actions.keys()):
+        yield from _snapshot(evidence, taken[label], actions[label])
+
+
+def _last(evidence: RunEvidence) -> Iterator[str]:
+    finals = [one.label for one in evidence.snapshots if one.is_final]
+    if len(finals) > 1 or (finals and finals != [evidence.snapshots[-1].label]):
+        yield f"of the snapshots, {finals} claim to be the last one"
+
+
+def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> Iterator[str]:
+    label = taken.label
+    if not action.time - _APART_S <= taken.time <= action.time + 1:
+        yield f"snapshot {label!r} is of {taken.time}, and was taken at {action.time}"
+    if set(taken.brokers) != set(evidence.about.brokers):
+        yield f"snapshot {label!r} has brokers {sorted(taken.brokers)}, not those of the run"
+    yield from _folders(evidence, taken)
+    yield from _states(evidence, taken, action)
+    topic_ids = dict(evidence.topic_ids)
+    for broker, copied in sorted(taken.brokers.items()):
+        times = [
+            one for one in (copied.read_from, copied.read_until, taken.time) if one is not None
+        ]
+        if times != sorted(times) or taken.time - times[0] > _APART_S:
+            yield f"snapshot {label!r}: broker {broker}'s files were read at {times[:-1]}"
+        yield from _named_otherwise(evidence, label, broker, topic_ids)
+
+
+def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
+    root = evidence.files.run.path / "snapshots" / taken.label
+    wanted = {f"broker-{broker}" for broker in taken.brokers} | {"snapshot.json"}
+    wanted |= {REMOTE} if evidence.is_tiered else set()
+    found = {entry.name for entry in root.iterdir()}
+    for name in sorted(wanted ^ found):
+        there = "is there and named nowhere" if name in found else "is missing"
+        yield f"snapshot {taken.label!r}: {name} {there}"
+    if REMOTE in wanted & found:
+        number = sum(file.is_file() for file in (root / REMOTE).rglob("*"))
+        if number != taken.remote_files:
+            yield (
+                f"snapshot {taken.label!r}: of the remote store {taken.remote_files} files were "
+                f"copied, and {number} are there"
+            )
+    for broker, copied in taken.brokers.items():
+        folder = root / f"broker-{broker}"
+        number = sum(file.is_file() for file in folder.rglob("*"))
+        if copied.files is not None and folder.is_dir() and number != copied.files:
+            yield (
+                f"snapshot {taken.label!r}: of broker {broker} {copied.files} files were copied, "
+                f"and {number} are there"
+            )
+
+
+def _states(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> Iterator[str]:
+    if taken.zxid is None:
+        return
+    for name, state in sorted(taken.states.items()):
+        about = TopicPartition(*topic_partition(name) or ("", -1))
+        if is_internal(about.topic):
+            continue
+        possible = possible_states(evidence, about, taken.zxid, action.zxid)
+        if state not in possible:
+            yield (
+                f"snapshot {taken.label!r} has {name} as {_shown(state)}; ZooKeeper's log as "
+                f"{' or '.join(map(_shown, possible))}"
+            )
+    if taken.zxid > action.zxid:
+        yield f"snapshot {taken.label!r} has zxid {taken.zxid}, and was taken at {action.zxid}"
+    for timed in evidence.events:
+        event = timed.event
+        if isinstance(event, TopicCreated) and timed.zxid <= taken.zxid:
+            for number in range(len(event.assignment)):
+                if f"{event.topic}-{number}" not in taken.states:
+                    yield f"snapshot {taken.label!r} lacks the state of {event.topic}-{number}"
+
+
+def possible_states(
+    evidence: RunEvidence, about: TopicPartition, since: int, until: int
+) -> list[StateSeen | None]:
+    """The states of a partition in ZooKeeper's log at one zxid and up to another, in order."""
+    found: list[StateSeen | None] = [None]
+    for timed in evidence.decisions:
+        event = timed.event
+        if not isinstance(event, PartitionState) or timed.zxid > until:
+            continue
+        if (event.topic, event.partition) == about:
+            state = StateSeen(
+                leader=event.leader,
+                leader_epoch=event.leader_epoch,
+                isr=event.isr,
+                controller_epoch=event.controller_epoch,
+            )
+            found = [state] if timed.zxid <= since else [*found, state]
+    return found
+
+
+def _shown(state: StateSeen | None) -> str:
+    if state is None:
+        return "nothing"
+    return f"leader {state.leader} in epoch {state.leader_epoch}, ISR {list(state.isr)}"
+
+
+def _named_otherwise(
+    evidence: RunEvidence, label: str, broker: int, topic_ids: dict[str, str]
+) -> Iterator[str]:
+    folder = Path("snapshots") / label / f"broker-{broker}"
+    root = evidence.files.run.path
+    name = str(folder / _META)
+    if (root / name).is_file():
+        try:
+            said = parse_meta_properties(_text(evidence, name), file=name)
+        except CheckpointError as error:
+            yield str(error)
+        else:
+            if said.get("broker.id", str(broker)) != str(broker):
+                yield f"{name} is broker {said['broker.id']}'s"
+            known = evidence.cluster_id
+            if known and said.get("cluster.id", known) != known:
+                yield f"{name} is of cluster {said['cluster.id']}, not {known}"
+    for file in sorted((root / folder).glob(f"*/{_METADATA}")):
+        name = str(file.relative_to(root))
+        about = topic_partition(file.parent.name)
+        try:
+            stated = parse_partition_metadata(_text(evidence, name), file=name).topic_id
+        except CheckpointError as error:
+            yield str(error)
+        else:
+            named = topic_ids.get(about[0]) if about else None
+            if named is not None and stated != named:
+                yield f"{name} says topic id {stated}, and ZooKeeper {named}"
+
+
+def _text(evidence: RunEvidence, name: str) -> str:
+    return evidence.files.content(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,77 @@
+"""How the run ended: the settle record in outcome.json beside history and ZooKeeper's log."""
+
+from collections.abc import Iterator
+
+from kchaos.checkers.cross_checks.copies import possible_states
+from kchaos.checkers.evidence.about import OUTCOME
+from kchaos.checkers.evidence.history import HISTORY
+from kchaos.checkers.evidence.run import RunEvidence
+
+_STATES = ("converged", "failed", "stalled")
+
+
+def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what the settle record says and nothing else does.
+
+    **Verifies**: that its state is one of the three, a failed or stalled one with a reason or with
+    two replicas that differ; that it has a bound, and every partition's last state as ZooKeeper's
+    log has it; that each probe which it names is in the history, with that end, and each partition
+    with a leader has one.
+    **Does not verify**: that a reason is true; the log ends, which the copied files tell.
+    """
+    settle = evidence.outcome.settle
+    if settle is None:
+        return
+    seen = {
+        name: state for name, state in (settle.last_seen or {}).items() if isinstance(state, dict)
+    }
+    if settle.state not in _STATES:
+        yield f"{OUTCOME}: settling ended as {settle.state!r}"
+    differ = any("different" in state for state in seen.values())
+    is_told = bool(settle.reasons) or (differ and settle.state == "failed")
+    if settle.state != "converged" and not is_told:
+        yield f"{OUTCOME}: settling ended as {settle.state!r}, and there is no reason"
+    if settle.state == "converged" and (settle.reasons or differ):
+        yield f"{OUTCOME}: settling ended as converged, with reasons against it"
+    if settle.bound_s is None or settle.bound_s <= 0:
+        yield f"{OUTCOME}: the settle record does not say for how long nothing had to change"
+    yield from _probes(evidence)
+    zxid = max((one.zxid or 0 for one in evidence.snapshots if one.is_final), default=0)
+    for about in evidence.partitions:
+        name = f"{about.topic}-{about.partition}"
+        if name not in seen:
+            yield f"{OUTCOME}: the settle record does not say how {name} was seen last"
+            continue
+        told = tuple(seen[name].get(field) for field in ("leader", "leader_epoch", "isr"))
+        states = possible_states(evidence, about, 0, zxid) if zxid else ()
+        known = [(s.leader, s.leader_epoch, list(s.isr)) for s in states if s is not None]
+        if known and told not in known:
+            yield f"{OUTCOME}: {name} was seen last as {told}, which it never was"
+
+
+def _probes(evidence: RunEvidence) -> Iterator[str]:
+    settle = evidence.outcome.settle
+    assert settle is not None
+    told = {one.operation: one for one in evidence.client_operations}
+    named = settle.probes if isinstance(settle.probes, list) else []
+    probed: set[tuple[str, int]] = set()
+    for probe in named:
+        name = probe.get("operation") if isinstance(probe, dict) else None
+        operation = told.get(str(name))
+        if operation is None or not operation.is_probe or operation.acks != -1:
+            yield f"{OUTCOME}: probe {name!r} is no probe of {HISTORY}"
+            continue
+        probed.add((operation.topic, operation.partition))
+        if bool(probe.get("acknowledged")) != (operation.outcome == "ok"):
+            yield f"{OUTCOME}: probe {name!r} ended as {operation.outcome!r} in {HISTORY}"
+    # Where settling found that the leader does not lead, there was nobody to ask.
+    offline = {
+        (reason.get("topic"), reason.get("partition"))
+        for reason in settle.reasons
+        if reason.get("kind") == "offline-partition"
+    }
+    for about in evidence.partitions:
+        state = (settle.last_seen or {}).get(f"{about.topic}-{about.partition}")
+        has_leader = isinstance(state, dict) and state.get("leader") not in (None, -1)
+        if has_leader and about not in probed and about not in offline:
+            yield f"{OUTCOME}: {about.topic}-{about.partition} had a leader and was not probed"

@@ -1,0 +1,102 @@
+"""links.jsonl beside itself, run.json and ZooKeeper's log."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kchaos.checkers.evidence.actions import is_internal
+from kchaos.checkers.evidence.links import LINKS, LinkMessage
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.zookeeper import controller_epochs
+from kchaos.checkers.model.follow.observations import ControlSent
+from kchaos.checkers.model.values.events import PartitionState
+
+_ENDED = ("passed", "released", "delayed", "abandoned", "forged")
+_METADATA = "UPDATE_METADATA"
+
+
+def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields where the links' log is not whole, or tells what ZooKeeper's log denies.
+
+    **Verifies**: that the log is there if the cluster was linked, and not if it was not; that its
+    lines are numbered one by one; that all messages of a connection have one source, where it is
+    known, and one target; that no message ended twice, and one that the links could read was read;
+    that each control request is of a controller with an epoch that it had taken, and
+    UpdateMetadata has states that were written.
+    **Does not verify**: that a message was cut or held while a cut or a hold acted; a request of
+    which only the answer is there, since links leave out fetches that ask for nothing new.
+    """
+    messages = evidence.links
+    if messages is None:
+        return
+    if not evidence.is_linked:
+        yield f"{LINKS} is there, although the cluster was not linked"
+    elif not messages:
+        yield f"{LINKS} is empty, and a controller tells every broker something"
+    names = {(one.api_key, one.api) for one in messages}
+    if len(names) > len({key for key, _ in names}):
+        yield f"{LINKS} gives one kind of request two names"
+    for number, message in enumerate(messages, start=1):
+        if message.sequence is not None and message.sequence != number:
+            yield f"{LINKS}:{number} is message {message.sequence}"
+            break
+    yield from _connections(messages)
+    yield from _ended_twice(messages)
+    yield from _unread(messages)
+    yield from _untrue(evidence, messages)
+
+
+def _connections(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
+    """A connection leads from one broker, which may say so only later, to one other."""
+    ends: dict[tuple[int, str], int] = {}
+    for one in messages:
+        for what, broker in (("source", one.source), ("target", one.target)):
+            known = ends.setdefault((one.connection, what), broker) if broker is not None else None
+            if known != broker:
+                yield (
+                    f"{one.read_at} has {what} {broker}, and connection {one.connection} had "
+                    f"{known} before"
+                )
+
+
+def _ended_twice(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
+    ended = Counter(
+        (one.connection, one.correlation_id, one.direction)
+        for one in messages
+        if one.fate in _ENDED
+    )
+    for (connection, number, direction), times in ended.items():
+        if times > 1:
+            yield f"{LINKS}: {direction} {number} of connection {connection} ended {times} times"
+
+
+def _unread(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
+    kinds = {(m.api_key, m.api_version, m.direction) for m in messages if m.detail is not None}
+    for one in messages:
+        if one.detail is None and (one.api_key, one.api_version, one.direction) in kinds:
+            yield f"{one.read_at} says nothing, and others of its kind do"
+
+
+def _untrue(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> Iterator[str]:
+    taken = controller_epochs(evidence.znode_changes)
+    written = {
+        (e.topic, e.partition, e.leader, e.leader_epoch, tuple(sorted(e.isr)))
+        for timed in evidence.decisions
+        if isinstance(e := timed.event, PartitionState)
+    }
+    for one in messages:
+        said = one.said
+        if not isinstance(said, ControlSent):
+            continue
+        broker = taken.get(said.controller_epoch, (None, 0))[0]
+        if taken and broker != said.controller:
+            yield (
+                f"{one.read_at} is of controller {said.controller} with epoch "
+                f"{said.controller_epoch}, which was broker {broker}'s"
+            )
+        for entry in (one.detail or {}).get("partitions", ()) if one.api == _METADATA else ():
+            if entry.get("leader", -1) < 0 or is_internal(str(entry.get("topic", "__"))):
+                continue
+            isr = tuple(sorted(entry.get("isr", ())))
+            state = (entry["topic"], entry.get("partition"), entry["leader"])
+            if (*state, entry.get("leader_epoch"), isr) not in written:
+                yield f"{one.read_at} tells a state of {state[0]}-{state[1]} that never was"

@@ -1,0 +1,143 @@
+"""hits.jsonl beside itself, the actions, the links, and the count that the gate kept."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kchaos.checkers.acts import HoldPoint, StartBroker, TopicPartition
+from kchaos.checkers.evidence.hits import HITS, PointHit
+from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.formats.told import FETCH_COUNTED, ISR_CHECK
+from kchaos.checkers.model.follow.observations import FetchAsked, Question
+from kchaos.checkers.model.values.events import TopicCreated
+
+_ASIDE_S = 10.0
+"""How far a leader's clock may be from that of the harness when it tells what it knows."""
+_HELLO = "hello"
+_ALL_WRITTEN = (_HELLO, FETCH_COUNTED, ISR_CHECK)
+_ENDED = ("released", "gone")
+_Place = tuple[int, int, str]
+
+
+def point_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields hits that cannot have been so, and those of which the count knows and no line tells.
+
+    **Verifies**: that each hit is of a broker, life and point that the gate counted, that each life
+    began with the agent's greeting, that a thread was held only by a hold that an act made, once,
+    and went on once; that what leaders told is all there, and is of their replicas, of offsets that
+    the follower asked for, and of times that had come, of a leader's first look at them too.
+    **Does not verify**: threads that passed, of which only the first is written down.
+    """
+    counts = _counts(evidence)
+    if not evidence.hits and not counts:
+        return
+    lives = Counter(
+        one.event.broker for one in evidence.actions if isinstance(one.event, StartBroker)
+    )
+    for hit in evidence.hits:
+        if not 1 <= hit.life <= lives[hit.broker]:
+            yield f"{hit.read_at} is of life {hit.life} of broker {hit.broker}, which had none such"
+        elif counts and not counts[hit.broker, hit.life, hit.point]:
+            yield f"{hit.read_at} is a hit at {hit.point}, of which the gate counted none"
+    told = Counter(
+        (hit.broker, hit.life, hit.point)
+        for hit in evidence.hits
+        if hit.fate == "told" or hit.point == _HELLO
+    )
+    for (broker, life, point), number in sorted(counts.items()):
+        if point in _ALL_WRITTEN and told[broker, life, point] != number:
+            yield (
+                f"{HITS} has {told[broker, life, point]} hits of broker {broker} at {point}, and "
+                f"the gate counted {number}"
+            )
+    yield from _holds(evidence)
+    yield from _views(evidence)
+
+
+def _counts(evidence: RunEvidence) -> Counter[_Place]:
+    found: Counter[_Place] = Counter()
+    for one in evidence.observed:
+        counted = one.detail.get("counts") if one.kind == "point-hits" else None
+        for entry in counted if isinstance(counted, list) else ():
+            found[entry["broker"], entry["life"], entry["point"]] = entry["hits"]
+    return found
+
+
+def _holds(evidence: RunEvidence) -> Iterator[str]:
+    named = {one.event.name for one in evidence.actions if isinstance(one.event, HoldPoint)}
+    begun: dict[int, PointHit] = {}
+    ended: set[int] = set()
+    for hit in evidence.hits:
+        before = begun.get(hit.number)
+        if hit.fate in _ENDED:
+            if before is None or hit.number in ended or _of(before) != _of(hit):
+                yield f"{hit.read_at}: number {hit.number} was {hit.fate}, and was not held so"
+            ended.add(hit.number)
+            continue
+        if before is not None:
+            yield f"{hit.read_at} is number {hit.number} once more"
+        begun[hit.number] = hit
+        if hit.hold and not any(hit.hold in (name, f"{name}-{hit.broker}") for name in named):
+            yield f"{hit.read_at} was {hit.fate} by {hit.hold!r}, which no act made"
+    for number, hit in begun.items():
+        if hit.fate == "held" and number not in ended and evidence.outcome.finished:
+            yield f"{hit.read_at} was held, and nothing says that it went on"
+
+
+def _of(hit: PointHit) -> tuple[object, ...]:
+    return hit.broker, hit.life, hit.point, hit.thread, hit.reader, hit.hold
+
+
+def _views(evidence: RunEvidence) -> Iterator[str]:
+    times = {hit.read_at: hit.time for hit in evidence.hits}
+    replicas = {
+        TopicPartition(event.topic, number): set(brokers)
+        for one in evidence.events
+        if isinstance(event := one.event, TopicCreated)
+        for number, brokers in enumerate(event.assignment)
+    }
+    asked = _asked(evidence)
+    for view in leader_views(evidence.hits, with_resets=True):
+        if abs(view.time - times[view.read_at]) > _ASIDE_S:
+            yield f"{view.read_at} tells of {view.time}, and was told at {times[view.read_at]}"
+        of = {one.follower for one in view.followers} | {view.leader}
+        if view.about in replicas and not of <= replicas[view.about]:
+            yield f"{view.read_at} tells of brokers {sorted(of)}, not all of them replicas"
+        for one in view.followers:
+            latest = max(one.last_caught_up_at, one.last_fetch_at or 0.0)
+            if latest > view.time + _ASIDE_S:
+                yield f"{view.read_at} tells of broker {one.follower} at {latest}, later on"
+            if not view.is_check and (one.last_fetch_at is None) != (one.log_end_offset < 0):
+                yield (
+                    f"{view.read_at} tells of a fetch at {one.last_fetch_at} from offset "
+                    f"{one.log_end_offset}: there was one, or there was none"
+                )
+            fetched = (view.leader, view.about, one.follower, one.log_end_offset)
+            if asked is not None and one.log_end_offset >= 0 and fetched not in asked:
+                yield (
+                    f"{view.read_at}: broker {one.follower} fetched from {one.log_end_offset}, "
+                    "which it never asked for"
+                )
+        yield from _ends(view)
+
+
+def _ends(view: LeaderView) -> Iterator[str]:
+    for one in view.followers:
+        end = one.leader_log_end_offset
+        if end is not None and 0 <= end < one.log_end_offset:
+            yield f"{view.read_at}: broker {one.follower} is beyond the leader's log end {end}"
+        if view.log_end_offset is not None and end is not None and end > view.log_end_offset:
+            yield f"{view.read_at}: the leader's log ends before {end}, where it had ended"
+
+
+def _asked(evidence: RunEvidence) -> set[tuple[int, TopicPartition, int, int]] | None:
+    """What each follower asked for: (leader, partition, follower, offset); None without links."""
+    if evidence.links is None:
+        return None
+    return {
+        (said.leader, about, said.follower, asked.fetch_offset)
+        for one in evidence.links
+        if isinstance(said := one.said, Question)
+        for about, asked in said.partitions.items()
+        if isinstance(asked, FetchAsked)
+    }

@@ -1,0 +1,126 @@
+"""tier.jsonl beside the actions and the steps that made it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.tier import TIER, ListedOffsets, TierReading, remote_at
+from kchaos.checkers.formats.checkpoints import LOG_STARTS
+from kchaos.checkers.model.values.events import TierRead
+from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
+
+_ASKED = {"-2": "earliest", "-4": "earliest_local", "-5": "latest_tiered"}
+"""What each timestamp of ListOffsets is named in the step that asks."""
+_SINCE_3_9 = "-5"
+_ALIKE = (
+    *("operation", "broker", "topic", "partition", "manner", "source"),
+    *("first_offset", "end_offset", "local_start_offset"),
+)
+
+
+def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields readings and listed offsets that no act or step explains, and those that are missing.
+
+    **Verifies**: that readings and TierRead actions are the same, one for one, and that a reading
+    begins where it says, asks descending for each offset, and got no record twice; that what the
+    metadata topic says of a segment whose copy has ended it says at all later snapshots; that what
+    leaders said of the ends of their logs is of a step that waited for it, and what it waited for;
+    that no log begins later than at 0 which only its local part may have lost records of.
+    **Does not verify**: the leader epochs of listed offsets, which no step waits for.
+    """
+    acted = {
+        one.event.operation: one for one in evidence.actions if isinstance(one.event, TierRead)
+    }
+    read = {one.operation: one for one in evidence.tier_readings}
+    for name in sorted(acted.keys() ^ read.keys()):
+        has, lacks = ("actions.jsonl", TIER) if name in acted else (TIER, "actions.jsonl")
+        yield f"the reading {name!r} is in {has}, and not in {lacks}"
+    for name in sorted(acted.keys() & read.keys()):
+        reading, action = read[name], acted[name]
+        if any(getattr(reading, one) != getattr(action.event, one) for one in _ALIKE):
+            yield f"{TIER} and actions.jsonl tell differently of the reading {name!r}"
+        if reading.step != action.step:
+            yield f"{TIER} has the reading {name!r} in step {reading.step}, not {action.step}"
+        yield from _fetches(reading)
+    yield from _listed(evidence)
+    if evidence.is_tiered:
+        yield from _remote(evidence)
+        yield from _log_starts(evidence)
+
+
+def _fetches(reading: TierReading) -> Iterator[str]:
+    asked = [one.offset for one in reading.fetches]
+    wanted = list(range(reading.end_offset - 1, reading.first_offset - 1, -1))
+    if reading.manner == "descending" and asked != wanted:
+        yield f"{TIER}: reading {reading.operation!r} did not ask for each offset once, downwards"
+    if reading.manner != "descending" and asked[:1] != wanted[-1:]:
+        yield f"{TIER}: reading {reading.operation!r} does not begin at {reading.first_offset}"
+
+    got = [one.offset for fetch in reading.fetches for one in fetch.records]
+    if len(got) > len(set(got)):
+        yield f"{TIER}: reading {reading.operation!r} got a record twice"
+    if any(one.error_code and one.records for one in reading.fetches):
+        yield f"{TIER}: reading {reading.operation!r} got records with an error"
+
+
+def _remote(evidence: RunEvidence) -> Iterator[str]:
+    """Nothing is deleted from a tier that is judged, so what was copied stays."""
+    before: dict[str, RemoteSegment] = {}
+    for snapshot in evidence.snapshots:
+        now = {one.segment_id: one for one in remote_at(evidence.files, snapshot)}
+        for name, one in before.items():
+            if now.get(name) != one:
+                yield f"snapshot {snapshot.label!r} has lost the copied remote segment {name}"
+        before = {name: one for name, one in now.items() if one.state == FINISHED}
+
+
+def _log_starts(evidence: RunEvidence) -> Iterator[str]:
+    """A log begins where its remote part does, whatever has left the local disk."""
+    for snapshot in evidence.snapshots:
+        for broker in snapshot.brokers:
+            try:
+                starts = evidence.copied.log_starts(snapshot.label, broker)
+            except CheckpointError:
+                continue  # What is on disk there is judged by a rule of its own.
+            for (topic, partition), start in starts.items():
+                is_kept = evidence.is_tiered_topic(topic) and not evidence.may_expire(topic)
+                if start > 0 and is_kept:
+                    yield (
+                        f"snapshot {snapshot.label!r}: by broker {broker}'s {LOG_STARTS} "
+                        f"{topic}-{partition} begins at {start}, and nothing may expire"
+                    )
+
+
+def _listed(evidence: RunEvidence) -> Iterator[str]:
+    steps: Mapping[int, Mapping[str, Any]] = {
+        number: step.get("do") or step
+        for number, step in enumerate(evidence.scenario.steps)
+        if (step.get("do") or step).get("step") == "AwaitOffsets"
+    }
+    for one in evidence.listed_offsets:
+        step = steps.get(one.step)
+        if step is None:
+            yield f"{one.read_at} has offsets of step {one.step}, which did not ask for any"
+            continue
+        yield from _of_step(one, step)
+    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    for number in sorted(steps.keys() - {one.step for one in evidence.listed_offsets} - undone):
+        if evidence.outcome.finished:
+            yield f"{TIER} lacks the offsets for which step {number} waited"
+
+
+def _of_step(listed: ListedOffsets, step: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("broker", "topic", "partition"):
+        if getattr(listed, name) != step.get(name):
+            yield f"{listed.read_at} has {name} {getattr(listed, name)}, asked was {step.get(name)}"
+    for timestamp, name in _ASKED.items():
+        said, wanted = listed.offsets.get(timestamp), step.get(name)
+        if said is None and timestamp == _SINCE_3_9:
+            continue
+        if said is None:
+            yield f"{listed.read_at} does not say the {name}"
+        elif said.error_code:
+            yield f"{listed.read_at}: {name} was refused with error {said.error_code}"
+        elif wanted not in (None, said.offset):
+            yield f"{listed.read_at}: {name} is {said.offset}; its step waited for {wanted}"

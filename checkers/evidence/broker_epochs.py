@@ -1,0 +1,376 @@
+"""Generations of brokers (KIP-380), and the control requests that came too late for theirs.
+
+A broker's generation is one registration in ZooKeeper; the czxid of `/brokers/ids/N` is its epoch.
+A control request is *late* if the generation for which it was meant is over when it reaches its
+receiver. For which it was meant is known in three ways:
+
+- the request says so, from 2.2 on (`broker_epoch`);
+- kchaos made it itself, and `actions.jsonl` says for which generation (`StaleRequest`);
+- it was sent before the broker registered again, and a hold or a cut kept it;
+- it repeats, first on a new connection, a request that got no answer: so the controller's
+  RequestSendThread does until it is answered, and it was made before the first of them was sent.
+
+A ControlledShutdown is about its sender, every other control request about its receiver.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kchaos.checkers.acts import LATE_CLIENT_ID, StaleRequest, StartBroker, TopicPartition
+from kchaos.checkers.errors import ModelError, ScenarioDataError
+from kchaos.checkers.evidence.actions import TimedEvent
+from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
+from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
+
+STALE_BROKER_EPOCH = 77
+APIS: Mapping[str, str] = {
+    "LEADER_AND_ISR": "LeaderAndIsr",
+    "UPDATE_METADATA": "UpdateMetadata",
+    "STOP_REPLICA": "StopReplica",
+    "CONTROLLED_SHUTDOWN": "ControlledShutdown",
+}
+_CLOCKS_S = 0.015
+"""ZooKeeper's times are cut to milliseconds, and a link writes before it sends."""
+_LEARNS_S = 1.0
+"""How long a process that registers again may still act in its last generation (KAFKA-9839).
+
+ZooKeeper has the new registration before its answer gets to the broker.
+"""
+_CODES = {"": 0, "STALE_BROKER_EPOCH": STALE_BROKER_EPOCH, "UNKNOWN_SERVER_ERROR": -1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerGeneration:
+    """One registration of a broker.
+
+    Attributes:
+        czxid: Its broker epoch.
+        since: Seconds since the epoch, of ZooKeeper's clock.
+        until: When it was gone; None if it still was there at the end.
+    """
+
+    broker: int
+    czxid: int
+    since: float
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRequest:
+    """One answered control request at a link, with the epoch that it carried and that in force.
+
+    Attributes:
+        broker: Whose generation it is about.
+        target: Who answered it.
+        broker_epoch: What it said of the generation, -1 for nothing; None where its version
+            cannot say it.
+        meant_for: The czxid of the generation for which it was made, as far as that is known.
+        in_force: The czxid of the broker's generation when it arrived; -1 before the first.
+        error_code: Of the answer as a whole.
+        is_late: Whether the generation for which it was made was over then, for sure.
+        partitions: (topic, partition, error code) of each that it names.
+        predicted_error_code: What the target's release answers to such an epoch: 77, -1, or 0 where
+            the epoch is no reason to refuse.
+        is_made: Whether kchaos made it.
+        time: Of the answer, in seconds since the epoch.
+        source: Where the request is, such as "links.jsonl:12".
+    """
+
+    api: str
+    version: int
+    broker: int
+    target: int
+    broker_epoch: int | None
+    meant_for: int
+    in_force: int
+    error_code: int
+    is_late: bool = False
+    partitions: tuple[tuple[str, int, int], ...] = ()
+    predicted_error_code: int = 0
+    is_made: bool = False
+    time: float = 0.0
+    source: str = ""
+
+    def error_for(self, about: TopicPartition) -> int:
+        """The error with which one partition was answered."""
+        for topic, partition, error_code in self.partitions:
+            if (topic, partition) == about:
+                return self.error_code or error_code
+        return self.error_code
+
+    def in_words(self) -> str:
+        """The request and its answer, for people."""
+        told = {None: "no broker epoch in this version", -1: "broker epoch -1"}.get(
+            self.broker_epoch, f"broker epoch {self.broker_epoch}"
+        )
+        answer = {0: "accepted", STALE_BROKER_EPOCH: "refused, STALE_BROKER_EPOCH (77)"}.get(
+            self.error_code, f"answered with error {self.error_code}"
+        )
+        made = ", made by kchaos" if self.is_made else ""
+        return (
+            f"{self.api} v{self.version} to broker {self.target} ({told}{made}), meant for "
+            f"generation {self.meant_for} of broker {self.broker}; in force was {self.in_force}: "
+            f"{answer}"
+        )
+
+
+def generations(events: Iterable[TimedEvent]) -> tuple[BrokerGeneration, ...]:
+    """Every registration of every broker, in their order."""
+    found: list[BrokerGeneration] = []
+    open_: dict[int, int] = {}
+    for timed in events:
+        match timed.event:
+            case BrokerRegistered(broker=broker, czxid=czxid):
+                _close(found, open_.pop(broker, None), timed.time)
+                open_[broker] = len(found)
+                found.append(BrokerGeneration(broker=broker, czxid=czxid, since=timed.time))
+            case BrokerUnregistered(broker=broker):
+                _close(found, open_.pop(broker, None), timed.time)
+            case _:
+                pass
+    return tuple(found)
+
+
+def control_requests(
+    messages: Iterable[LinkMessage], events: Sequence[TimedEvent]
+) -> tuple[ControlRequest, ...]:
+    """Every control request at the links that was answered, in the order of the answers.
+
+    Raises:
+        ScenarioDataError: A message lacks a documented field.
+
+    **Does not verify**: requests whose version the links could not read, and those without an
+    answer.
+    """
+    try:
+        return tuple(_Reader(events).requests(messages))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ScenarioDataError(
+            f"links.jsonl has a control request without the documented fields: {error!r}"
+        ) from error
+
+
+def never_told(
+    requests: Sequence[ControlRequest] | None,
+    events: Sequence[TimedEvent],
+    about: TopicPartition,
+    brokers: Iterable[int],
+) -> tuple[int, ...]:
+    """Those registered brokers whose process got no LeaderAndIsr about the partition.
+
+    One that was refused as a whole does not count. Nothing is said without links, or where they saw
+    no LeaderAndIsr at all.
+    """
+    if not any(one.api == "LeaderAndIsr" for one in requests or ()):
+        return ()
+    assert requests is not None
+    started: dict[int, float] = {}
+    for timed in events:
+        if isinstance(timed.event, StartBroker):
+            started[timed.event.broker] = timed.time if timed.began is None else timed.began
+    registered = {one.broker for one in generations(events) if one.until is None}
+    told = {
+        one.target
+        for one in requests
+        if one.api == "LeaderAndIsr"
+        and not one.error_code
+        and any((topic, partition) == about for topic, partition, _ in one.partitions)
+        and (one.time >= started.get(one.target, 0.0) or _is_first(events, one.target))
+    }
+    return tuple(sorted((set(brokers) & registered) - told))
+
+
+def _is_first(events: Sequence[TimedEvent], broker: int) -> bool:
+    # The first start of a broker is written down when it is ready, which may be later.
+    return sum(_starts(timed, broker) for timed in events) < 2
+
+
+def _starts(timed: TimedEvent, broker: int) -> bool:
+    return isinstance(timed.event, StartBroker) and timed.event.broker == broker
+
+
+def _close(found: list[BrokerGeneration], index: int | None, time: float) -> None:
+    if index is not None:
+        one = found[index]
+        found[index] = BrokerGeneration(
+            broker=one.broker, czxid=one.czxid, since=one.since, until=time
+        )
+
+
+@dataclass(slots=True)
+class _Sent:
+    message: LinkMessage
+    detail: Mapping[str, Any]
+    made_at: float
+    arrived_at: float
+    waited: bool
+
+
+@dataclass(slots=True)
+class _Reader:
+    events: Sequence[TimedEvent]
+    made: list[StaleRequest] = field(init=False)
+    registered: dict[int, list[BrokerGeneration]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.made = [one.event for one in self.events if isinstance(one.event, StaleRequest)]
+        self.registered = {}
+        for one in generations(self.events):
+            self.registered.setdefault(one.broker, []).append(one)
+
+    def requests(self, messages: Iterable[LinkMessage]) -> Iterator[ControlRequest]:
+        sent: dict[tuple[int, int], _Sent] = {}
+        unanswered: dict[str, _Sent] = {}
+        connections: set[int] = set()
+        for one in messages:
+            if one.api not in APIS or one.detail is None or one.target is None:
+                continue
+            number = (one.connection, one.correlation_id)
+            if one.direction == "request":
+                if number not in sent:
+                    before = unanswered.get(_words(one))
+                    is_again = before is not None and one.connection not in connections
+                    sent[number] = _sent(one, one.detail, before if is_again else None)
+                    unanswered[_words(one)] = sent[number]
+                    connections.add(one.connection)
+                sent[number].arrived_at = one.wall_time_s
+            elif number in sent:
+                answered = sent.pop(number)
+                unanswered.pop(_words(answered.message), None)
+                yield self._answered(answered, one, one.detail)
+
+    def _generation(self, broker: int, time: float) -> int:
+        """The czxid of the broker's newest registration at a time, -1 before the first."""
+        czxid = -1
+        for one in self.registered.get(broker, ()):
+            if one.since <= time:
+                czxid = one.czxid
+        return czxid
+
+    def _known(self, broker: int, time: float) -> int:
+        """The same without what a living process may not have heard of yet."""
+        czxid, before = -1, -1.0
+        starts = [
+            timed.time if timed.began is None else timed.began
+            for timed in self.events
+            if _starts(timed, broker)
+        ]
+        for one in self.registered.get(broker, ()):
+            # The first start is written down when the broker is ready.
+            is_again = before >= 0 and not any(before < time < one.since for time in starts[1:])
+            if one.since + (_LEARNS_S if is_again else _CLOCKS_S) <= time:
+                czxid = one.czxid
+            before = one.since
+        return czxid
+
+    def _answered(
+        self, sent: _Sent, answer: LinkMessage, answered: Mapping[str, Any]
+    ) -> ControlRequest:
+        message, arrived_at = sent.message, sent.arrived_at
+        api, target = APIS[message.api or ""], message.target
+        assert target is not None
+        broker = int(sent.detail["broker_id"]) if api == "ControlledShutdown" else target
+        told = sent.detail.get("broker_epoch")
+        in_force = self._generation(broker, arrived_at + _CLOCKS_S)
+        meant_for = in_force
+        is_made = self._is_made(message, api)
+        if is_made:
+            meant_for = self.made.pop(0).generation
+        elif told is not None and told >= 0:
+            meant_for = told
+        elif sent.waited:
+            meant_for = self._generation(broker, sent.made_at + _CLOCKS_S)
+        known = self._known(broker, arrived_at)
+        error_code = answered.get("error_code") or 0
+        predicted = self._predicted(api, target, told, in_force, arrived_at)
+        if predicted != error_code:
+            predicted = self._predicted(api, target, told, known, arrived_at)
+        return ControlRequest(
+            api=api,
+            version=-1 if message.api_version is None else message.api_version,
+            broker=broker,
+            target=target,
+            broker_epoch=told,
+            meant_for=meant_for,
+            in_force=in_force,
+            error_code=error_code,
+            is_late=0 <= meant_for < known,
+            partitions=tuple(_partitions(sent.detail, answered)),
+            predicted_error_code=predicted,
+            is_made=is_made,
+            time=answer.wall_time_s,
+            source=message.read_at,
+        )
+
+    def _is_made(self, message: LinkMessage, api: str) -> bool:
+        if not self.made:
+            return False
+        if message.client_id == LATE_CLIENT_ID:
+            return True
+        # The one header without a client id, which only protocols below 0.9 have besides.
+        first = self.made[0]
+        is_bare = message.client_id is None and api == "ControlledShutdown"
+        return is_bare and (first.api, first.version) == (api, message.api_version)
+
+    def _predicted(
+        self, api: str, target: int, told: int | None, in_force: int, time: float
+    ) -> int:
+        """What the release that the target ran then says of the epoch."""
+        found: StartBroker | None = None
+        read_at = ""
+        for timed in self.events:
+            start = timed.event
+            if not isinstance(start, StartBroker) or start.broker != target:
+                continue
+            if found is None or timed.time <= time:
+                found, read_at = start, timed.read_at
+        if found is None:
+            return 0
+        try:
+            generation = generation_for(
+                found.release,
+                inter_broker_protocol=found.inter_broker_protocol,
+                message_format=found.message_format,
+            )
+        except ModelError as error:
+            raise ScenarioDataError(f"{read_at}: {error}") from error
+        epoch = -1 if told is None else told
+        if api == "ControlledShutdown":
+            return STALE_BROKER_EPOCH if generation.refuses_shutdown(epoch, in_force) else 0
+        return _CODES[generation.error_of_broker_epoch(epoch, in_force)]
+
+
+def _sent(message: LinkMessage, detail: Mapping[str, Any], before: _Sent | None) -> _Sent:
+    """A request as it is first seen.
+
+    Args:
+        before: One that said the same on another connection, got no answer, and may be repeated by
+            this one; a controller that begins anew with a broker numbers its requests anew.
+    """
+    made_at = message.wall_time_s
+    if before is not None and before.message.correlation_id < message.correlation_id:
+        made_at = before.made_at
+    waited = message.fate not in ARRIVED or made_at < message.wall_time_s
+    return _Sent(message, detail, made_at, message.wall_time_s, waited)
+
+
+def _words(message: LinkMessage) -> str:
+    """The same text for requests of one sender to one receiver that say the same."""
+    about = [message.client_id, message.target, message.api, message.api_version]
+    return json.dumps([*about, message.detail], sort_keys=True)
+
+
+def _partitions(
+    asked: Mapping[str, Any], answered: Mapping[str, Any]
+) -> Iterator[tuple[str, int, int]]:
+    errors = {
+        (one.get("topic"), one.get("partition")): one.get("error_code") or 0
+        for one in answered.get("partitions", ())
+    }
+    for one in asked.get("partitions", ()):
+        if one.get("topic") is not None:
+            name = (one["topic"], one["partition"])
+            yield (*name, errors.get(name, 0))

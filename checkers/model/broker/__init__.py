@@ -1,0 +1,1 @@
+"""A broker: leader, follower, the requests between them, processes, tiers and the log cleaner."""

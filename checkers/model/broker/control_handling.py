@@ -1,0 +1,142 @@
+"""What a broker makes of a control request: refuse it, wait, or lead, follow and stop.
+
+Read from ReplicaManager.becomeLeaderOrFollower, maybeUpdateMetadataCache and stopReplicas, 0.10.2.2
+to 3.9.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.broker import follower, leader, offset_reset
+from kchaos.checkers.model.state.state import Checkpoint
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import (
+    PartitionState,
+)
+from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.requests import (
+    ControlRequest,
+    StopReplica,
+    UpdateMetadata,
+)
+
+Errors = tuple[tuple[TopicPartition | None, str], ...]
+"""What a broker answers: (partition, or None for the whole request; Kafka's error or "")."""
+
+
+def may_handle(
+    world: World,
+    broker_id: int,
+    controller_epoch: int,
+    request: ControlRequest,
+    *,
+    broker_epoch: int = -1,
+) -> bool:
+    """Tell whether a broker can handle a request now: who is refused waits for no fetcher."""
+    is_refused = bool(_refusal(world, broker_id, controller_epoch, broker_epoch))
+    return is_refused or offset_reset.may_handle(world, broker_id, request)
+
+
+def _refusal(world: World, broker_id: int, controller_epoch: int, broker_epoch: int) -> str:
+    """Return the error with which a broker refuses a whole request at once, or ""."""
+    broker = world.broker(broker_id)
+    if broker is None:
+        return ""
+    error = broker.generation.error_of_broker_epoch(broker_epoch, broker.epoch)
+    if error:
+        return error
+    return "STALE_CONTROLLER_EPOCH" if controller_epoch < broker.controller_epoch else ""
+
+
+def handle(
+    world: World,
+    broker_id: int,
+    controller_epoch: int,
+    request: ControlRequest,
+    *,
+    broker_epoch: int = -1,
+    is_last: bool = True,
+) -> Errors:
+    """Handle a control request on a broker; returns what it answers.
+
+    Args:
+        world: The transition.
+        broker_id: Who handles it.
+        controller_epoch: Of the controller that sent it.
+        request: What is handled, the whole request or a part of it.
+        broker_epoch: The generation that it is meant for; -1 if it does not say.
+        is_last: Whether no other part of the request is left.
+    """
+    broker = world.broker(broker_id)
+    assert broker is not None
+    refusal = _refusal(world, broker_id, controller_epoch, broker_epoch)
+    if refusal:
+        return ((None, refusal),)
+    if controller_epoch > broker.controller_epoch:
+        world.put_broker(broker_id, replace(broker, controller_epoch=controller_epoch))
+    if isinstance(request, UpdateMetadata):
+        now = world.broker(broker_id)
+        assert now is not None
+        told = None if now.told is None else now.told | request.told
+        world.put_broker(broker_id, replace(now, live=request.live, told=told))
+        return ((None, ""),)
+    if isinstance(request, StopReplica):
+        _stop_replica(world, broker_id, request)
+        return ((None, ""),)
+    errors = tuple(
+        (TopicPartition(state.topic, state.partition), _become(world, broker_id, state))
+        for state in request.states
+    )
+    if is_last:
+        # Only now: a dead thread that got another partition meanwhile stays.
+        follower.end_idle_threads(world, broker_id)
+        now = world.broker(broker_id)
+        assert now is not None
+        if not now.checkpoints:
+            world.put_broker(broker_id, replace(now, checkpoints=True))
+    return ((None, ""), *errors)
+
+
+def _become(world: World, broker_id: int, state: PartitionState) -> str:
+    """Handle one partition of a LeaderAndIsr (ReplicaManager.becomeLeaderOrFollower).
+
+    Whether the leader lives is asked of the broker's own metadata cache, which only UpdateMetadata
+    changes: a follower of a leader that is not in it does nothing and keeps its epoch
+    (ReplicaManager.makeFollowers, 0.10.2.2 to 3.9).
+    """
+    partition = TopicPartition(state.topic, state.partition)
+    replica = world.replica(broker_id, partition)
+    if replica is None:
+        replica = Replica()
+    if not replica.is_hosted:
+        replica = replace(replica, is_hosted=True)
+        world.put_replica(broker_id, partition, replica)
+    if state.leader_epoch == replica.leader_epoch:
+        return "KNOWN_LEADER_EPOCH"
+    if state.leader_epoch < replica.leader_epoch:
+        return "STALE_CONTROLLER_EPOCH"
+    broker = world.broker(broker_id)
+    assert broker is not None
+    if broker.generation.persists_high_watermark:
+        known = replica.high_watermark
+        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
+    if state.leader == broker_id:
+        follower.leave_fetchers(world, broker_id, partition)
+        leader.become_leader(world, broker_id, partition, state)
+    elif state.leader in broker.live:
+        follower.become_follower(world, broker_id, partition, state)
+    return ""
+
+
+def _stop_replica(world: World, broker_id: int, request: StopReplica) -> None:
+    """Stop fetching a partition, and delete it if asked (ReplicaManager.stopReplica)."""
+    replica = world.replica(broker_id, request.partition)
+    if replica is None:
+        return
+    follower.leave_fetchers(world, broker_id, request.partition)
+    follower.end_idle_threads(world, broker_id)
+    if request.deletes:
+        kept = tuple(one for one in world.partitions(broker_id) if one != request.partition)
+        world.put(("partitions", broker_id), kept)
+        world.put(("replica", broker_id, request.partition), None)
+        world.put(("checkpoint", broker_id, request.partition), None)

@@ -1,0 +1,363 @@
+"""Requests of fetcher threads in flight, step by step: sent, arrived, read, answered, handled.
+
+A thread has one request in flight that it awaits. A request that it gave up stays with the leader,
+which may still read its log for it: the answer reaches nobody. Read from kafka.server.
+ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages and DelayedFetch,
+1.1.1 and 2.8.2. What a thread asks after OFFSET_OUT_OF_RANGE, and when, is `resetting`'s.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.acts import Hold, TopicPartition
+from kchaos.checkers.model.broker import follower as following
+from kchaos.checkers.model.broker import leader as leading
+from kchaos.checkers.model.broker import offset_reset
+from kchaos.checkers.model.state.state import Broker
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.epoch_cache import latest_epoch
+from kchaos.checkers.model.values.prediction import EpochRound
+from kchaos.checkers.model.values.replica import FetcherState, FetcherThread
+from kchaos.checkers.model.values.requests import (
+    Answer,
+    Asked,
+    EpochAnswer,
+    Exchange,
+    FetchAnswer,
+    OffsetAnswer,
+    Stage,
+)
+
+FETCH = "Fetch"
+OFFSET_FOR_LEADER_EPOCH = "OffsetForLeaderEpoch"
+LIST_OFFSETS = "ListOffsets"
+_NOT_TOLD = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def awaited(world: World, broker_id: int, leader: int) -> Exchange | None:
+    """Return the request that the thread waits for, None if it is free to send one."""
+    return next((one for one in world.exchanges(broker_id, leader) if one.is_awaited), None)
+
+
+def end_session(world: World, broker_id: int, leader: int, failed: Exchange) -> None:
+    """End the thread's fetch session if what failed is a Fetch: the next one is full then.
+
+    Source: FetchSessionHandler.handleError, called in ReplicaFetcherThread.fetchFromLeader alone,
+    1.1.1, 2.2.2 and 2.8.2.
+    """
+    thread = world.thread(broker_id, leader)
+    if thread is not None and failed.api == FETCH:
+        world.put_thread(broker_id, leader, replace(thread, session=None))
+
+
+def go_on_without_asking(world: World, broker_id: int, leader: int) -> bool:
+    """Let a thread that waits for nothing do what needs no question; returns whether it did.
+
+    It gives up what it asked with ListOffsets and got no answer to, or it truncates partitions.
+    """
+    broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+    assert broker is not None
+    assert thread is not None
+    if thread.reset is not None:
+        if thread.reset.is_asked:
+            give_up_reset(world, broker_id, leader)
+        return thread.reset.is_asked
+    generation = broker.generation
+    found = False
+    for partition, fetch in thread.partitions:
+        if fetch.state is not FetcherState.TRUNCATING:
+            continue
+        last_epoch = latest_epoch(world.known_replica(broker_id, partition).entries)
+        if generation.epoch_request_version is None or not generation.asks_for_epoch(last_epoch):
+            following.truncate_without_asking(world, broker_id, leader, partition)
+            found = True
+    return found
+
+
+def give_up_reset(world: World, broker_id: int, leader: int) -> None:
+    """Let a thread that is out of range go on without an answer to ListOffsets."""
+    thread = world.thread(broker_id, leader)
+    assert thread is not None
+    assert thread.reset is not None
+    offset_reset.give_up(world, broker_id, leader)
+    _handle_answers(world, broker_id, leader, thread.reset.rest)
+
+
+def question(world: World, broker_id: int, leader: int, api: str) -> Exchange | None:
+    """Return the request that the thread would send now, None if it has nothing to ask."""
+    broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+    if broker is None or thread is None or thread.is_dead or not broker.is_working:
+        return None
+    if thread.reset is not None or api == LIST_OFFSETS:
+        if thread.reset is None or thread.reset.is_asked or api != LIST_OFFSETS:
+            return None
+        asks = offset_reset.asks(world, broker_id, thread, thread.reset)
+        return Exchange(api=LIST_OFFSETS, asked=((thread.reset.partition, asks),))
+    wanted = FetcherState.FETCHING if api == FETCH else FetcherState.TRUNCATING
+    asked = tuple(
+        (partition, _asked(world, broker_id, broker, thread, partition, api))
+        for partition, fetch in thread.partitions
+        if fetch.state is wanted
+    )
+    return Exchange(api=api, asked=asked) if asked else None
+
+
+def send(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+    """Put a request on its way; returns it as it stands then."""
+    kept = _holds(world, broker_id, leader, exchange, "request")
+    sent = replace(exchange, holds=kept)
+    world.put_exchanges(broker_id, leader, (*world.exchanges(broker_id, leader), sent))
+    thread = world.thread(broker_id, leader)
+    if exchange.api == LIST_OFFSETS and thread is not None and thread.reset is not None:
+        asked = replace(thread.reset, is_asked=True)
+        world.put_thread(broker_id, leader, replace(thread, reset=asked))
+    return sent
+
+
+def change(world: World, broker_id: int, leader: int, before: Exchange, after: Exchange) -> None:
+    """Let a request in flight stand otherwise."""
+    exchanges = list(world.exchanges(broker_id, leader))
+    exchanges[exchanges.index(before)] = after
+    world.put_exchanges(broker_id, leader, tuple(exchanges))
+
+
+def end(world: World, broker_id: int, leader: int, exchange: Exchange) -> None:
+    """Let a request in flight be over."""
+    exchanges = list(world.exchanges(broker_id, leader))
+    exchanges.remove(exchange)
+    world.put_exchanges(broker_id, leader, tuple(exchanges))
+
+
+def read(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
+    """Let the leader look at its log for a request that has arrived, and count what it says.
+
+    Returns:
+        The request as it stands then, and whether the leader's own state changed.
+    """
+    return count(world, broker_id, leader, look(world, broker_id, leader, exchange))
+
+
+def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+    """Let the leader look at its log for a request that has arrived.
+
+    What it finds is fixed then, with the high watermark of before (KAFKA-7104). How far the
+    follower is counts only after it (ReplicaManager.fetchMessages: readFromLocalLog, then
+    updateFollowerLogReadResults), and others may come in between.
+    """
+    answers: list[tuple[TopicPartition, Answer]] = []
+    refused = exchange.refused | not_told(world, leader, exchange)
+    for partition, asked in exchange.asked:
+        if partition in refused:
+            answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
+        elif exchange.api == FETCH:
+            answers.append((partition, leading.read(world, leader, partition, asked)))
+        elif exchange.api == LIST_OFFSETS:
+            answers.append((partition, leading.answer_offset(world, leader, partition, asked)))
+        else:
+            tells = _tells_epoch(world, broker_id, leader)
+            answer = leading.answer_epoch(world, leader, partition, asked, tells_epoch=tells)
+            for forgery in world.forgeries():
+                if (forgery.source, forgery.target) == (broker_id, leader):
+                    answer = EpochAnswer(error=forgery.error)
+            answers.append((partition, answer))
+    after = replace(exchange, stage=Stage.READ, answers=tuple(answers), refused=refused)
+    change(world, broker_id, leader, exchange, after)
+    return after
+
+
+def not_told(world: World, leader: int, exchange: Exchange) -> frozenset[TopicPartition]:
+    """Return the partitions of a Fetch that the leader's metadata cache does not have.
+
+    They are refused when the request arrives, one by one, and the others are read
+    (kafka.server.KafkaApis.handleFetchRequest).
+    """
+    broker = world.broker(leader)
+    if broker is None or broker.told is None or exchange.api != FETCH:
+        return frozenset()
+    return frozenset(partition for partition, _ in exchange.asked) - broker.told
+
+
+def count(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
+    """Let the leader note how far the follower is, after it has looked at its log.
+
+    The answer is made then, unless a Fetch found nothing and no error: it waits, and its answer is
+    made by `answer_waiting` from what there is at the end of that.
+
+    Returns:
+        The request as it stands then, and whether the leader's own state changed.
+    """
+    answering = world.broker(leader)
+    assert answering is not None
+    asked = dict(exchange.asked)
+    changed = False
+    for partition, found in exchange.answers:
+        if isinstance(found, FetchAnswer) and answering.generation.counts_fetch(found):
+            offset = asked[partition].fetch_offset
+            changed = leading.update_view(world, leader, partition, broker_id, offset) or changed
+    read = [answer for partition, answer in exchange.answers if partition not in exchange.refused]
+    # Without anything to read there is nothing to wait for, but for a fetch that names nothing.
+    waits = all(map(_says_nothing, read)) and (bool(read) or not exchange.refused)
+    stage = Stage.WAITING if waits else Stage.ANSWERED
+    after = replace(exchange, stage=stage, answers=() if waits else exchange.answers)
+    change(world, broker_id, leader, exchange, after)
+    return after, changed
+
+
+def answer_waiting(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+    """Let the leader end the wait of a Fetch: it reads again (DelayedFetch.onComplete)."""
+    answers = []
+    for partition, asked in exchange.asked:
+        if partition in exchange.refused:
+            answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
+        else:
+            answers.append((partition, leading.read(world, leader, partition, asked)))
+    after = replace(exchange, stage=Stage.ANSWERED, answers=tuple(answers))
+    change(world, broker_id, leader, exchange, after)
+    return after
+
+
+def hold_answer(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+    """Let the holds that are about an answer keep it; returns it as it stands then."""
+    kept = _holds(world, broker_id, leader, exchange, "response")
+    after = replace(exchange, holds=kept)
+    change(world, broker_id, leader, exchange, after)
+    return after
+
+
+def handle(world: World, broker_id: int, leader: int, exchange: Exchange) -> bool:
+    """Let the follower handle an answer; returns whether that changed anything."""
+    end(world, broker_id, leader, exchange)
+    thread = world.thread(broker_id, leader)
+    if exchange.api == LIST_OFFSETS:
+        if thread is None or thread.reset is None or not exchange.answers:
+            return False
+        ((_, answer),) = exchange.answers
+        moved = offset_reset.handle_answer(world, broker_id, leader, answer)
+        return _handle_answers(world, broker_id, leader, thread.reset.rest) or moved
+    asked = dict(exchange.asked)
+    answers = tuple((partition, asked[partition], one) for partition, one in exchange.answers)
+    changed = _handle_answers(world, broker_id, leader, answers)
+    thread = world.thread(broker_id, leader)
+    session = frozenset(asked)
+    if exchange.api == FETCH and thread is not None and thread.session != session:
+        world.put_thread(broker_id, leader, replace(thread, session=session))
+    return changed
+
+
+def _handle_answers(
+    world: World,
+    broker_id: int,
+    leader: int,
+    answers: tuple[tuple[TopicPartition, Asked, Answer], ...],
+) -> bool:
+    """Handle one partition after the other, up to one that is out of range: the rest waits."""
+    changed = False
+    for index, (partition, asked, answer) in enumerate(answers):
+        broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+        if broker is None or not broker.is_running or thread is None or thread.is_dead:
+            break
+        if thread.reset is not None:
+            waiting = replace(thread.reset, rest=answers[index:])
+            world.put_thread(broker_id, leader, replace(thread, reset=waiting))
+            break
+        if isinstance(answer, FetchAnswer):
+            moved = following.handle_fetch_answer(
+                world, broker_id, leader, partition, asked, answer
+            )
+        elif isinstance(answer, EpochAnswer):
+            moved = following.handle_epoch_answer(
+                world, broker_id, leader, partition, asked, answer
+            )
+        changed = moved or changed
+    return changed
+
+
+def rounds(world: World, broker_id: int, leader: int, exchange: Exchange) -> list[EpochRound]:
+    """Return what an answer says about leader epochs."""
+    found = []
+    asked = dict(exchange.asked)
+    for partition, answer in exchange.answers:
+        if answer.error or isinstance(answer, OffsetAnswer):
+            continue
+        end_of_epoch = answer.end if isinstance(answer, EpochAnswer) else answer.diverging
+        if end_of_epoch is None:
+            continue
+        by_fetch = isinstance(answer, FetchAnswer)
+        tells = by_fetch or _tells_epoch(world, broker_id, leader)
+        found.append(
+            EpochRound(
+                follower=broker_id,
+                leader=leader,
+                topic=partition.topic,
+                partition=partition.partition,
+                requested_epoch=asked[partition].requested_epoch,
+                answered_epoch=end_of_epoch.epoch if tells else None,
+                end_offset=end_of_epoch.end_offset,
+                by_fetch=by_fetch,
+            )
+        )
+    return found
+
+
+def _says_nothing(answer: Answer) -> bool:
+    return (
+        isinstance(answer, FetchAnswer)
+        and not answer.error
+        and not answer.batches
+        and answer.diverging is None
+    )
+
+
+def _asked(
+    world: World,
+    broker_id: int,
+    broker: Broker,
+    thread: FetcherThread,
+    partition: TopicPartition,
+    api: str,
+) -> Asked:
+    generation = broker.generation
+    fetch = thread.fetch(partition)
+    assert fetch is not None
+    replica = world.known_replica(broker_id, partition)
+    if api == FETCH:
+        return Asked(
+            leader_epoch=fetch.leader_epoch,
+            carries_leader_epoch=generation.sends_leader_epoch,
+            fetch_offset=fetch.fetch_offset,
+            requested_epoch=generation.last_fetched_epoch(fetch, replica.entries),
+            is_incremental=thread.session is not None,
+        )
+    question = generation.epoch_question(replica, fetch)
+    return Asked(
+        leader_epoch=fetch.leader_epoch,
+        carries_leader_epoch=(generation.epoch_request_version or 0) >= 2,
+        fetch_offset=fetch.fetch_offset,
+        requested_epoch=question.epoch,
+        ends=question.ends,
+    )
+
+
+def _tells_epoch(world: World, broker_id: int, leader: int) -> bool:
+    """Tell whether an answer between the two names its epoch (OffsetForLeaderEpoch v1)."""
+    asking, answering = world.broker(broker_id), world.broker(leader)
+    if asking is None or answering is None:
+        return False
+    return answering.generation.tells_epoch(asking.generation.epoch_request_version or 0)
+
+
+def _holds(
+    world: World, source: int, target: int, exchange: Exchange, direction: str
+) -> tuple[str, ...]:
+    return tuple(
+        hold.name
+        for hold in world.holding(exchange.api, source, target, direction)
+        if any(_concerns(hold, partition, asked) for partition, asked in exchange.asked)
+    )
+
+
+def _concerns(hold: Hold, partition: TopicPartition, asked: Asked) -> bool:
+    return (
+        hold.topic in (None, partition.topic)
+        and hold.partition in (None, partition.partition)
+        and (hold.fetch_offset_at_least is None or asked.fetch_offset >= hold.fetch_offset_at_least)
+    )

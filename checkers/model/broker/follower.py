@@ -1,0 +1,332 @@
+"""What a follower does: join a leader's fetcher, truncate, append what it fetched.
+
+Read from kafka.server.ReplicaManager.makeFollowers, AbstractFetcherThread, ReplicaFetcherThread and
+AbstractFetcherManager, 0.10.2.2, 1.1.1, 2.1.1, 2.3.1, 2.8.2 and 3.6.2.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.broker import leader as leading
+from kchaos.checkers.model.releases.generation import FollowerLog, Stopped
+from kchaos.checkers.model.state.state import Broker
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.epoch_cache import (
+    UNDEFINED,
+    Entries,
+    EpochEnd,
+    latest_epoch,
+    truncate_from_start,
+)
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.log import UnexpectedAppendOffset
+from kchaos.checkers.model.values.prediction import PredictedBatch, Truncation
+from kchaos.checkers.model.values.replica import (
+    FetcherState,
+    FetcherThread,
+    FetchState,
+    OffsetReset,
+    Role,
+)
+from kchaos.checkers.model.values.requests import LATEST, Asked, EpochAnswer, FetchAnswer
+
+
+def become_follower(
+    world: World, broker_id: int, partition: TopicPartition, state: PartitionState
+) -> None:
+    """Follow a leader in a new epoch, unless the generation thinks that nothing changed."""
+    broker = _broker(world, broker_id)
+    replica = world.known_replica(broker_id, partition)
+    known_epoch = replica.leader_epoch
+    is_same = replica.leader == state.leader and replica.role is not Role.NONE
+    replica = replace(replica, leader_epoch=state.leader_epoch, isr=(), maximal_isr=())
+    world.put_replica(broker_id, partition, replica)
+    if broker.generation.skips_known_leader(is_same, known_epoch, state.leader_epoch):
+        return
+    replica = replace(replica, role=Role.FOLLOWER, leader=state.leader)
+    world.put_replica(broker_id, partition, replica)
+    world.put(("isr change", broker_id, partition), None)
+    world.put(("isr refused", broker_id, partition), None)
+    leave_fetchers(world, broker_id, partition)
+    leading.fail_produces(world, broker_id, partition)
+    target_offset = broker.generation.truncation_at_once(replica)
+    if target_offset is not None:
+        truncate(world, broker_id, partition, target_offset)
+    thread = world.thread(broker_id, state.leader) or FetcherThread()
+    fetch = broker.generation.first_fetch(world.known_replica(broker_id, partition))
+    world.put_thread(broker_id, state.leader, thread.with_fetch(partition, fetch))
+
+
+def leave_fetchers(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Take the partition from every fetcher thread; idle threads end with `end_idle_threads`."""
+    broker = _broker(world, broker_id)
+    if partition in broker.failed:
+        world.put_broker(broker_id, replace(broker, failed=broker.failed - {partition}))
+    for leader in world.leaders(broker_id):
+        thread = world.thread(broker_id, leader)
+        if thread is not None and thread.fetch(partition) is not None:
+            world.put_thread(broker_id, leader, thread.with_fetch(partition, None))
+
+
+def end_idle_threads(world: World, broker_id: int) -> None:
+    """End threads without partitions, which is the only way to be rid of a dead one."""
+    for leader in world.leaders(broker_id):
+        thread = world.thread(broker_id, leader)
+        if thread is not None and not thread.partitions:
+            end_thread(world, broker_id, leader)
+
+
+def end_thread(world: World, broker_id: int, leader: int) -> None:
+    """End one fetcher thread; what it has sent may still reach the leader."""
+    world.put_thread(broker_id, leader, None)
+    exchanges = world.exchanges(broker_id, leader)
+    world.put_exchanges(
+        broker_id, leader, tuple(replace(one, is_awaited=False) for one in exchanges)
+    )
+
+
+def truncate(world: World, broker_id: int, partition: TopicPartition, offset: int) -> None:
+    """Truncate log and epoch cache to an offset, and note it if the log changed."""
+    generation = _broker(world, broker_id).generation
+    replica = world.known_replica(broker_id, partition)
+    before = replica.log
+    log = before.truncate_to(offset)
+    is_truncated = log is not before
+    is_shorter = is_truncated or world.get(("shortened", broker_id, partition)) is not None
+    world.put(("shortened", broker_id, partition), None)
+    offset = min(offset, log.log_end_offset)
+    entries = generation.entries_after_truncation(replica.entries, offset, is_shorter)
+    high_watermark = replica.high_watermark
+    if is_truncated:
+        world.notes.append(
+            Truncation(
+                broker=broker_id,
+                topic=partition.topic,
+                partition=partition.partition,
+                target_offset=offset,
+                log_end_offset_before=before.log_end_offset,
+                high_watermark=high_watermark,
+            )
+        )
+        high_watermark = generation.high_watermark_after_truncation(high_watermark, offset)
+    world.put_replica(
+        broker_id,
+        partition,
+        replace(replica, log=log, entries=entries, high_watermark=high_watermark),
+    )
+
+
+def truncate_by_answer(
+    world: World, broker_id: int, leader: int, partition: TopicPartition, end: EpochEnd
+) -> bool:
+    """Truncate as the leader's answer says; returns whether anything changed."""
+    broker = _broker(world, broker_id)
+    thread = _thread(world, broker_id, leader)
+    fetch = thread.fetch(partition)
+    replica = world.known_replica(broker_id, partition)
+    assert fetch is not None
+    truncation = broker.generation.truncate(
+        end,
+        FollowerLog(
+            end_of_epoch=lambda epoch: leading.end_of_epoch(broker, replica, epoch),
+            log=replica.log,
+            fetch_offset=fetch.fetch_offset,
+            high_watermark=replica.high_watermark,
+            entries=replica.entries,
+            asks_below=fetch.asks_below,
+        ),
+    )
+    truncate(world, broker_id, partition, truncation.offset)
+    after = world.known_replica(broker_id, partition)
+    stands = replace(
+        fetch,
+        fetch_offset=truncation.offset,
+        unnoted_epoch=-1,
+        asks_below=truncation.asks_below,
+        state=FetcherState.FETCHING if truncation.completed else FetcherState.TRUNCATING,
+    )
+    world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
+    return (fetch, replica.log, replica.entries) != (stands, after.log, after.entries)
+
+
+def truncate_without_asking(
+    world: World, broker_id: int, leader: int, partition: TopicPartition
+) -> None:
+    """Truncate to the high watermark, since no epoch is known or the protocol has no request."""
+    truncate_by_answer(world, broker_id, leader, partition, UNDEFINED)
+
+
+def handle_epoch_answer(
+    world: World,
+    broker_id: int,
+    leader: int,
+    partition: TopicPartition,
+    asked: Asked,
+    answer: EpochAnswer,
+) -> bool:
+    """Handle one partition of an answered OffsetForLeaderEpoch; return whether a thing changed."""
+    fetch = _thread(world, broker_id, leader).fetch(partition)
+    if fetch is None:
+        return False
+    generation = _broker(world, broker_id).generation
+    if not generation.takes_epoch_answer(asked.leader_epoch, fetch.leader_epoch):
+        return False
+    if answer.error == "FENCED_LEADER_EPOCH":
+        return fenced(world, broker_id, leader, partition, asked.leader_epoch)
+    if answer.error:
+        return False
+    return truncate_by_answer(world, broker_id, leader, partition, answer.end)
+
+
+def handle_fetch_answer(
+    world: World,
+    broker_id: int,
+    leader: int,
+    partition: TopicPartition,
+    asked: Asked,
+    answer: FetchAnswer,
+) -> bool:
+    """Handle one partition of a Fetch response; return whether a thing changed."""
+    fetch = _thread(world, broker_id, leader).fetch(partition)
+    if (
+        fetch is None
+        or fetch.fetch_offset != asked.fetch_offset
+        or fetch.state is not FetcherState.FETCHING
+    ):
+        return False
+    generation = _broker(world, broker_id).generation
+    if not generation.takes_fetch_answer(asked.leader_epoch, fetch.leader_epoch):
+        return False
+    if answer.error == "FENCED_LEADER_EPOCH":
+        return fenced(world, broker_id, leader, partition, asked.leader_epoch)
+    if answer.error == "OFFSET_OUT_OF_RANGE":
+        reset = OffsetReset(partition=partition, leader_epoch=asked.leader_epoch, timestamp=LATEST)
+        thread = _thread(world, broker_id, leader)
+        world.put_thread(broker_id, leader, replace(thread, reset=reset))
+        return False
+    if answer.error:
+        return False
+    if answer.diverging is not None:
+        replica = world.known_replica(broker_id, partition)
+        high_watermark = generation.high_watermark_at_divergence(replica, answer)
+        if high_watermark != replica.high_watermark:
+            world.put_replica(broker_id, partition, replace(replica, high_watermark=high_watermark))
+        return truncate_by_answer(world, broker_id, leader, partition, answer.diverging)
+    return _append(world, broker_id, leader, partition, fetch, answer)
+
+
+def _append(
+    world: World,
+    broker_id: int,
+    leader: int,
+    partition: TopicPartition,
+    fetch: FetchState,
+    answer: FetchAnswer,
+) -> bool:
+    broker = _broker(world, broker_id)
+    replica = world.known_replica(broker_id, partition)
+    if fetch.fetch_offset != replica.log.log_end_offset:
+        _fail(world, broker_id, leader, partition)
+        return True
+    try:
+        rolls = world.generation(broker, partition).rolls(replica.log, answer.batches)
+        log = replica.log.append(answer.batches, rolls)
+    except UnexpectedAppendOffset:
+        _fail(world, broker_id, leader, partition)
+        return True
+    after = leading.assign_epochs_of(
+        world.generation(broker, partition),
+        replace(replica, log=log),
+        answer.batches[answer.noted :],
+    )
+    high_watermark = min(log.log_end_offset, answer.high_watermark)
+    after = replace(after, high_watermark=high_watermark)
+    if answer.log_start_offset > log.log_start_offset:
+        after = replace(
+            after,
+            log=replace(log, log_start_offset=answer.log_start_offset),
+            entries=truncate_from_start(after.entries, answer.log_start_offset),
+        )
+    if after != replica:
+        world.put_replica(broker_id, partition, after)
+    stands = broker.generation.fetch_after_append(fetch, len(answer.batches))
+    unnoted = -1
+    if broker.generation.remembers_fetched_epoch:
+        unnoted = _unnoted_epoch(fetch, replica.entries, after.entries, answer)
+    stands = replace(stands, fetch_offset=log.log_end_offset, unnoted_epoch=unnoted)
+    if stands != fetch:
+        thread = _thread(world, broker_id, leader)
+        world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
+    return (fetch, replica) != (stands, after)
+
+
+def _unnoted_epoch(fetch: FetchState, before: Entries, after: Entries, answer: FetchAnswer) -> int:
+    """Return the epoch of the last batch that has one, -1 where the cache says the same."""
+    known = fetch.unnoted_epoch if fetch.unnoted_epoch >= 0 else latest_epoch(before)
+    for batch in answer.batches:
+        if batch.magic >= 2:
+            known = batch.leader_epoch
+    return -1 if known == latest_epoch(after) else known
+
+
+def note_epochs(
+    world: World,
+    broker_id: int,
+    leader: int,
+    partition: TopicPartition,
+    batches: tuple[PredictedBatch, ...],
+) -> bool:
+    """Note the epochs of fetched batches, before any of their answer is written.
+
+    A follower notes them all before it writes any. The cache is on disk then, and a process that
+    is killed in between leaves it so (kafka.log.Log.append, 1.1.1 and 2.8.2). Returns whether
+    there was anything to note.
+    """
+    broker = _broker(world, broker_id)
+    fetch = _thread(world, broker_id, leader).fetch(partition)
+    replica = world.known_replica(broker_id, partition)
+    if fetch is None or fetch.state is not FetcherState.FETCHING:
+        return False
+    if fetch.fetch_offset != replica.log.log_end_offset:
+        return False
+    generation = world.generation(broker, partition)
+    noted = leading.assign_epochs_of(generation, replica, batches)
+    world.put_replica(broker_id, partition, noted)
+    return noted != replica
+
+
+def _fail(world: World, broker_id: int, leader: int, partition: TopicPartition) -> None:
+    """Let what an append that failed stops be stopped."""
+    broker, thread = _broker(world, broker_id), _thread(world, broker_id, leader)
+    stop = broker.generation.stop_after_failed_append
+    _stand(world, broker_id, leader, stop(thread, broker.failed, partition))
+
+
+def fenced(
+    world: World, broker_id: int, leader: int, partition: TopicPartition, asked_leader_epoch: int
+) -> bool:
+    """Let what FENCED_LEADER_EPOCH stops be stopped; return whether that changed anything."""
+    broker, thread = _broker(world, broker_id), _thread(world, broker_id, leader)
+    stop = broker.generation.stop_when_fenced
+    stopped = stop(thread, broker.failed, partition, asked_leader_epoch)
+    _stand(world, broker_id, leader, stopped)
+    return stopped != (thread, broker.failed)
+
+
+def _stand(world: World, broker_id: int, leader: int, stopped: Stopped) -> None:
+    broker = _broker(world, broker_id)
+    world.put_thread(broker_id, leader, stopped.thread)
+    if stopped.failed != broker.failed:
+        world.put_broker(broker_id, replace(broker, failed=stopped.failed))
+
+
+def _broker(world: World, broker_id: int) -> Broker:
+    broker = world.broker(broker_id)
+    assert broker is not None, f"broker {broker_id} never ran"
+    return broker
+
+
+def _thread(world: World, broker_id: int, leader: int) -> FetcherThread:
+    thread = world.thread(broker_id, leader)
+    assert thread is not None, f"broker {broker_id} has no fetcher thread for {leader}"
+    return thread

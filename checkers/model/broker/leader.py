@@ -1,0 +1,400 @@
+"""What a leader does: append, answer followers, move the high watermark, complete produces.
+
+Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.ReplicaManager, 1.1.1,
+2.1.1, 2.8.2 and 3.6.2; what changed between releases is asked of the broker's `Generation`.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.broker import cleaning
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import Broker
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH, EpochEnd
+from kchaos.checkers.model.values.events import PartitionState, Produce
+from kchaos.checkers.model.values.log import OffsetOutOfRange, batches_of
+from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedProduce, Promise
+from kchaos.checkers.model.values.replica import FollowerView, PendingProduce, Replica, Role
+from kchaos.checkers.model.values.requests import (
+    LATEST,
+    MOVED_TO_TIER,
+    Asked,
+    EpochAnswer,
+    FetchAnswer,
+    OffsetAnswer,
+)
+
+NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
+NO_FETCH_YET = 1 << 62
+"""Stands for the leader's end at the fetch before the first: no offset reaches it."""
+
+
+def become_leader(
+    world: World, broker_id: int, partition: TopicPartition, state: PartitionState
+) -> None:
+    """Lead the partition in a new epoch (Partition.makeLeader)."""
+    broker = world.broker(broker_id)
+    replica = world.known_replica(broker_id, partition)
+    assert broker is not None
+    log_end_offset = replica.log.log_end_offset
+    is_new_leader = replica.role is not Role.LEADER
+    replica = replace(
+        replica,
+        entries=world.generation(broker, partition).entries_of_new_leader(
+            replica.entries, state.leader_epoch, log_end_offset
+        ),
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        maximal_isr=state.isr,
+        epoch_start_offset=log_end_offset,
+    )
+    if is_new_leader:
+        high_watermark = replica.high_watermark
+        if high_watermark > log_end_offset:
+            high_watermark = broker.generation.high_watermark_beyond_log(replica.log)
+        replica = replace(
+            replica, role=Role.LEADER, leader=broker_id, views=(), high_watermark=high_watermark
+        )
+    counts_election = broker.generation.counts_election_as_fetch
+    known = dict(replica.views)
+    views = {}
+    # Who does not hold the partition any more is forgotten (Partition.updateAssignmentAndIsr).
+    for follower in world.assignment(partition):
+        if follower != broker_id:
+            view = known.get(follower, FollowerView())
+            has_fetch = not is_new_leader and (counts_election or follower in state.isr)
+            views[follower] = replace(
+                view,
+                is_caught_up=follower in state.isr,
+                # A fetch in flight may still be handled in this epoch, even that of a broker that
+                # has just died: seen on 2.0.0, where it put the dead broker back into the ISR.
+                may_join_isr=view.log_end_offset >= broker.generation.needed_for_isr(replica),
+                asks_to_join=False,
+                # A new leader knows no fetch before its first (Replica.updateLogReadResult with
+                # an unknown result); one that goes on compares with its end at the election.
+                last_leader_end_offset=log_end_offset if has_fetch else NO_FETCH_YET,
+            )
+    replica = replace(replica, views=tuple(sorted(views.items())))
+    world.put(("isr change", broker_id, partition), None)
+    world.put(("isr refused", broker_id, partition), None)
+    world.put_replica(broker_id, partition, replica)
+    increment_high_watermark(world, broker_id, partition)
+
+
+def assign_epochs_of(
+    generation: Generation, replica: Replica, batches: tuple[PredictedBatch, ...]
+) -> Replica:
+    """Note the epochs of batches that are appended (kafka.log.Log.append)."""
+    entries = replica.entries
+    for batch in batches:
+        if batch.magic >= 2:
+            entries = generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
+        else:
+            entries = generation.entries_after_old_batch(entries)
+    return replica if entries == replica.entries else replace(replica, entries=entries)
+
+
+def produce(world: World, request: Produce, *, settles: bool = True) -> None:
+    """Handle a ProduceRequest on a broker that works.
+
+    Args:
+        world: The transition.
+        request: What was sent to the broker.
+        settles: Also move the high watermark, which a leader does after the append and not with
+            it: a fetch may read the records and the old high watermark.
+    """
+    partition = TopicPartition(request.topic, request.partition)
+    broker = world.broker(request.broker)
+    replica = world.replica(request.broker, partition)
+    assert broker is not None
+    error = ""
+    if replica is None or replica.role is not Role.LEADER:
+        error = NOT_LEADER
+    elif request.acks == -1 and _is_under_min_isr(world, broker, partition, replica):
+        error = "NOT_ENOUGH_REPLICAS"
+    if error or replica is None:
+        outcome = PredictedProduce(
+            operation=request.operation, acknowledged=False, base_offset=-1, error=error
+        )
+        world.answer(outcome)
+        return
+    base_offset = replica.log.log_end_offset
+    generation = world.generation(broker, partition)
+    batches = batches_of(
+        request.records,
+        keys=request.keys,
+        base_offset=base_offset,
+        leader_epoch=replica.leader_epoch,
+        magic=generation.magic_of_append(replica.log, generation.versions.magic),
+        codec=request.codec,
+    )
+    if request.keys:
+        cleaning.note_keys(world, request, batches)
+    replica = assign_epochs_of(generation, replica, batches)
+    rolls = generation.rolls(replica.log, batches)
+    replica = replace(replica, log=replica.log.append(batches, rolls))
+    waits = request.acks == -1
+    if waits:
+        waiting = PendingProduce(
+            operation=request.operation,
+            base_offset=base_offset,
+            required_offset=replica.log.log_end_offset,
+        )
+        replica = replace(replica, pending=(*replica.pending, waiting))
+    world.put_replica(request.broker, partition, replica)
+    acknowledged = None if waits else True
+    world.answer(
+        PredictedProduce(
+            operation=request.operation, acknowledged=acknowledged, base_offset=base_offset
+        )
+    )
+    if settles:
+        settle_append(world, request.broker, partition)
+    else:
+        world.put(("appended", request.broker, partition), True)
+
+
+def settle_append(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Move the high watermark after an append, and complete what it reaches."""
+    world.put(("appended", broker_id, partition), None)
+    increment_high_watermark(world, broker_id, partition)
+    complete_produces(world, broker_id, partition)
+
+
+def answer_epoch(
+    world: World, broker_id: int, partition: TopicPartition, asked: Asked, *, tells_epoch: bool
+) -> EpochAnswer:
+    """Answer an OffsetForLeaderEpoch (Partition.lastOffsetForLeaderEpoch)."""
+    broker = world.broker(broker_id)
+    replica = world.replica(broker_id, partition)
+    assert broker is not None
+    error = _refusal(broker, replica, asked)
+    if error or replica is None:
+        return EpochAnswer(error=error)
+    if asked.ends:
+        end = broker.generation.answer_ends(replica.entries, asked.ends, replica.log.log_end_offset)
+    else:
+        end = end_of_epoch(broker, replica, asked.requested_epoch)
+    return EpochAnswer(end=end if tells_epoch else EpochEnd(UNDEFINED_EPOCH, end.end_offset))
+
+
+def answer_offset(
+    world: World, broker_id: int, partition: TopicPartition, asked: Asked
+) -> OffsetAnswer:
+    """Answer a follower's ListOffsets: the end or the start of the log.
+
+    A follower gets the log end, no high watermark, and needs no isolation level
+    (KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffsetForTimestamp).
+    """
+    broker = world.broker(broker_id)
+    replica = world.replica(broker_id, partition)
+    assert broker is not None
+    error = _refusal(broker, replica, asked)
+    if error or replica is None:
+        return OffsetAnswer(error=error)
+    log = replica.log
+    wants_end = asked.timestamp == LATEST
+    return OffsetAnswer(offset=log.log_end_offset if wants_end else log.log_start_offset)
+
+
+def end_of_epoch(broker: Broker, replica: Replica, requested_epoch: int) -> EpochEnd:
+    """Return where an epoch ends in a replica, as its own broker's cache has it."""
+    return broker.generation.answer_epoch(
+        replica.entries, requested_epoch, replica.log.log_end_offset
+    )
+
+
+def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) -> FetchAnswer:
+    """Read the log for a follower's Fetch; what it says of the follower is `update_view`'s."""
+    broker = world.broker(broker_id)
+    replica = world.replica(broker_id, partition)
+    assert broker is not None
+    error = _refusal(broker, replica, asked)
+    if error or replica is None:
+        return FetchAnswer(error=error)
+    if asked.requested_epoch >= 0:
+        end = end_of_epoch(broker, replica, asked.requested_epoch)
+        in_place_of_records = broker.generation.answer_diverging(end, asked, replica)
+        if in_place_of_records is not None:
+            return in_place_of_records
+    if asked.fetch_offset < replica.log.local_start_offset:
+        return _not_local(replica, asked.fetch_offset)
+    try:
+        batches = replica.log.read(asked.fetch_offset)
+    except OffsetOutOfRange:
+        return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+    return FetchAnswer(
+        batches=batches,
+        high_watermark=replica.high_watermark,
+        log_start_offset=replica.log.log_start_offset,
+    )
+
+
+def _not_local(replica: Replica, offset: int) -> FetchAnswer:
+    """Answer a follower that asks for what is no more on the local disk of a tiered log.
+
+    Read from kafka.server.ReplicaManager.handleOffsetOutOfRangeError, 3.6.2 and 3.9: it is sent to
+    the remote tier if it asks below where the process believes its local log to begin.
+    """
+    believed = replica.believed_local_start
+    start = replica.log.local_start_offset if believed is None else believed
+    if replica.log.log_start_offset <= offset < start:
+        return FetchAnswer(error=MOVED_TO_TIER)
+    return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+
+
+def update_view(
+    world: World, broker_id: int, partition: TopicPartition, follower: int, offset: int
+) -> bool:
+    """Note a follower's fetch offset (ReplicaManager.updateFollowerLogReadResults).
+
+    Who looked at its log as a leader and is none any more moves nothing, and what it notes is
+    forgotten when it leads again (Partition.maybeExpandIsr and maybeIncrementLeaderHW ask for
+    leaderReplicaIfLocal, 1.1.1; leaderLogIfLocal, 2.8.2). Returns whether that changed anything.
+    """
+    broker = world.broker(broker_id)
+    replica = world.replica(broker_id, partition)
+    view = replica.view(follower) if replica is not None else None
+    assert broker is not None
+    if replica is None or view is None or replica.role is not Role.LEADER:
+        return False
+    end_offset = replica.log.log_end_offset
+    reached = offset >= end_offset or offset >= view.last_leader_end_offset
+    after = replace(
+        view,
+        is_caught_up=view.is_caught_up or reached,
+        log_end_offset=offset,
+        last_leader_end_offset=end_offset,
+    )
+    world.put_replica(
+        broker_id, partition, replace(replica, views=replica.views_with(follower, after))
+    )
+    moved = False
+    if broker.generation.advances_after_fetch(view.log_end_offset, offset):
+        moved = increment_high_watermark(world, broker_id, partition)
+    replica = world.known_replica(broker_id, partition)
+    if offset >= broker.generation.needed_for_isr(replica):
+        after = replace(after, may_join_isr=True, asks_to_join=True)
+        world.put_replica(
+            broker_id, partition, replace(replica, views=replica.views_with(follower, after))
+        )
+    return moved or view != after
+
+
+def increment_high_watermark(world: World, broker_id: int, partition: TopicPartition) -> bool:
+    """Move the high watermark up to the smallest end offset of the ISR and of who has caught up.
+
+    Read from Partition.maybeIncrementLeaderHW, 1.1.1 and 2.8.2. Returns whether it moved.
+    """
+    broker = world.broker(broker_id)
+    replica = world.known_replica(broker_id, partition)
+    assert broker is not None
+    generation = broker.generation
+    if not generation.may_advance(replica.isr, world.min_insync_replicas(broker, partition)):
+        return False
+    offsets = [replica.log.log_end_offset]
+    for follower in world.assignment(partition):
+        view = replica.view(follower)
+        if view is None:
+            continue
+        is_awaited = view.is_caught_up and generation.waits_outside_isr(follower, broker.live)
+        if follower in replica.maximal_isr or is_awaited:
+            offsets.append(view.log_end_offset)
+    if min(offsets) <= replica.high_watermark:
+        return False
+    world.put_replica(broker_id, partition, replace(replica, high_watermark=min(offsets)))
+    complete_produces(world, broker_id, partition)
+    return True
+
+
+def learn_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Let a leader take over the ISR that was written for it (Partition.maybeUpdateIsr…)."""
+    state: PartitionState = world.get(("isr change", broker_id, partition))
+    world.put(("isr change", broker_id, partition), None)
+    broker = world.broker(broker_id)
+    replica = world.known_replica(broker_id, partition)
+    assert broker is not None
+    views = dict(replica.views)
+    for removed in set(replica.isr) - set(state.isr):
+        if removed in views:
+            views[removed] = replace(views[removed], is_caught_up=False, asks_to_join=False)
+    world.put_replica(
+        broker_id,
+        partition,
+        replace(replica, isr=state.isr, maximal_isr=state.isr, views=tuple(sorted(views.items()))),
+    )
+    if broker.generation.moves_high_watermark_with_isr:
+        increment_high_watermark(world, broker_id, partition)
+
+
+def give_up_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Let a leader go back to the ISR that it had before it asked for another.
+
+    The high watermark moves at the next occasion, and not with it
+    (kafka.cluster.Partition.handleAlterPartitionError, 3.3.0 on).
+    """
+    replica = world.known_replica(broker_id, partition)
+    world.put_replica(broker_id, partition, replace(replica, maximal_isr=replica.isr))
+
+
+def complete_produces(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Complete produces with acks=all that the high watermark has reached."""
+    broker = world.broker(broker_id)
+    replica = world.known_replica(broker_id, partition)
+    assert broker is not None
+    done = [one for one in replica.pending if replica.high_watermark >= one.required_offset]
+    if not done:
+        return
+    pending = tuple(one for one in replica.pending if one not in done)
+    world.put_replica(broker_id, partition, replace(replica, pending=pending))
+    is_enough = not _is_under_min_isr(world, broker, partition, replica)
+    for one in done:
+        if is_enough:
+            world.notes += [
+                Promise(partition, batch.base_offset, batch.payload)
+                for batch in replica.log.batches
+                if one.base_offset <= batch.base_offset < one.required_offset
+            ]
+        world.answer(
+            PredictedProduce(
+                operation=one.operation,
+                acknowledged=is_enough,
+                base_offset=one.base_offset,
+                error="" if is_enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+            )
+        )
+
+
+def fail_produces(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Answer waiting produces when the broker stops leading."""
+    replica = world.known_replica(broker_id, partition)
+    if not replica.pending:
+        return
+    world.put_replica(broker_id, partition, replace(replica, pending=()))
+    for one in replica.pending:
+        world.answer(
+            PredictedProduce(
+                operation=one.operation,
+                acknowledged=False,
+                base_offset=one.base_offset,
+                error=NOT_LEADER,
+            )
+        )
+
+
+def _is_under_min_isr(
+    world: World, broker: Broker, partition: TopicPartition, replica: Replica
+) -> bool:
+    return len(replica.isr) < world.min_insync_replicas(broker, partition)
+
+
+def _refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:
+    if replica is None or replica.leader_epoch < 0:
+        # After a start a broker hosts nothing until a LeaderAndIsr names it.
+        return "UNKNOWN_TOPIC_OR_PARTITION"
+    if broker.generation.sees_leader_epoch(asked):
+        error = broker.generation.refuse_epoch(asked.leader_epoch, replica.leader_epoch)
+        if error:
+            return error
+    return "" if replica.role is Role.LEADER else NOT_LEADER

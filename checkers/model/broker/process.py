@@ -1,0 +1,203 @@
+"""What a broker's start and end do: recovery from disk, checkpoints, and what is forgotten."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kchaos.checkers.acts import StartBroker, TopicPartition
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import Broker, Checkpoint
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.epoch_cache import (
+    Entries,
+    latest_epoch,
+    truncate_from_end,
+    truncate_from_start,
+)
+from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark
+from kchaos.checkers.model.values.replica import Replica, Role
+
+_NOTHING_KNOWN = Checkpoint(known=0, possible=(0,))
+
+
+def start(world: World, configuration: StartBroker, generation: Generation) -> None:
+    """Start the process: load logs, epoch caches and high watermarks from disk.
+
+    The log end offset is that of the last batch, whatever it was before; recovery after an unclean
+    stop notes epochs again from the batches; the high watermark is what was checkpointed. Read from
+    kafka.log.Log (loadSegments), kafka.log.LogSegment.recover and kafka.cluster.Partition
+    (getOrCreateReplica), 1.1.1, 2.1.1 and 2.6.3.
+    """
+    broker_id = configuration.broker
+    before = world.broker(broker_id)
+    broker = Broker(
+        generation=generation,
+        configuration=configuration,
+        was_stopped_cleanly=before is None or before.was_stopped_cleanly,
+        # A run may write down that a broker was started once it is ready.
+        epoch=world.registered().get(broker_id, -1),
+    )
+    world.put_broker(broker_id, broker)
+    for topic in {partition.topic for partition in world.partitions(broker_id)}:
+        world.put(("adopted", broker_id, topic), None)
+    for partition in world.partitions(broker_id):
+        replica = world.known_replica(broker_id, partition)
+        log = replica.log.reload()
+        own = world.generation(broker, partition)
+        entries = own.loaded_entries(replica.entries)
+        if not broker.was_stopped_cleanly:
+            entries = _recovered(own, entries, replica.log)
+        entries = truncate_from_end(entries, log.log_end_offset)
+        entries = truncate_from_start(entries, log.log_start_offset)
+        # Until the first checkpoint the file still holds what was read from it.
+        known = world.checkpoint(broker_id, partition).known
+        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
+        high_watermark = min(known, log.log_end_offset)
+        world.put_replica(
+            broker_id,
+            partition,
+            replace(replica, log=log, entries=entries, high_watermark=high_watermark),
+        )
+
+
+def stop(
+    world: World,
+    broker_id: int,
+    *,
+    is_clean: bool,
+    checkpointed: Mapping[TopicPartition, int] | None = None,
+) -> None:
+    """End the process. What is on disk stays; the page cache outlives SIGKILL.
+
+    What it had sent and nobody has read yet is lost with its connections, and so is what was on its
+    way to it. What a leader had read already is still handled.
+
+    Args:
+        world: The transition.
+        broker_id: Whose process ends.
+        is_clean: Whether it had time to write its high watermarks.
+        checkpointed: What the checkpoint file held afterwards, if it was read: it says which of
+            the possible values it was, and one that is not possible is noted.
+    """
+    broker = world.broker(broker_id)
+    assert broker is not None
+    for partition in world.partitions(broker_id):
+        replica = world.known_replica(broker_id, partition)
+        checkpoint = world.checkpoint(broker_id, partition)
+        known, is_known = checkpoint.known, is_clean and broker.is_running
+        if is_known and replica.is_hosted:
+            known = replica.high_watermark
+        elif is_known and broker.checkpoints:
+            known = 0
+        if checkpointed is not None:
+            allowed = {known} if is_known else set(checkpoint.possible)
+            known, is_known = checkpointed.get(partition, 0), True
+            if known not in allowed:
+                _note_impossible(world, broker_id, partition, known, allowed)
+        possible = (known,) if is_known or is_clean else checkpoint.possible
+        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=possible))
+        world.put(("isr change", broker_id, partition), None)
+        world.put(("isr answer", broker_id, partition), None)
+        world.put(("isr refused", broker_id, partition), None)
+        world.put(("appended", broker_id, partition), None)
+        world.put(("shortened", broker_id, partition), None)
+        _forget(world, broker_id, partition, replica)
+    world.put_broker(
+        broker_id,
+        replace(
+            broker,
+            was_stopped_cleanly=is_clean if broker.is_running else broker.was_stopped_cleanly,
+            is_running=False,
+            is_paused=False,
+            failed=frozenset(),
+            live=frozenset(),
+            controller_epoch=0,
+            epoch=-1,
+            checkpoints=False,
+        ),
+    )
+    world.put(("new epoch", broker_id), None)
+    world.put(("delayed", broker_id), None)
+    world.put(("control", broker_id), None)
+    _end_connections(world, broker_id)
+
+
+def _forget(world: World, broker_id: int, partition: TopicPartition, replica: Replica) -> None:
+    """Drop what only a running process knows."""
+    # What memory held last is not what the next process begins with, and is not checkpointed.
+    world.put(
+        ("replica", broker_id, partition),
+        replace(
+            replica,
+            role=Role.NONE,
+            leader=None,
+            leader_epoch=-1,
+            is_hosted=False,
+            isr=(),
+            maximal_isr=(),
+            views=(),
+            pending=(),
+        ),
+    )
+
+
+def _note_impossible(
+    world: World, broker_id: int, partition: TopicPartition, found: int, allowed: set[int]
+) -> None:
+    world.notes.append(
+        ImpossibleHighWatermark(
+            index=-1,
+            broker=broker_id,
+            topic=partition.topic,
+            partition=partition.partition,
+            high_watermark=found,
+            allowed=tuple(sorted(allowed)),
+        )
+    )
+
+
+def _recovered(generation: Generation, entries: Entries, log: Log) -> Entries:
+    for batch in log.batches:
+        is_newer = batch.magic >= 2 and batch.leader_epoch > latest_epoch(entries)
+        if is_newer and generation.recovers_epoch(batch.leader_epoch):
+            entries = generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)
+    return entries
+
+
+def write_checkpoint(world: World, broker_id: int) -> bool:
+    """Write the high watermarks of hosted replicas alone; returns whether another's was dropped.
+
+    What no LeaderAndIsr has named since the process began is not in the new file, and begins at 0
+    when it is named (KAFKA-7235; ReplicaManager.checkpointHighWatermarks and
+    Partition.getOrCreateReplica, 2.1.1; the same in all releases).
+    """
+    broker = world.broker(broker_id)
+    assert broker is not None
+    dropped = False
+    for partition in world.partitions(broker_id) if broker.checkpoints else ():
+        replica = world.known_replica(broker_id, partition)
+        if replica.is_hosted or world.checkpoint(broker_id, partition) == _NOTHING_KNOWN:
+            continue
+        dropped = True
+        world.put_replica(broker_id, partition, replace(replica, high_watermark=0))
+        world.put(("checkpoint", broker_id, partition), _NOTHING_KNOWN)
+    return dropped
+
+
+def _end_connections(world: World, gone: int) -> None:
+    for leader in world.leaders(gone):
+        world.put_thread(gone, leader, None)
+    for other in world.broker_ids():
+        # What the links were seen to have in their hands they were also seen to deliver, or not.
+        left = [one for one in world.exchanges(other, gone) if one.is_at_links]
+        world.put_exchanges(other, gone, tuple(left))
+        sent = world.exchanges(gone, other)
+        world.put_exchanges(
+            gone,
+            other,
+            tuple(
+                replace(one, is_awaited=False)
+                for one in sent
+                if one.is_at_leader or one.is_at_links
+            ),
+        )

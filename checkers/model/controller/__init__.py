@@ -1,0 +1,1 @@
+"""The controller: what it decides, and what it sends to brokers."""

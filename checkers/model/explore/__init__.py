@@ -1,0 +1,8 @@
+"""The model's machine under the explorer: every interleaving, and schedules that can be played."""
+
+from kchaos.checkers.model.explore.acts import Acted, Acting
+from kchaos.checkers.model.explore.schedules import Schedule, Schedules, find_schedule
+from kchaos.checkers.model.explore.system import system_of
+from kchaos.checkers.model.explore.walk import walk
+
+__all__ = ["Acted", "Acting", "Schedule", "Schedules", "find_schedule", "system_of", "walk"]

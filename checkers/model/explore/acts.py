@@ -1,0 +1,188 @@
+"""A small cluster that is acted upon: which acts are possible in a state, and the state after each.
+
+Interleavings as fine as the machine's cannot be forced upon real brokers. Acts from outside can:
+links cut and healed, sessions that end and come back, processes that end and start, answers that
+are held, elections, produces. After each act the cluster is left alone until nothing changes, as in
+a scenario.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
+from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.play import Played, Playing, Promised
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import EMPTY, Component, State
+from kchaos.checkers.model.state.world import World
+
+RECORDS = ("records",)
+"""The component that says how many produces there were."""
+PROMISED = ("promised",)
+"""The component that says what was acknowledged with acks=all."""
+CZXID = 1
+"""That of every registration at first; a broker that registers again has a greater one."""
+EXPLORED_KINDS = ("write-one", "write-all", "prefer", "expire", "register", "cut", "heal")
+"""What a search for a shortest schedule looks at."""
+KINDS = (
+    *EXPLORED_KINDS,
+    *("write-pair", "reorder", "kill", "terminate", "restart"),
+    *("hold-answers", "hold-next-answers", "release"),
+)
+"""What there is to be done. Of what ends a process the session ends too: nobody waits for that."""
+_BETWEEN_TWO = ("cut", "heal")
+_ENDS_OF_PROCESSES = ("kill", "terminate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acted:
+    """The brokers that are acted upon.
+
+    They hold one partition; one more broker is the controller, and nothing is done to it. The first
+    broker leads in epoch 1, and the second is the preferred leader.
+
+    Attributes:
+        generations: Broker id to what it does.
+        is_unclean: Whether unclean elections are allowed.
+        min_insync_replicas: `min.insync.replicas`.
+    """
+
+    generations: Mapping[int, Generation]
+    is_unclean: bool = False
+    min_insync_replicas: int = 1
+
+
+class Acting:
+    """Acts on such brokers, and what each of them sets off.
+
+    Args:
+        acted: The brokers.
+        canonical: Gives what a changed component is remembered as.
+    """
+
+    def __init__(
+        self, acted: Acted, canonical: Callable[[Component, Any], Any] = lambda _, value: value
+    ) -> None:
+        self._acted = acted
+        self._canonical = canonical
+        self._playing = Playing(acted.generations)
+        self._replicas = tuple(sorted(acted.generations))
+
+    def begin(self) -> State:
+        """Return the state in which the first broker leads, and the second is preferred."""
+        played = Played(self._playing, EMPTY)
+        deciding = self._instant_controller(played, self._replicas)
+        deciding.begin(self._acted.generations)
+        for event in deciding.reorder(self._replicas[1]):
+            deciding.follow(event)
+        return self._state_after(EMPTY, played, records=0, promised=frozenset())
+
+    def acts(self, kinds: tuple[str, ...] = KINDS) -> Iterator[Move]:
+        """Yield every act of these kinds that there may be."""
+        if "prefer" in kinds:
+            yield Move("prefer", -1)
+        one_by_one = [kind for kind in kinds if kind not in ("prefer", *_BETWEEN_TWO)]
+        for broker in self._replicas:
+            yield from (Move(kind, broker) for kind in one_by_one)
+        for one, other in combinations(self._replicas, 2):
+            yield from (Move(kind, one, other) for kind in _BETWEEN_TWO if kind in kinds)
+
+    def after(self, state: State, act: Move, operation: str = "") -> State | None:
+        """Return the state after an act and all that it sets off, None where it cannot be done.
+
+        Args:
+            state: Where it is done.
+            act: One of `acts`.
+            operation: What a write is called.
+        """
+        played = Played(self._playing, state)
+        world = played.world
+        if not _can_be_forced(world, act):
+            return None
+        deciding = self._instant_controller(played, world.assignment(PARTITION))
+        one = act._replace(broker=self._replicas[0]) if act.broker == -1 else act
+        played.act(deciding, one, operation)
+        if played.timeline and act.kind in _ENDS_OF_PROCESSES:
+            played.act(deciding, Move("expire", act.broker))
+        # A scenario could not wait for an acknowledgement that does not come.
+        if not played.timeline or (act.kind == "write-all" and not played.is_acknowledged):
+            return None
+        return self._state_after(
+            state,
+            played,
+            records=state(RECORDS) + act.kind.startswith("write"),
+            promised=state(PROMISED) | played.promised,
+        )
+
+    def healed(self, state: State) -> list[tuple[Move, State]]:
+        """Return the acts that heal every fault, sessions first, and the state after each."""
+        found = []
+        while (act := healing(World(state))) is not None:
+            after = self.after(state, act)
+            assert after is not None, f"{act} heals what acts"
+            state = after
+            found.append((act, state))
+        return found
+
+    def _instant_controller(self, played: Played, replicas: tuple[int, ...]) -> InstantController:
+        brokers = (played.world.broker(one) for one in played.world.broker_ids())
+        epochs = [broker.epoch for broker in brokers if broker is not None]
+        czxid = max([CZXID, *epochs, *played.world.registered().values()])
+        return InstantController(
+            world=lambda: played.world,
+            add=played.add,
+            replicas=replicas,
+            is_unclean=self._acted.is_unclean,
+            min_insync_replicas=self._acted.min_insync_replicas,
+            czxid=czxid,
+        )
+
+    def _state_after(
+        self, state: State, played: Played, *, records: int, promised: Promised
+    ) -> State:
+        value = self._playing.footprints.value
+        changes = {**played.changes, RECORDS: records, PROMISED: promised}
+        return state.changed(
+            {
+                component: value(self._canonical(component, changed))
+                for component, changed in changes.items()
+            }
+        )
+
+
+def healing(world: World) -> Move | None:
+    """Return what heals one fault, sessions first; None where nothing is left to heal."""
+    registered = world.registered()
+    for broker in sorted(world.assignment(PARTITION)):
+        if world.running(broker) is None:
+            return Move("restart", broker)
+        if broker not in registered:
+            return Move("register", broker)
+    for hold in world.holds():
+        assert hold.source is not None, "each hold is of one follower's answers"
+        return Move("release", hold.source)
+    for cut in world.cuts():
+        return Move("heal", cut.source, cut.target)
+    return None
+
+
+def _can_be_forced(world: World, act: Move) -> bool:
+    """Tell whether a scenario can do it: steps ask more of a cluster than the model does."""
+    registered = world.registered()
+    match act.kind:
+        case "kill" | "terminate":
+            # Cut off from ZooKeeper it could not register when it is started again.
+            return act.broker in registered
+        case "hold-answers" | "hold-next-answers":
+            state = world.partition_state(PARTITION)
+            assert state is not None
+            return world.running(act.broker) is not None and state.leader != act.broker
+        case "reorder":
+            replicas, state = world.assignment(PARTITION), world.partition_state(PARTITION)
+            assert state is not None
+            is_whole = set(replicas) == set(state.isr) <= set(registered)
+            is_reached = not world.cuts() and not world.holds()
+            return is_whole and is_reached and replicas[0] != act.broker
+    return True

@@ -1,0 +1,143 @@
+"""What a machine is made of and how far it goes: brokers, records, leader epochs, log size."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.releases.generation import Generation
+
+PARTITION = TopicPartition("t", 0)
+CONTROLLER_EPOCH = 1
+RECORDS = ("records",)
+"""The component that says how many records were written."""
+PROMISED = ("promised",)
+"""The component that says what was below some leader's high watermark: (offset, payload)."""
+LAGS = ("lags",)
+"""The component that says how often `replica.lag.time.max.ms` has passed, where that may happen."""
+BLAMELESS = ("blameless",)
+"""The component that says who left the ISR while its leader had a fetch of it, as (broker, whether
+that fetch starts where the leader's log ended at the one before, or above)."""
+GAVE_UP = ("gave up",)
+"""The component that says who gave up its leadership because it read slowly: broker ids."""
+FAULTS = ("faults",)
+"""The component that says which `Faults` may still happen."""
+
+
+class Grain(StrEnum):
+    """In how many steps a fetcher thread and its leader talk."""
+
+    ROUNDS = "rounds"
+    """Asking, answering and handling the answer are one step."""
+    ANSWERS = "answers"
+    """An answer is in flight, and meanwhile either broker may hear of another leader epoch."""
+    REQUESTS = "requests"
+    """A request is in flight too, and so is a leader's AlterPartition (KIP-497)."""
+    READS = "reads"
+    """A leader's look at its log and its count of the follower are two steps, and so are an append
+    and the high watermark that it moves."""
+    QUEUES = "queues"
+    """What has arrived waits to be handled, in a broker's request queue and in the controller's
+    event queue (`checkers.model.explore.queues`)."""
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether requests are in flight."""
+        return self not in (Grain.ROUNDS, Grain.ANSWERS)
+
+    @property
+    def splits_reads(self) -> bool:
+        """Whether a leader's look and its count are two steps."""
+        return self in (Grain.READS, Grain.QUEUES)
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether queues are part of the state."""
+        return self is Grain.QUEUES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """How often there may happen what a cluster does not do by itself.
+
+    Attributes:
+        kills: Processes that end at once (SIGKILL). When one starts again is open.
+        stops: Processes that end after a controlled shutdown, and start again or not.
+        expiries: Sessions that end while their brokers live; these register again at any time.
+        controllers: Controllers that are elected after the first, each in an epoch of its own.
+        time_outs: Requests of a fetcher thread that it waits for no more.
+        reassignments: Times that other brokers are to hold the partition.
+        lags: Times that `replica.lag.time.max.ms` passes. With any, a leader drops nobody sooner;
+            without, as much time has passed as it takes.
+    """
+
+    kills: int = 0
+    stops: int = 0
+    expiries: int = 0
+    controllers: int = 0
+    time_outs: int = 0
+    reassignments: int = 0
+    lags: int = 0
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether registrations come and go, so that a controller decides by what it sees."""
+        return bool(self.kills or self.stops or self.expiries)
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether a controller sends more than one LeaderAndIsr for each leader epoch."""
+        return self.has_sessions or bool(self.controllers or self.reassignments)
+
+
+NO_FAULTS = Faults()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One partition on a few brokers, and what bounds it.
+
+    Attributes:
+        generations: Broker id to what it does; all hold the partition, the first one leads first.
+        records: How many records are written.
+        leader_epoch: The highest leader epoch; the first is 0.
+        log_size: How many records a leader's log may have.
+        grain: In how many steps brokers talk.
+        skips_epochs: Whether a broker may hear of a leader epoch and never of an older one, as
+            when the controller moves; else it hears of all in order. Not where a controller sends
+            more than that, or where there are queues.
+        remembers_promises: Whether what was committed is part of the state, for
+            `checkers.model.explore.properties.kept`.
+        remembers_blameless: Whether who left the ISR while its leader had a fetch of it, and who
+            gave up its leadership, is part of the state, for the properties of
+            `checkers.model.explore.properties.REMEMBERING`.
+        faults: What may happen besides; by default brokers run all the time.
+        spares: How many of the brokers, the last ones, hold the partition only once it is
+            reassigned to them.
+    """
+
+    generations: Mapping[int, Generation]
+    records: int
+    leader_epoch: int
+    log_size: int
+    grain: Grain = Grain.ANSWERS
+    skips_epochs: bool = False
+    remembers_promises: bool = False
+    remembers_blameless: bool = False
+    faults: Faults = NO_FAULTS
+    spares: int = 0
+
+    @property
+    def assigned(self) -> tuple[int, ...]:
+        """Return the brokers that hold the partition at first."""
+        replicas = tuple(sorted(self.generations))
+        return replicas[: len(replicas) - self.spares]
+
+    @property
+    def controller_epochs(self) -> range:
+        """Return the epochs of the controllers that there may be."""
+        return range(CONTROLLER_EPOCH, CONTROLLER_EPOCH + self.faults.controllers + 1)
+
+    def controller_of(self, epoch: int) -> int:
+        """Return the broker, without a replica, that is the controller of an epoch."""
+        return max(self.generations) + epoch

@@ -1,0 +1,213 @@
+"""What of a state has a meaning for what may happen next, so that states that are alike are equal.
+
+Left out: checkpoints, answers to clients, what a follower still remembers of having led, epochs
+that a release never looks at, and answers that nobody waits for.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from kchaos.checkers.model.explore.bounds import (
+    BLAMELESS,
+    CONTROLLER_EPOCH,
+    FAULTS,
+    GAVE_UP,
+    LAGS,
+    NO_FAULTS,
+    PARTITION,
+    PROMISED,
+    RECORDS,
+    Faults,
+    Grain,
+    Machine,
+)
+from kchaos.checkers.model.explore.controller import REASSIGNED
+from kchaos.checkers.model.explore.queues import EVENTS
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import Checkpoint, Component
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replica import FetcherThread, FollowerView, Replica, Role
+from kchaos.checkers.model.values.requests import Asked, Exchange, Outbox, Stage
+
+_CARRYING = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1)
+
+
+def varying(machine: Machine) -> tuple[Component, ...]:
+    """Return the components that may change."""
+    return _varying(
+        tuple(sorted(machine.generations)),
+        machine.controller_epochs[-1],
+        machine.grain,
+        machine.faults,
+        machine.remembers_promises,
+        machine.remembers_blameless,
+    )
+
+
+@cache
+def _varying(
+    replicas: tuple[int, ...],
+    last_controller: int,
+    grain: Grain,
+    faults: Faults,
+    remembers_promises: bool,
+    remembers_blameless: bool,
+) -> tuple[Component, ...]:
+    pairs = [(one, other) for one in replicas for other in replicas if one != other]
+    epochs = range(CONTROLLER_EPOCH, last_controller + 1)
+    found: list[Component] = [RECORDS]
+    found += [PROMISED] if remembers_promises else []
+    found += [BLAMELESS, GAVE_UP] if remembers_blameless else []
+    found += [("state", PARTITION)]
+    found += [("replica", one, PARTITION) for one in replicas]
+    found += [("outbox", epoch, one) for epoch in epochs for one in replicas]
+    found += [("isr change", one, PARTITION) for one in replicas]
+    if grain.has_requests:
+        found += [("isr request", one, PARTITION) for one in replicas]
+    if grain.splits_reads:
+        found += [("appended", one, PARTITION) for one in replicas]
+    if grain.has_queues:
+        found += [("control", one) for one in replicas]
+        found += [EVENTS]
+        found += [("new epoch", one) for one in replicas if faults.expiries]
+    found += [("broker", one) for one in replicas]
+    found += [("leaders", one) for one in replicas]
+    found += [("thread", *pair) for pair in pairs]
+    found += [("exchanges", *pair) for pair in pairs]
+    return (*found, *_varying_with_faults(replicas, epochs, faults))
+
+
+def _varying_with_faults(
+    replicas: tuple[int, ...], epochs: range, faults: Faults
+) -> Iterator[Component]:
+    if faults != NO_FAULTS:
+        yield FAULTS
+    if faults.lags:
+        yield LAGS
+        yield from (("followers", one) for one in replicas)
+    if faults.has_requests:
+        yield ("registered",)
+        yield ("last czxid",)
+        yield ("controllers",)
+        yield ("last controller epoch",)
+        yield from (("controller", epoch) for epoch in epochs)
+    if faults.kills or faults.stops or faults.reassignments:
+        yield from (("checkpoint", one, PARTITION) for one in replicas)
+    if faults.stops:
+        yield from (("stopping", one) for one in replicas)
+    if faults.reassignments:
+        yield REASSIGNED
+        yield ("assignment", PARTITION)
+        yield from (("partitions", one) for one in replicas)
+
+
+def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Component, Any]:
+    """Return the changes without what has no meaning."""
+    kept: dict[Component, Any] = {}
+    names = varying(machine)
+    for component, value in changes.items():
+        if component not in names:
+            continue
+        kind, about = component[0], component[1:]
+        match kind, value:
+            case ("replica", Replica()):
+                value = relevant_replica(machine.generations[about[0]], value)
+            case ("thread", FetcherThread()):
+                value = _thread(machine, value)
+            case ("exchanges", _):
+                left = (_exchange(one) for one in value or () if _counts(machine, one))
+                value = tuple(left) or None
+            case ("outbox", Outbox()) if not machine.grain.has_queues:
+                value = replace(value, is_unanswered=False, connection=0)
+            case ("checkpoint", Checkpoint()):
+                value = Checkpoint(known=value.known, possible=(value.known,))
+        kept[component] = None if kind == "leaders" and not value else value
+    return kept
+
+
+def _counts(machine: Machine, request: Exchange) -> bool:
+    """Tell whether anybody waits for a request, or a leader may still handle it."""
+    if request.is_awaited:
+        return True
+    keeps = machine.faults.time_outs or machine.grain.splits_reads
+    return bool(keeps) and request.stage in (Stage.SENT, Stage.ARRIVED, Stage.READ)
+
+
+def promises(world: World, changes: Mapping[Component, Any]) -> frozenset[tuple[int, str]]:
+    """Return what was below some leader's high watermark up to now."""
+    found: frozenset[tuple[int, str]] = world.get(PROMISED)
+    for component, value in changes.items():
+        if component[0] == "replica" and value is not None and value.role is Role.LEADER:
+            found |= {
+                (batch.base_offset, batch.payload)
+                for batch in value.log.batches
+                if batch.last_offset < value.high_watermark
+            }
+    return found
+
+
+def relevant_replica(generation: Generation, replica: Replica) -> Replica:
+    """Return the replica without what it remembers of having led, and what its release ignores."""
+    if replica.role is not Role.LEADER:
+        return replace(replica, views=(), epoch_start_offset=0)
+    needs_start = generation.needed_for_isr(Replica(epoch_start_offset=1)) > 0
+    start = replica.epoch_start_offset if needs_start else 0
+    views = tuple((one, _view(view, one in replica.isr)) for one, view in replica.views)
+    return replace(replica, views=views, epoch_start_offset=start)
+
+
+def _view(view: FollowerView, is_in_isr: bool) -> FollowerView:
+    """Whether a follower has caught up and asks to join says nothing of a member of the ISR."""
+    return replace(
+        view,
+        may_join_isr=False,
+        is_caught_up=view.is_caught_up or is_in_isr,
+        asks_to_join=view.asks_to_join and not is_in_isr,
+    )
+
+
+def _thread(machine: Machine, thread: FetcherThread) -> FetcherThread:
+    generations = machine.generations.values()
+    if not any(map(_tells_sessions_apart, generations)):
+        thread = replace(thread, session=None)
+    if any(map(_looks_at_epochs, generations)):
+        return thread
+    partitions = tuple((one, replace(fetch, leader_epoch=0)) for one, fetch in thread.partitions)
+    reset = None if thread.reset is None else replace(thread.reset, leader_epoch=0)
+    return replace(thread, partitions=partitions, reset=reset)
+
+
+def _tells_sessions_apart(generation: Generation) -> bool:
+    inside = replace(_CARRYING, is_incremental=True)
+    return generation.sees_leader_epoch(_CARRYING) != generation.sees_leader_epoch(inside)
+
+
+def _looks_at_epochs(generation: Generation) -> bool:
+    """Tell whether it matters under which leader epoch a follower asks."""
+    return (
+        generation.sees_leader_epoch(_CARRYING)
+        or not generation.takes_epoch_answer(0, 1)
+        or not generation.takes_fetch_answer(0, 1)
+    )
+
+
+def _exchange(request: Exchange) -> Exchange:
+    if request.stage is not Stage.ANSWERED:
+        return request
+    asked = tuple(
+        (
+            one,
+            replace(
+                asked,
+                carries_leader_epoch=False,
+                is_incremental=False,
+                requested_epoch=-1,
+                ends=(),
+                timestamp=None,
+            ),
+        )
+        for one, asked in request.asked
+    )
+    return replace(request, asked=asked)

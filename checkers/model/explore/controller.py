@@ -1,0 +1,351 @@
+"""What a controller decides: leaders, ISRs, who holds the partition, and who may stop.
+
+A watch fires once for all changes that nobody has looked at, and what it leads to is read when its
+turn comes. Where the machine has queues, what the event queue has first is handled first
+(`checkers.model.explore.queues`); else each of these actions may be the next.
+
+Read from kafka.controller.KafkaController, PartitionStateMachine, ReplicaStateMachine and Election,
+1.1.1 and 2.8.2. A decision that would go beyond the machine's leader epochs does not happen.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.explore import queues
+from kchaos.checkers.model.explore.actions import (
+    AskToStop,
+    CompleteReassignment,
+    Elect,
+    LetStop,
+    MoveController,
+    Reassign,
+    Remove,
+    Resign,
+    SeeBrokers,
+    WriteIsr,
+)
+from kchaos.checkers.model.explore.bounds import (
+    CONTROLLER_EPOCH,
+    FAULTS,
+    GAVE_UP,
+    PARTITION,
+    Machine,
+)
+from kchaos.checkers.model.explore.queues import (
+    EVENTS,
+    AlterPartitionReceived,
+    BrokerChange,
+    ControlledShutdownReceived,
+)
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import ControllerElected, PartitionState, TopicCreated
+from kchaos.checkers.model.values.requests import StopReplica
+
+REASSIGNED = ("reassigned",)
+"""The component that says which brokers are to hold the partition, while not all of them do."""
+
+
+def spend(world: World, fault: str) -> bool:
+    """Take one of the faults that may still happen; returns whether there was one."""
+    left = world.get(FAULTS)
+    count: int = getattr(left, fault)
+    world.put(FAULTS, replace(left, **{fault: count - 1}))
+    return count > 0
+
+
+def known_state(world: World) -> PartitionState:
+    """Return the partition's state as ZooKeeper has it."""
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    return state
+
+
+def decide(world: World, leader_id: int, leader_epoch: int, isr: Collection[int]) -> None:
+    """Write the partition's state; of a new leader epoch every replica is to hear."""
+    outboxes.partition_state(
+        world,
+        PartitionState(
+            topic=PARTITION.topic,
+            partition=PARTITION.partition,
+            leader=leader_id,
+            leader_epoch=leader_epoch,
+            isr=tuple(sorted(isr)),
+            controller_epoch=CONTROLLER_EPOCH,
+            version=0,
+        ),
+    )
+
+
+def elect(world: World, machine: Machine, action: Elect) -> bool:
+    """Elect another member of the ISR, as a preferred election does."""
+    state = known_state(world)
+    if state.leader == action.leader or action.leader not in state.isr:
+        return False
+    if machine.faults.has_requests and action.leader not in _live(world):
+        return False
+    generation = machine.generations[min(machine.generations)]
+    isr = generation.isr_of_preferred(state.isr, state.leader)
+    return _decide_next(world, machine, action.leader, isr)
+
+
+def remove(world: World, machine: Machine, action: Remove) -> bool:
+    """A broker that leaves is taken out; the leader stays unless it is the one (ISR members)."""
+    state = known_state(world)
+    if not {action.broker, action.leader} <= set(state.isr):
+        return False
+    if action.broker != state.leader != action.leader:
+        return False
+    isr = tuple(member for member in state.isr if member != action.broker)
+    return _decide_next(world, machine, action.leader, isr)
+
+
+def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
+    """Look at the registrations: who is gone leaves the ISR, who is new hears of everything.
+
+    KafkaController.processBrokerChange: brokers that came back unseen count as gone first, from the
+    release on that tells them apart (KIP-380).
+    """
+    epoch = world.controller_epochs()[-1]
+    controller, registered = world.controller(epoch), world.registered()
+    has_queues = machine.grain.has_queues
+    if has_queues and not isinstance(queues.pop_event(world), BrokerChange):
+        return False
+    if controller.seen == tuple(sorted(registered.items())):
+        return has_queues
+    acting = world.broker(controller.broker)
+    assert acting is not None
+    gone = {
+        broker
+        for broker, czxid in controller.seen
+        if broker not in registered or acting.generation.sees_bounce(czxid, registered[broker])
+    }
+    stopping = _stopping(world, machine) - gone
+    if not _lose(world, machine, gone, set(registered) - gone - stopping):
+        return False
+    for broker in gone:
+        world.put(("stopping", broker), None)
+    outboxes.observe(world, epoch)
+    return _find_leader(world, machine, set(registered) - stopping)
+
+
+def move_controller(world: World, machine: Machine, _: MoveController) -> bool:
+    """Elect a controller that tells every broker how things stand now, and no older epoch.
+
+    KafkaController.onControllerFailover: what the one before had queued and not sent is nobody's,
+    and whom that one let go is forgotten. Who waits for its answer asks again.
+    """
+    if not spend(world, "controllers"):
+        return False
+    epoch: int = world.get(("last controller epoch",)) + 1
+    world.put(EVENTS, None)
+    outboxes.controller_elected(world, ControllerElected(broker=machine.controller_of(epoch)))
+    for broker in machine.generations if machine.faults.stops else ():
+        if world.get(("stopping", broker)) != "asked":
+            world.put(("stopping", broker), None)
+    live = set(world.registered())
+    if not _lose(world, machine, set(machine.generations) - live, live):
+        return False
+    return _find_leader(world, machine, live)
+
+
+def resign(world: World, _: Machine, action: Resign) -> bool:
+    """Let a controller that is none any more stop."""
+    if action.controller_epoch not in world.controller_epochs()[:-1]:
+        return False
+    outboxes.resign(world, action.controller_epoch)
+    return True
+
+
+def ask_to_stop(world: World, _: Machine, action: AskToStop) -> bool:
+    """Send ControlledShutdown (KafkaServer.controlledShutdown)."""
+    if world.get(("stopping", action.broker)) is not None or not spend(world, "stops"):
+        return False
+    if world.running(action.broker) is None or action.broker not in world.registered():
+        return False
+    world.put(("stopping", action.broker), "asked")
+    return True
+
+
+def let_stop(world: World, machine: Machine, action: LetStop) -> bool:
+    """Move the leader elsewhere, or take the follower out (KafkaController.doControlledShutdown).
+
+    Where nobody else can lead the partition stays, and the broker stops after some tries. Up to
+    KAFKA-7482 it hears of no election that its shutdown made; here it may hear of it too late.
+    Out of the queue also a process that is no more may be let go.
+    """
+    broker, state = action.broker, known_state(world)
+    if machine.grain.has_queues:
+        event = queues.pop_event(world)
+        if not isinstance(event, ControlledShutdownReceived) or event.broker != broker:
+            return False
+        if _refuses_shutdown(world, event):
+            return True
+    elif world.get(("stopping", broker)) != "asked" or broker not in _live(world):
+        return False
+    is_awaited = world.get(("stopping", broker)) == "asked"
+    world.put(("stopping", broker), "let go" if is_awaited else "stopped")
+    stopping = _stopping(world, machine)
+    assigned = world.assignment(PARTITION)
+    if broker not in assigned or len(assigned) < 2:
+        return True
+    if state.leader == broker:
+        isr = [member for member in state.isr if member not in stopping]
+        able = [one for one in assigned if one in isr and one in _live(world)]
+        return not able or _decide_next(world, machine, able[0], isr)
+    epoch = world.controller_epochs()[-1]
+    queued = world.outbox(epoch, broker)
+    if broker in state.isr and len(state.isr) > 1:
+        isr = [member for member in state.isr if member != broker]
+        if not _decide_next(world, machine, state.leader, isr):
+            return False
+    # It is told to stop fetching, and not who leads then (ReplicaStateMachine, OfflineReplica).
+    world.put(("outbox", epoch, broker), queued)
+    outboxes.queue(world, epoch, broker, StopReplica(partition=PARTITION))
+    return True
+
+
+def write_isr(world: World, machine: Machine, action: WriteIsr) -> bool:
+    """Write the ISR that a leader asked for, or refuse it (KafkaController.processAlterIsr).
+
+    One of an older leader epoch is refused with FENCED_LEADER_EPOCH; one of a broker that the
+    controller does not see with STALE_BROKER_EPOCH, and is sent again.
+    """
+    asking = ("isr request", action.leader, PARTITION)
+    asked = world.get(asking)
+    if machine.grain.has_queues:
+        event = queues.pop_event(world)
+        if not isinstance(event, AlterPartitionReceived) or event.broker != action.leader:
+            return False
+        if dict(_seen(world)).get(event.broker) != event.broker_epoch:
+            return True
+        is_awaited = asked == (event.leader_epoch, event.isr)
+        asked = (event.leader_epoch, event.isr)
+    elif asked is None or action.leader not in _live(world):
+        return False
+    else:
+        is_awaited = True
+    leader_epoch, isr = asked
+    state = known_state(world)
+    if is_awaited:
+        world.put(asking, None)
+    if (state.leader, state.leader_epoch) == (action.leader, leader_epoch):
+        decide(world, state.leader, leader_epoch, isr)
+    return True
+
+
+def reassign(world: World, machine: Machine, action: Reassign) -> bool:
+    """Let these brokers hold the partition too (KafkaController.onPartitionReassignment, A1 to A2).
+
+    Every broker that holds it or is to hold it hears of it in a new leader epoch.
+    """
+    if world.get(REASSIGNED) is not None or not spend(world, "reassignments"):
+        return False
+    held, state = world.assignment(PARTITION), known_state(world)
+    if set(action.replicas) == set(held):
+        return False
+    both = (*action.replicas, *(one for one in held if one not in action.replicas))
+    outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(both,)))
+    world.put(REASSIGNED, action.replicas)
+    return _decide_next(world, machine, state.leader, state.isr)
+
+
+def complete_reassignment(world: World, machine: Machine, _: CompleteReassignment) -> bool:
+    """Let the others stop and delete their logs (onPartitionReassignment, B1 to B7)."""
+    wanted: tuple[int, ...] | None = world.get(REASSIGNED)
+    state = known_state(world)
+    if wanted is None or not set(wanted) <= set(state.isr):
+        return False
+    removed = [one for one in world.assignment(PARTITION) if one not in wanted]
+    able = [one for one in wanted if one in _live(world)]
+    leader_id = state.leader if state.leader in wanted else able[0] if able else -1
+    if leader_id == -1:
+        return False
+    outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(wanted,)))
+    if not _decide_next(world, machine, leader_id, state.isr):
+        return False
+    epoch = world.controller_epochs()[-1]
+    for broker in removed:
+        isr = [member for member in known_state(world).isr if member != broker]
+        if not _decide_next(world, machine, leader_id, isr):
+            return False
+        stops = StopReplica(partition=PARTITION, deletes=True)
+        outboxes.queue(world, epoch, broker, stops)
+    world.put(REASSIGNED, None)
+    return True
+
+
+def replace_leader(world: World, machine: Machine, *, by_isr: bool) -> bool:
+    """Elect anew for a leader that gives up; by the assignment it may be the same one again."""
+    state = known_state(world)
+    able = [one for one in world.assignment(PARTITION) if one in state.isr and one in _live(world)]
+    found = [one for one in able if one != state.leader] + [state.leader] if by_isr else able
+    if not found:
+        return False
+    if machine.remembers_blameless:
+        world.put(GAVE_UP, world.get(GAVE_UP) | {state.leader})
+    return _decide_next(world, machine, found[0], state.isr)
+
+
+def _decide_next(world: World, machine: Machine, leader_id: int, isr: Collection[int]) -> bool:
+    epoch = known_state(world).leader_epoch
+    if epoch >= machine.leader_epoch:
+        return False
+    decide(world, leader_id, epoch + 1, isr)
+    return True
+
+
+def _lose(world: World, machine: Machine, gone: set[int], able: set[int]) -> bool:
+    """Decide what follows from brokers being gone; returns False beyond the leader epochs.
+
+    Without its leader the partition gets another from the ISR, or none (offlinePartition…); a
+    follower leaves the ISR (ReplicaStateMachine, OfflineReplica).
+    """
+    state = known_state(world)
+    if state.leader in gone:
+        isr = [member for member in state.isr if member not in gone]
+        found = [one for one in world.assignment(PARTITION) if one in isr and one in able]
+        if found:
+            return _decide_next(world, machine, found[0], isr)
+        return _decide_next(world, machine, -1, isr or state.isr)
+    for broker in sorted(gone & set(state.isr)):
+        isr = [member for member in known_state(world).isr if member != broker]
+        if isr and not _decide_next(world, machine, state.leader, isr):
+            return False
+    return True
+
+
+def _find_leader(world: World, machine: Machine, able: set[int]) -> bool:
+    """Elect a leader where there is none and a member of the ISR is there again."""
+    state = known_state(world)
+    if state.leader != -1:
+        return True
+    isr = [member for member in state.isr if member in able]
+    found = [one for one in world.assignment(PARTITION) if one in isr]
+    return not found or _decide_next(world, machine, found[0], isr)
+
+
+def _live(world: World) -> set[int]:
+    """Return the brokers that the newest controller sees."""
+    return {broker for broker, _ in _seen(world)}
+
+
+def _seen(world: World) -> tuple[tuple[int, int], ...]:
+    return world.controller(world.controller_epochs()[-1]).seen
+
+
+def _refuses_shutdown(world: World, event: ControlledShutdownReceived) -> bool:
+    """Tell whether the sender is gone for the controller, or of an earlier generation (KIP-380)."""
+    controller, seen = world.controller(world.controller_epochs()[-1]), dict(_seen(world))
+    if event.broker not in seen:
+        return True
+    acting = outboxes.generation_of(world, controller.broker)
+    return acting.refuses_shutdown(event.broker_epoch, seen[event.broker])
+
+
+def _stopping(world: World, machine: Machine) -> set[int]:
+    if not machine.faults.stops:
+        return set()
+    return {
+        one for one in machine.generations if world.get(("stopping", one)) in ("let go", "stopped")
+    }

@@ -1,0 +1,247 @@
+"""The machine: what may happen next in a state, and the state after it.
+
+One partition on a few brokers, under controllers that are none of them. What clients, controllers,
+leaders and fetcher threads do next is open, and so is how late a broker hears of a decision. What
+ends and comes back besides, processes, sessions, controllers, requests, and who holds the
+partition, is bounded by the machine's faults. The transitions are those by which runs are judged;
+`checkers.model.explore` looks at every state that they lead to.
+
+Left out: batches of several records, unclean elections, disks that lose something, and a controller
+that decides after another was elected.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.broker import control_handling, process
+from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.explore.actions import (
+    Action,
+    Answer,
+    AnswerGivenUp,
+    Arrive,
+    Ask,
+    AskToStop,
+    CompleteReassignment,
+    Deliver,
+    Elect,
+    EndSession,
+    Expand,
+    GiveUp,
+    Handle,
+    HearOwnEpoch,
+    Kill,
+    Learn,
+    LetStop,
+    Look,
+    MoveController,
+    MoveHighWatermark,
+    PassLag,
+    ReachBroker,
+    ReachController,
+    Reassign,
+    Receive,
+    Register,
+    Relinquish,
+    Remove,
+    Resign,
+    SeeBrokers,
+    Serve,
+    Shrink,
+    Start,
+    Stop,
+    Write,
+    WriteCheckpoint,
+    WriteIsr,
+)
+from kchaos.checkers.model.explore.bounds import (
+    BLAMELESS,
+    CONTROLLER_EPOCH,
+    FAULTS,
+    GAVE_UP,
+    LAGS,
+    PARTITION,
+    PROMISED,
+    RECORDS,
+    Grain,
+    Machine,
+)
+from kchaos.checkers.model.explore.canonical import promises, relevant
+from kchaos.checkers.model.explore.controller import decide
+from kchaos.checkers.model.explore.queues import MOST_WAITING
+from kchaos.checkers.model.explore.transitions import act
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import EMPTY, Component, Read, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import TopicCreated
+from kchaos.checkers.model.values.requests import Controller, Outbox, UpdateMetadata
+
+__all__ = ["Action", "Grain", "Machine", "actions", "initial_state", "next_state"]
+
+
+def initial_state(machine: Machine) -> State:
+    """Return the state in which the first broker leads in epoch 0 and every broker knows that."""
+    world = World(EMPTY)
+    replicas = machine.assigned
+    live = frozenset(machine.generations)
+    seen = tuple((broker_id, 0) for broker_id in sorted(live))
+    world.put(("registered",), seen)
+    for broker_id, generation in machine.generations.items():
+        _start(world, broker_id, generation)
+        control_handling.handle(world, broker_id, CONTROLLER_EPOCH, UpdateMetadata(live=live))
+    for epoch in machine.controller_epochs:
+        # A controller's own release says whether it tells a broker that came back from another.
+        _start(world, machine.controller_of(epoch), machine.generations[replicas[0]])
+    outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(replicas,)))
+    world.put(("last czxid",), 0)
+    world.put(("controllers",), (CONTROLLER_EPOCH,))
+    world.put(("last controller epoch",), CONTROLLER_EPOCH)
+    first = Controller(broker=machine.controller_of(CONTROLLER_EPOCH), seen=seen)
+    world.put(("controller", CONTROLLER_EPOCH), first)
+    for broker_id in live:
+        world.put(("outbox", CONTROLLER_EPOCH, broker_id), Outbox())
+    decide(world, replicas[0], 0, replicas)
+    for broker_id in replicas:
+        act(world, machine, Receive(broker=broker_id, controller_epoch=CONTROLLER_EPOCH))
+    world.put(RECORDS, 0)
+    world.put(PROMISED, frozenset())
+    world.put(BLAMELESS, frozenset())
+    world.put(GAVE_UP, frozenset())
+    world.put(LAGS, 0)
+    world.put(FAULTS, machine.faults)
+    return EMPTY.changed({**world.changes, **relevant(machine, world.changes)})
+
+
+def _start(world: World, broker_id: int, generation: Generation) -> None:
+    release = ".".join(str(part) for part in generation.versions.release)
+    process.start(world, StartBroker(broker=broker_id, release=release), generation)
+
+
+def possible_actions(machine: Machine) -> Iterator[Action]:
+    """Yield every action that may happen in some state, in a fixed order."""
+    replicas = sorted(machine.generations)
+    for one in replicas:
+        yield Write(leader=one)
+        yield Elect(leader=one)
+        yield Learn(leader=one)
+        if machine.generations[one].gives_up_when_slow:
+            yield Relinquish(leader=one)
+        if machine.grain.has_requests:
+            yield WriteIsr(leader=one)
+        if machine.grain.splits_reads:
+            yield MoveHighWatermark(leader=one)
+        if machine.grain.has_queues:
+            yield from _queued_at(machine, one)
+            continue
+        if machine.faults.has_requests:
+            for epoch in machine.controller_epochs:
+                yield Receive(broker=one, controller_epoch=epoch)
+            continue
+        for leader_epoch in range(1, machine.leader_epoch + 1):
+            yield Deliver(broker=one, leader_epoch=leader_epoch)
+    for one in replicas:
+        for other in replicas:
+            if one != other:
+                yield from _actions_between(machine, one, other)
+    yield from possible_faults(machine)
+
+
+def actions(machine: Machine, state: State) -> Iterator[Action]:
+    """Yield what may happen next in a state."""
+    for action in possible_actions(machine):
+        if changes_of(machine, state, action) is not None:
+            yield action
+
+
+def next_state(machine: Machine, state: State, action: Action) -> State:
+    """Return the state after an action.
+
+    Raises:
+        ModelError: It cannot happen in that state.
+    """
+    changes = changes_of(machine, state, action)
+    if changes is None:
+        raise ModelError(f"it cannot happen now that {action}; `actions` yields what can")
+    return state.changed(changes)
+
+
+def changes_of(machine: Machine, read: Read, action: Action) -> Mapping[Component, Any] | None:
+    """Return the components that an action changes, None where it cannot happen."""
+    world = World(read)
+    if not act(world, machine, action):
+        return None
+    changes = relevant(machine, world.changes)
+    if machine.remembers_promises:
+        changes[PROMISED] = promises(world, changes)
+    state = changes.get(("state", PARTITION))
+    if machine.remembers_blameless and state is not None:
+        # Who is back in the ISR may be dropped for another reason next time.
+        left = (one for one in world.get(BLAMELESS) if one[0] not in state.isr)
+        changes[BLAMELESS] = frozenset(left)
+    return changes
+
+
+def _actions_between(machine: Machine, one: int, other: int) -> Iterator[Action]:
+    if not machine.faults.has_sessions:
+        yield Remove(broker=one, leader=other)
+    yield Shrink(leader=one, follower=other)
+    yield Expand(leader=one, follower=other)
+    yield Ask(follower=one, leader=other)
+    if machine.grain.has_queues:
+        yield Arrive(follower=one, leader=other)
+    if machine.grain.splits_reads:
+        yield Look(follower=one, leader=other)
+    if machine.grain.has_requests:
+        yield Answer(follower=one, leader=other)
+    if machine.grain is not Grain.ROUNDS:
+        yield Handle(follower=one, leader=other)
+    if machine.faults.time_outs:
+        yield GiveUp(follower=one, leader=other)
+    if machine.faults.time_outs or machine.grain.splits_reads:
+        yield AnswerGivenUp(follower=one, leader=other)
+
+
+def _queued_at(machine: Machine, one: int) -> Iterator[Action]:
+    for epoch in machine.controller_epochs:
+        yield ReachBroker(broker=one, controller_epoch=epoch)
+        for place in range(MOST_WAITING if machine.faults.has_sessions else 1):
+            yield Serve(broker=one, controller_epoch=epoch, place=place)
+    yield ReachController(broker=one, api="AlterPartition")
+    if machine.faults.stops:
+        yield ReachController(broker=one, api="ControlledShutdown")
+    if machine.faults.expiries:
+        yield HearOwnEpoch(broker=one)
+
+
+def possible_faults(machine: Machine) -> Iterator[Action]:
+    """Yield every action that the machine's faults allow in some state."""
+    faults, replicas = machine.faults, sorted(machine.generations)
+    for one in replicas:
+        if faults.kills or faults.stops:
+            yield Start(broker=one)
+        if faults.kills:
+            yield WriteCheckpoint(broker=one)
+            yield Kill(broker=one)
+        if faults.stops:
+            yield AskToStop(broker=one)
+            yield LetStop(broker=one)
+            yield Stop(broker=one)
+        if faults.kills or faults.expiries:
+            yield EndSession(broker=one)
+        if faults.expiries:
+            yield Register(broker=one)
+    if faults.lags:
+        yield PassLag()
+    if faults.has_sessions:
+        yield SeeBrokers()
+    if faults.controllers:
+        yield MoveController()
+        for epoch in machine.controller_epochs[:-1]:
+            yield Resign(controller_epoch=epoch)
+    if faults.reassignments:
+        for wanted in combinations(replicas, len(machine.assigned)):
+            yield Reassign(replicas=wanted)
+        yield CompleteReassignment()

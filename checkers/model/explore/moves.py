@@ -1,0 +1,166 @@
+"""Moves of schedules and of drawn lists, and the events that they become."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kchaos.checkers.acts import (
+    CutLink,
+    HealLink,
+    Hold,
+    PauseBroker,
+    ReleaseHold,
+    ResumeBroker,
+    StopBroker,
+)
+from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
+from kchaos.checkers.model.controller.outboxes import is_leading
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered, Event, Produce
+
+
+class Move(NamedTuple):
+    """One thing that a chaos run does.
+
+    Attributes:
+        kind: One of `KINDS`; "restart-if-down" is in no drawn list; "reorder" (another
+            replica becomes the preferred one) is drawn by walks alone.
+        broker: Whom it is done to.
+        other: The second broker, for moves between two.
+    """
+
+    kind: str
+    broker: int
+    other: int = -1
+
+
+KINDS = (
+    "write-one",
+    "write-all",
+    "write-pair",
+    "kill",
+    "terminate",
+    "restart",
+    "expire",
+    "register",
+    "pause",
+    "resume",
+    "cut",
+    "heal",
+    "hold-answers",
+    "hold-next-answers",
+    "release",
+    "shrink",
+    "prefer",
+    "cut-controller",
+    "heal-controller",
+)
+"""What moves there are.
+
+write-one, write-pair: acks=1, one batch of one or two records, to a broker that believes to lead.
+write-all: acks=all, one record. kill: SIGKILL, high watermark checkpointed. terminate: SIGTERM
+without controlled shutdown, the session outlives it. restart: after kill or terminate; a session
+that is still there ends first. expire: the session ends, the process lives on as it was.
+register: the session is back. hold-answers: Fetch responses to the broker are kept back.
+hold-next-answers: the same from its next offset on, so that one more record arrives but not the
+high watermark that it moves. shrink: the leader gives up a follower that cannot fetch. prefer: the
+preferred replica is elected. cut-controller: no LeaderAndIsr reaches the broker.
+"""
+
+MIX = (
+    *KINDS,
+    *("write-one", "write-all", "write-pair") * 2,
+    *("restart", "register", "heal", "heal-controller", "release", "resume") * 2,
+    *("cut", "kill", "expire"),
+)
+"""The moves as often as a search draws them, so that damage is healed and there is data to lose."""
+
+
+def events_of(
+    world: World, deciding: InstantController, move: Move, operation: str
+) -> Iterator[Event]:
+    """Yield the events of one move, none where it is not possible; decisions come of themselves."""
+    broker = world.broker(move.broker)
+    assert broker is not None
+    is_registered = move.broker in world.registered()
+    match move.kind:
+        case "write-one" | "write-all" | "write-pair":
+            yield from _write(world, move, operation)
+        case "kill" | "terminate" if broker.is_running and not broker.is_paused:
+            yield StopBroker(
+                broker=move.broker,
+                clean=move.kind == "terminate",
+                checkpointed=tuple(
+                    (tp.topic, tp.partition, world.known_replica(move.broker, tp).high_watermark)
+                    for tp in world.partitions(move.broker)
+                ),
+            )
+        case "restart" | "restart-if-down" if not broker.is_running:
+            if is_registered:
+                yield BrokerUnregistered(broker=move.broker)
+            yield broker.configuration
+            yield BrokerRegistered(broker=move.broker, czxid=deciding.next_czxid())
+        case "expire" if is_registered:
+            yield BrokerUnregistered(broker=move.broker)
+        case "register" if broker.is_running and not broker.is_paused and not is_registered:
+            yield BrokerRegistered(broker=move.broker, czxid=deciding.next_czxid())
+        case "pause" if broker.is_running and not broker.is_paused:
+            yield PauseBroker(broker=move.broker)
+        case "resume" if broker.is_paused:
+            yield ResumeBroker(broker=move.broker)
+        case "cut" | "heal":
+            yield from _link(world, move.kind == "cut", move.broker, move.other)
+        case "cut-controller" | "heal-controller":
+            is_cut = move.kind == "cut-controller"
+            yield from _link(world, is_cut, deciding.controller, move.broker)
+        case "hold-answers" | "hold-next-answers":
+            yield from _hold(world, move)
+        case "release" if _is_held(world, f"hold-{move.broker}"):
+            yield ReleaseHold(name=f"hold-{move.broker}")
+        case "shrink":
+            yield from deciding.shrink(move.broker)
+        case "prefer":
+            yield from deciding.prefer()
+        case "reorder":
+            yield from deciding.reorder(move.broker)
+
+
+def _write(world: World, move: Move, operation: str) -> Iterator[Event]:
+    if not is_leading(world, move.broker, PARTITION):
+        return
+    count = 2 if move.kind == "write-pair" else 1
+    yield Produce(
+        operation=operation,
+        broker=move.broker,
+        topic=PARTITION.topic,
+        partition=PARTITION.partition,
+        records=tuple(f"{operation}-{index}" for index in range(count)),
+        acks=-1 if move.kind == "write-all" else 1,
+    )
+
+
+def _link(world: World, is_cut: bool, source: int, target: int) -> Iterator[Event]:
+    pair = {source, target}
+    exists = any({cut.source, cut.target} == pair for cut in world.cuts())
+    if is_cut and not exists:
+        yield CutLink(source=source, target=target)
+    elif exists and not is_cut:
+        yield HealLink(source=source, target=target)
+
+
+def _is_held(world: World, name: str) -> bool:
+    return any(hold.name == name for hold in world.holds())
+
+
+def _hold(world: World, move: Move) -> Iterator[Event]:
+    name = f"hold-{move.broker}"
+    if _is_held(world, name):
+        return
+    replica = world.known_replica(move.broker, PARTITION)
+    is_next = move.kind == "hold-next-answers"
+    yield Hold(
+        name=name,
+        api="Fetch",
+        source=move.broker,
+        direction="response",
+        fetch_offset_at_least=replica.log.log_end_offset + 1 if is_next else None,
+    )

@@ -1,0 +1,117 @@
+"""Plays acts against the model: what is done, what is decided because of it, until all is quiet.
+
+One partition; its controller is one more broker, which never stops. Disks lose nothing, and
+`replica.lag.time.max.ms` runs out only by the move "shrink".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker
+from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
+from kchaos.checkers.model.explore.footprints import Footprints
+from kchaos.checkers.model.explore.moves import Move, events_of
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.settle.rounds import settle
+from kchaos.checkers.model.state.state import Component, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Event
+from kchaos.checkers.model.values.prediction import PredictedProduce, Promise
+
+Promised = frozenset[tuple[int, str]]
+"""What was acknowledged with acks=all: (offset, payload)."""
+
+
+class Playing:
+    """What is remembered from one play of an act to the next, for the same brokers.
+
+    Args:
+        generations: Broker id to what it does.
+    """
+
+    def __init__(self, generations: Mapping[int, Generation]) -> None:
+        self.generations = generations
+        self.footprints = Footprints()
+
+    def let_happen(self, world: World, event: Event) -> bool:
+        """Let an event take effect, as a step that is remembered."""
+        happen(world, event, self.generations)
+        return True
+
+
+class Played:
+    """A cluster while acts are played on it.
+
+    Attributes:
+        world: As it is now.
+        timeline: Every event, decisions included.
+        is_acknowledged: Whether a client's produce was acknowledged.
+        promised: What was acknowledged with acks=all.
+    """
+
+    def __init__(self, playing: Playing, state: State) -> None:
+        self.world = World(state)
+        self.timeline: list[Event] = []
+        self.is_acknowledged = False
+        self.promised: Promised = frozenset()
+        self._playing = playing
+
+    @property
+    def changes(self) -> dict[Component, Any]:
+        """Return what is otherwise than in the state before."""
+        return self.world.changes
+
+    def add(self, event: Event) -> None:
+        """Let an event happen, and everything that brokers do because of it."""
+        self.timeline.append(event)
+        perform, world = self._playing.footprints.perform, self.world
+        perform(world, self._playing.let_happen, event)
+        settle(world, perform)
+        for note in world.notes:
+            if isinstance(note, PredictedProduce) and note.acknowledged:
+                self.is_acknowledged = True
+            if isinstance(note, Promise):
+                self.promised |= {(note.base_offset, note.payload)}
+        world.notes.clear()
+
+    def act(self, deciding: InstantController, move: Move, operation: str = "") -> None:
+        """Do something to the cluster, and let be decided what follows from it."""
+        for event in events_of(self.world, deciding, move, operation):
+            deciding.follow(event)
+
+    def heal(self, deciding: InstantController) -> None:
+        """End every fault and start every broker."""
+        for name in sorted(hold.name for hold in self.world.holds()):
+            deciding.follow(ReleaseHold(name=name))
+        for broker_id in self.world.broker_ids():
+            broker = self.world.broker(broker_id)
+            if broker is not None and broker.is_paused:
+                deciding.follow(ResumeBroker(broker=broker_id))
+        for cut in self.world.cuts():
+            deciding.follow(HealLink(name=cut.name))
+        for broker_id in deciding.replicas:
+            self.act(deciding, Move("restart-if-down", broker_id))
+            self.act(deciding, Move("register", broker_id))
+
+
+def difference(world: World) -> str:
+    """Return which replica differs from the leader's, or ""."""
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    log = world.known_replica(state.leader, PARTITION).log
+    for broker_id in world.assignment(PARTITION):
+        own = world.known_replica(broker_id, PARTITION).log
+        if (own.batches, own.log_end_offset) != (log.batches, log.log_end_offset):
+            return f"broker {broker_id} differs from leader {state.leader}"
+    return ""
+
+
+def lost(world: World, promised: Promised) -> str:
+    """Return what the leader does not have and was acknowledged, or ""."""
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    log = world.known_replica(state.leader, PARTITION).log
+    present = {(batch.base_offset, batch.payload) for batch in log.batches}
+    gone = sorted(offset for offset, payload in promised if (offset, payload) not in present)
+    return f"what was acknowledged at offset {gone[0]} is gone" if gone else ""

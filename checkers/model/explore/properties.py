@@ -1,0 +1,265 @@
+"""What must hold in every state of the machine. Each returns what is wrong, or "".
+
+**Verifies**: the strong ISR; that what was committed stays; that equal-looking logs are equal; that
+a truncation comes to an end.
+**Does not verify**: that anything happens at all: a partition that never gets a leader passes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+
+from kchaos.checkers.model.broker import exchange, leader
+from kchaos.checkers.model.broker.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.explore.bounds import BLAMELESS, GAVE_UP, LAGS, PARTITION, PROMISED
+from kchaos.checkers.model.explore.lag import followers_of
+from kchaos.checkers.model.explore.transitions import keeps
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica, Role
+from kchaos.checkers.model.values.requests import Stage
+
+Property = Callable[[World], str]
+
+
+def strong_isr(world: World) -> str:
+    """Every ISR member has what any leader has below its high watermark, a zombie included.
+
+    As `StrongIsr` of the published specification (KafkaReplication.tla): for each replica that
+    believes to lead, and each member of the ISR that ZooKeeper holds.
+    """
+    for leader_id, replica in _leaders(world):
+        if replica.high_watermark <= 0:
+            continue
+        state = world.partition_state(PARTITION)
+        assert state is not None
+        committed = _below(replica, replica.high_watermark)
+        for member in state.isr:
+            own = _below(world.known_replica(member, PARTITION), replica.high_watermark)
+            if own != committed:
+                return (
+                    f"broker {member} is in the ISR and differs from leader {leader_id} below "
+                    f"that one's high watermark {replica.high_watermark}"
+                )
+    return ""
+
+
+def kept(world: World) -> str:
+    """The leader has everything that was below a leader's high watermark at any time.
+
+    The machine must remember promises.
+    """
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    if state.leader == -1:
+        return ""
+    replica = world.known_replica(state.leader, PARTITION)
+    if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
+        return ""
+    present = {(batch.base_offset, batch.payload) for batch in replica.log.batches}
+    for offset, payload in sorted(world.get(PROMISED) or ()):
+        if (offset, payload) not in present:
+            return f"leader {state.leader} does not have what was committed at offset {offset}"
+    return ""
+
+
+def agreement(world: World) -> str:
+    """A follower that fetches in its leader's epoch and gets nothing more has the leader's log."""
+    for follower_id, leader_id in _following(world):
+        asked = exchange.question(world, follower_id, leader_id, FETCH)
+        if asked is None:
+            continue
+        answer = leader.read(world, leader_id, PARTITION, dict(asked.asked)[PARTITION])
+        if answer.error or answer.batches or answer.diverging is not None:
+            continue
+        own = world.known_replica(follower_id, PARTITION).log.batches
+        if own != world.known_replica(leader_id, PARTITION).log.batches:
+            return f"broker {follower_id} is level with leader {leader_id} and differs from it"
+    return ""
+
+
+def truncation_ends(world: World) -> str:
+    """A follower in its leader's epoch does not get an answer that leaves everything as it is."""
+    for follower_id, leader_id in _following(world):
+        asked = exchange.question(world, follower_id, leader_id, OFFSET_FOR_LEADER_EPOCH)
+        if asked is None:
+            continue
+        trial = World(world.get)
+        sent = exchange.send(trial, follower_id, leader_id, asked)
+        answered, _ = exchange.read(trial, follower_id, leader_id, sent)
+        refused = any(answer.error for _, answer in answered.answers)
+        if answered.stage is not Stage.ANSWERED or refused:
+            continue
+        if not exchange.handle(trial, follower_id, leader_id, answered):
+            return f"broker {follower_id} asks leader {leader_id} where to truncate for ever"
+    return ""
+
+
+def one_format(world: World) -> str:
+    """Every segment has batches of one message format; where none is rolled, every log."""
+    for broker_id in world.assignment(PARTITION):
+        replica = world.replica(broker_id, PARTITION)
+        for segment in replica.log.segments() if replica is not None else ():
+            magics = sorted({batch.magic for batch in segment})
+            if len(magics) > 1:
+                return (
+                    f"the segment of broker {broker_id} that begins at {segment[0].base_offset} "
+                    f"has batches of magic {' and '.join(map(str, magics))}"
+                )
+    return ""
+
+
+def formats_rise(world: World) -> str:
+    """No log has an older message format after a newer one."""
+    for broker_id in world.assignment(PARTITION):
+        replica = world.replica(broker_id, PARTITION)
+        for one, following in pairwise(replica.log.batches if replica is not None else ()):
+            if following.magic < one.magic:
+                return (
+                    f"broker {broker_id} has magic {following.magic} at {following.base_offset}, "
+                    f"after magic {one.magic}"
+                )
+    return ""
+
+
+def one_round(world: World) -> str:
+    """No follower needs a second OffsetForLeaderEpoch to know where to truncate.
+
+    Looked at where an answer is about to be handled.
+    """
+    for follower_id in world.assignment(PARTITION):
+        for leader_id in world.leaders(follower_id):
+            request = exchange.awaited(world, follower_id, leader_id)
+            if request is None or request.api != OFFSET_FOR_LEADER_EPOCH:
+                continue
+            if request.stage is not Stage.ANSWERED or any(one.error for _, one in request.answers):
+                continue
+            trial = World(world.get)
+            was = _fetch(world, follower_id, leader_id)
+            exchange.handle(trial, follower_id, leader_id, request)
+            fetch = _fetch(trial, follower_id, leader_id)
+            # An answer that comes too late changes nothing.
+            if fetch not in (None, was) and fetch.state is FetcherState.TRUNCATING:
+                return f"broker {follower_id} must ask leader {leader_id} a second time"
+    return ""
+
+
+def two_epochs(world: World) -> str:
+    """No follower names more than two epochs in one question, where it names several."""
+    for follower_id in world.assignment(PARTITION):
+        for leader_id in world.leaders(follower_id):
+            asked = exchange.question(world, follower_id, leader_id, OFFSET_FOR_LEADER_EPOCH)
+            for _, one in asked.asked if asked is not None else ():
+                if len(one.ends) > 2:
+                    return f"broker {follower_id} names {len(one.ends)} epochs at once"
+    return ""
+
+
+def online(world: World) -> str:
+    """There is a leader, unless nobody runs who left the ISR while its leader had a fetch of it.
+
+    The machine must remember who did (KIP-501).
+    """
+    return _offline(world, {one for one, _ in world.get(BLAMELESS)}, "its leader had a fetch of it")
+
+
+def online_if_kept_up(world: World) -> str:
+    """The same of followers whose fetch begins where the leader's log ended at the one before.
+
+    These are the followers that KIP-501 promises to keep.
+    """
+    kept_up = {one for one, kept_up in world.get(BLAMELESS) if kept_up}
+    return _offline(world, kept_up, "it had kept up and its leader had its next fetch")
+
+
+def _offline(world: World, dropped: set[int], while_what: str) -> str:
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    if state.leader != -1:
+        return ""
+    for one in sorted(dropped - set(state.isr)):
+        if world.running(one) is not None and one in world.registered():
+            return f"nobody leads, and broker {one} runs, which left the ISR while {while_what}"
+    return ""
+
+
+def droppable(world: World) -> str:
+    """A leader may drop a follower whose process has ended, once its last fetch is long ago.
+
+    The machine must count how often the lag has passed.
+    """
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    if state.leader == -1 or world.running(state.leader) is None:
+        return ""
+    replica = world.known_replica(state.leader, PARTITION)
+    if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
+        return ""
+    known = followers_of(world, state.leader, replica)
+    for member in state.isr:
+        if member == state.leader or world.running(member) is not None:
+            continue
+        is_old = known[member].fetched_at < (world.get(LAGS) or 0)
+        if is_old and keeps(world, state.leader, member):
+            return (
+                f"leader {state.leader} keeps broker {member} in the ISR, whose process has ended "
+                "and which last fetched more than the lag ago"
+            )
+    return ""
+
+
+def moves_once(world: World) -> str:
+    """Nobody leads again who gave up its leadership because it was slow to read.
+
+    The machine must remember who did (KIP-501).
+    """
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    if state.leader in world.get(GAVE_UP):
+        return f"broker {state.leader} leads again, which gave up because it was slow to read"
+    return ""
+
+
+REMEMBERING = ("online", "online-if-kept-up", "moves-once")
+"""Those for which a machine must remember who was dropped and who gave up."""
+PROPERTIES: Mapping[str, Property] = {
+    "strong-isr": strong_isr,
+    "kept": kept,
+    "agreement": agreement,
+    "truncation-ends": truncation_ends,
+    "one-format": one_format,
+    "formats-rise": formats_rise,
+    "one-round": one_round,
+    "two-epochs": two_epochs,
+    "online": online,
+    "online-if-kept-up": online_if_kept_up,
+    "droppable": droppable,
+    "moves-once": moves_once,
+}
+
+
+def _leaders(world: World) -> Iterator[tuple[int, Replica]]:
+    for broker_id in world.assignment(PARTITION):
+        replica = world.replica(broker_id, PARTITION)
+        if replica is not None and replica.role is Role.LEADER:
+            yield broker_id, replica
+
+
+def _fetch(world: World, follower_id: int, leader_id: int) -> FetchState | None:
+    thread = world.thread(follower_id, leader_id)
+    return None if thread is None else thread.fetch(PARTITION)
+
+
+def _following(world: World) -> Iterator[tuple[int, int]]:
+    """Yield followers with a leader that leads in the same epoch, when nothing is in flight."""
+    for leader_id, replica in _leaders(world):
+        for follower_id in world.assignment(PARTITION):
+            if follower_id == leader_id or world.thread(follower_id, leader_id) is None:
+                continue
+            if exchange.awaited(world, follower_id, leader_id) is None:
+                own = world.replica(follower_id, PARTITION)
+                if own is not None and own.leader_epoch == replica.leader_epoch:
+                    yield follower_id, leader_id
+
+
+def _below(replica: Replica, offset: int) -> tuple[PredictedBatch, ...]:
+    return tuple(batch for batch in replica.log.batches if batch.last_offset < offset)

@@ -1,0 +1,189 @@
+"""Plays lists of moves, drawn at random or given, and cuts down what breaks a property.
+
+A `Move` is what a chaos run could do. It becomes events, the decisions that controller and leaders
+would take (elections, changes of the ISR) come of themselves, and so there is a timeline that
+`predict` understands and that can be played on real brokers. A move that is not possible just then
+does nothing, so that lists of moves can be cut down freely.
+
+Two properties are checked:
+
+- **agreement**: after every move, each member of the ISR that ZooKeeper holds, running or not, has
+  exactly the batches that the leader has below the leader's high watermark; and once everything is
+  healed, restarted and settled, all logs are equal as a whole;
+- **promises**: once everything is healed, every record that was acknowledged with acks=all is still
+  at its offset in the leader's log. With unclean elections this is not promised and not checked.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
+from kchaos.checkers.model.explore.moves import MIX, Move
+from kchaos.checkers.model.explore.play import Played, Playing, difference, lost
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The cluster that is explored.
+
+    Attributes:
+        generations: Broker id to what it does; these hold the partition, in this order. The
+            controller is one more broker.
+        is_unclean: Whether unclean elections are on.
+        min_insync_replicas: `min.insync.replicas`.
+        checks_agreement: Whether agreement is checked; without it only promises are.
+    """
+
+    generations: Mapping[int, Generation]
+    is_unclean: bool = False
+    min_insync_replicas: int = 1
+    checks_agreement: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovesPlayed:
+    """What came of a list of moves.
+
+    Attributes:
+        timeline: Every event, decisions included.
+        violation: Which property broke and how, or "".
+    """
+
+    timeline: tuple[Event, ...]
+    violation: str
+
+
+def play(setup: Setup, moves: Sequence[Move]) -> MovesPlayed:
+    """Return the timeline that the moves give and the first property that broke in it."""
+    played = Played(_playing(tuple(setup.generations.items())), EMPTY)
+    deciding = InstantController(
+        world=lambda: played.world,
+        add=played.add,
+        replicas=tuple(setup.generations),
+        is_unclean=setup.is_unclean,
+        min_insync_replicas=setup.min_insync_replicas,
+    )
+    deciding.begin(setup.generations)
+    violation = ""
+    for index, move in enumerate(moves):
+        played.act(deciding, move, f"w{index}")
+        violation = _disagreement(played.world) if setup.checks_agreement else ""
+        if violation:
+            break
+    if not violation:
+        played.heal(deciding)
+        violation = _broken_when_healed(setup, played)
+    return MovesPlayed(timeline=tuple(played.timeline), violation=violation)
+
+
+@lru_cache(maxsize=4)
+def _playing(generations: tuple[tuple[int, Generation], ...]) -> Playing:
+    """Return what lists of moves on the same brokers have in common."""
+    return Playing(dict(generations))
+
+
+def _broken_when_healed(setup: Setup, played: Played) -> str:
+    world = played.world
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    violation = _disagreement(world) if setup.checks_agreement else ""
+    if not violation and state.leader == -1 and setup.checks_agreement:
+        return f"agreement: healed, but the partition has no leader; ISR {state.isr}"
+    if not violation and setup.checks_agreement and difference(world):
+        return f"agreement: healed, but {difference(world)}"
+    if violation or setup.is_unclean:
+        return violation
+    if state.leader == -1:
+        return "promises: healed, but the partition has no leader"
+    gone = lost(world, played.promised)
+    return f"promises: {gone}" if gone else ""
+
+
+def search(
+    setup: Setup,
+    *,
+    seeds: Sequence[int],
+    steps: int,
+    kinds: Sequence[str] = MIX,
+    repaired: Setup | None = None,
+    breaking: str = "",
+) -> tuple[Move, ...] | None:
+    """Return a list of moves that breaks a property and has no move too many, or None.
+
+    Deterministic: the same arguments give the same answer.
+
+    Args:
+        setup: What must break.
+        seeds: One list of moves is drawn for each, until one breaks.
+        steps: How many moves a list has.
+        kinds: What moves are drawn from; one that stands there twice is drawn twice as often.
+        repaired: The same list must not break a property there: so it shows what a fix is good for.
+        breaking: How the violation must begin, such as "promises".
+    """
+
+    def breaks(moves: Sequence[Move]) -> bool:
+        violation = play(setup, moves).violation
+        if not violation or not violation.startswith(breaking):
+            return False
+        return repaired is None or not play(repaired, moves).violation
+
+    for seed in seeds:
+        moves = tuple(random_moves(random.Random(seed), tuple(setup.generations), steps, kinds))
+        if breaks(moves):
+            return shrink(moves, breaks)
+    return None
+
+
+def random_moves(
+    chance: random.Random, brokers: Sequence[int], steps: int, kinds: Sequence[str] = MIX
+) -> Iterator[Move]:
+    """Yield moves at random."""
+    for _ in range(steps):
+        broker = chance.choice(brokers)
+        other = chance.choice([each for each in brokers if each != broker])
+        yield Move(chance.choice(kinds), broker, other)
+
+
+def shrink(moves: Sequence[Move], breaks: Callable[[Sequence[Move]], bool]) -> tuple[Move, ...]:
+    """Return a part of the moves that still breaks, from which no single one can be left out."""
+    kept = list(moves)
+    size = max(1, len(kept) // 2)
+    while size >= 1:
+        before = len(kept)
+        index = 0
+        while index < len(kept):
+            fewer = kept[:index] + kept[index + size :]
+            if breaks(fewer):
+                kept = fewer
+            else:
+                index += size
+        if size > 1 or len(kept) == before:
+            size //= 2
+    return tuple(kept)
+
+
+def _disagreement(world: World) -> str:
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    leader = world.replica(state.leader, PARTITION)
+    broker = world.broker(state.leader)
+    if leader is None or broker is None or not broker.is_running:
+        return ""
+    if leader.leader != state.leader or leader.leader_epoch != state.leader_epoch:
+        return ""
+    committed = [batch for batch in leader.log.batches if batch.last_offset < leader.high_watermark]
+    for member in state.isr:
+        log = world.known_replica(member, PARTITION).log
+        own = [batch for batch in log.batches if batch.last_offset < leader.high_watermark]
+        if own != committed:
+            return (
+                f"agreement: broker {member} is in the ISR of leader {state.leader} in epoch "
+                f"{state.leader_epoch}, but differs below high watermark {leader.high_watermark}"
+            )
+    return ""

@@ -1,0 +1,211 @@
+"""Schedules: what can be done to a cluster from outside, each act followed by all that it sets off.
+
+What acts there are, and what each of them leads to, is in `from_outside`;
+`harness.schedule_scenarios` makes a scenario of a schedule. It is a counterexample only if
+everything stays broken once every fault is healed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from kchaos.checkers.explorer import Exploration, Move, Progress, Read, System, explore
+from kchaos.checkers.model.controller.at_once import PARTITION
+from kchaos.checkers.model.explore.acts import (
+    CZXID,
+    EXPLORED_KINDS,
+    PROMISED,
+    RECORDS,
+    Acted,
+    Acting,
+    healing,
+)
+from kchaos.checkers.model.explore.canonical import relevant_replica
+from kchaos.checkers.model.explore.moves import Move as Act
+from kchaos.checkers.model.explore.play import Promised, difference, lost
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import Broker, Checkpoint, Component, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.requests import Controller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedules:
+    """What schedules are looked at.
+
+    Attributes:
+        generations: As in `Acted`.
+        records: How many records are written at most.
+        leader_epoch: The highest leader epoch.
+    """
+
+    generations: Mapping[int, Generation]
+    records: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A list of acts, and what the model says of each.
+
+    Attributes:
+        acts: What is done, and then what heals every fault that still acts.
+        states: The state before the first act, and the one after each.
+        healing: How many of the acts heal at the end.
+        message: What is wrong once everything is healed; or, of a walk, how it ended.
+    """
+
+    acts: tuple[Act, ...]
+    states: tuple[State, ...]
+    healing: int
+    message: str
+
+
+def find_schedule(
+    schedules: Schedules,
+    *,
+    most_states: int,
+    most_memory_mib: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> tuple[Schedule | None, Exploration]:
+    """Return a shortest schedule that breaks something, if there is one, and how it was found.
+
+    Args:
+        schedules: What is looked at.
+        most_states: How many states are looked at at most.
+        most_memory_mib: Searching ends when the process holds more than this many MiB.
+        progress: Is called while it searches.
+    """
+    playing = _Playing(schedules)
+    states = [playing.begin()]
+    numbers = {states[0]: 0}
+
+    def body(move: Act) -> Callable[[Read], Mapping[Any, Any] | None]:
+        def after(read: Read) -> Mapping[Any, Any] | None:
+            state = playing.after(states[read("state")], move)
+            if state is None:
+                return None
+            if state not in numbers:
+                numbers[state] = len(states)
+                states.append(state)
+            return {"state": numbers[state]}
+
+        return after
+
+    # One component, for all that an act sets off reads nearly everything.
+    system = System(
+        initial={"state": 0},
+        moves=[Move(move, body(move)) for move in playing.acts()],
+        invariants={"healed": lambda read: playing.broken_when_healed(states[read("state")])},
+    )
+    found = explore(
+        system, most_states=most_states, most_memory_mib=most_memory_mib, progress=progress
+    )
+    if found.violation is None:
+        return None, found
+    way = [states[one["state"]] for one in found.violation.states]
+    acts = [move for move in found.violation.trace if isinstance(move, Act)]
+    healing = playing.healed(way[-1])
+    schedule = Schedule(
+        acts=(*acts, *(act for act, _ in healing)),
+        states=(*way, *(state for _, state in healing)),
+        healing=len(healing),
+        message=found.violation.message,
+    )
+    return schedule, found
+
+
+class _Playing:
+    def __init__(self, schedules: Schedules) -> None:
+        self._schedules = schedules
+        self._acting = Acting(
+            Acted(generations=schedules.generations), partial(_canonical, schedules.generations)
+        )
+        self._broken: dict[State, str] = {}
+        self._healed_by: dict[tuple[State, Act], State] = {}
+
+    def begin(self) -> State:
+        """Return the state in which the first broker leads, and the second is preferred."""
+        return self._acting.begin()
+
+    def acts(self) -> Iterator[Act]:
+        """Yield every act that there may be."""
+        return self._acting.acts(EXPLORED_KINDS)
+
+    def after(self, state: State, move: Act) -> State | None:
+        """Return the state after an act and what it sets off, None where it cannot be done."""
+        number: int = state(RECORDS)
+        if move.kind.startswith("write") and number >= self._schedules.records:
+            return None
+        found = self._healed_by.pop((state, move), None)
+        if found is None:
+            found = self._acting.after(state, move, f"record-{number}")
+        if found is None:
+            return None
+        now = found(("state", PARTITION))
+        return found if now.leader_epoch <= self._schedules.leader_epoch else None
+
+    def broken_when_healed(self, state: State) -> str:
+        """Return what is wrong after every fault was healed.
+
+        What heals one fault leads to a state in which there is less to heal, and which most often
+        was looked at before.
+        """
+        way = []
+        while state not in self._broken:
+            way.append(state)
+            act = healing(World(state))
+            if act is None:
+                self._broken[state] = _broken(World(state), state(PROMISED))
+                break
+            after = self._acting.after(state, act)
+            assert after is not None, f"{act} heals what acts"
+            # It is one of the acts that are tried in this state when its turn comes.
+            self._healed_by[state, act] = after
+            state = after
+        message = self._broken[state]
+        self._broken.update(dict.fromkeys(way, message))
+        return message
+
+    def healed(self, state: State) -> list[tuple[Act, State]]:
+        """Return the acts that heal every fault, sessions first, and the state after each."""
+        return self._acting.healed(state)
+
+
+def _broken(world: World, promised: Promised) -> str:
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    brokers = [world.broker(broker_id) for broker_id in world.assignment(PARTITION)]
+    if state.leader == -1 or any(broker is None or broker.has_exited for broker in brokers):
+        # That nobody leads, or that a process has ended itself, is another matter.
+        return ""
+    found = difference(world) or lost(world, promised)
+    return f"{found} after all is healed" if found else ""
+
+
+def _canonical(generations: Mapping[int, Generation], component: Component, value: Any) -> Any:
+    """Return the value without what says only how often something was done before."""
+    match component[0], value:
+        case _, None:
+            return None
+        case "answer", _:
+            return None
+        case "checkpoint", _:
+            return Checkpoint()
+        case "cuts", _:
+            return tuple(sorted(value, key=lambda cut: (cut.source, cut.target)))
+        case "replica", _:
+            generation = generations.get(component[1])
+            return value if generation is None else relevant_replica(generation, value)
+        case "registered", _:
+            return tuple((broker, CZXID) for broker, _ in value)
+        case _, Broker():
+            # After each act everybody has heard of every registration.
+            return replace(value, epoch=min(value.epoch, CZXID))
+        case _, Controller():
+            return replace(value, seen=tuple((broker, CZXID) for broker, _ in value.seen))
+        case _, PartitionState():
+            return replace(value, version=0)
+    return value

@@ -1,0 +1,380 @@
+"""What an action does: the transitions by which runs are judged, one action at a time.
+
+What the controller sends waits in its outboxes until a broker handles it. Each function returns
+whether the action can happen; what it reads first decides that most often.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kchaos.checkers.model.broker import control_handling, exchange, leader
+from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.explore import controller, crashes, lag, queues
+from kchaos.checkers.model.explore.actions import (
+    Action,
+    Answer,
+    AnswerGivenUp,
+    Arrive,
+    Ask,
+    AskToStop,
+    CompleteReassignment,
+    Deliver,
+    Elect,
+    EndSession,
+    Expand,
+    GiveUp,
+    Handle,
+    HearOwnEpoch,
+    Kill,
+    Learn,
+    LetStop,
+    Look,
+    MoveController,
+    MoveHighWatermark,
+    PassLag,
+    ReachBroker,
+    ReachController,
+    Reassign,
+    Receive,
+    Register,
+    Relinquish,
+    Remove,
+    Resign,
+    SeeBrokers,
+    Serve,
+    Shrink,
+    Start,
+    Stop,
+    Write,
+    WriteCheckpoint,
+    WriteIsr,
+)
+from kchaos.checkers.model.explore.bounds import (
+    BLAMELESS,
+    CONTROLLER_EPOCH,
+    PARTITION,
+    RECORDS,
+    Grain,
+    Machine,
+)
+from kchaos.checkers.model.explore.controller import decide, known_state
+from kchaos.checkers.model.releases.rules.kip_501 import reaches_earlier_end
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState, Produce
+from kchaos.checkers.model.values.replica import Replica, Role
+from kchaos.checkers.model.values.requests import Exchange, LeaderAndIsr, Stage
+
+
+def act(world: World, machine: Machine, action: Action) -> bool:
+    """Let an action happen; returns False, after changes of no meaning, where it cannot."""
+    return _DOING[type(action)](world, machine, action)
+
+
+def _write(world: World, machine: Machine, action: Write) -> bool:
+    leader_id = action.leader
+    replica = world.replica(leader_id, PARTITION)
+    if replica is None or replica.role is not Role.LEADER:
+        return False
+    if replica.log.log_end_offset >= machine.log_size:
+        return False
+    number: int = world.get(RECORDS)
+    if number >= machine.records or world.running(leader_id) is None:
+        return False
+    name = f"record-{number}"
+    request = Produce(
+        operation=name,
+        broker=leader_id,
+        topic=PARTITION.topic,
+        partition=PARTITION.partition,
+        records=(name,),
+        acks=1,
+    )
+    leader.produce(world, request, settles=not machine.grain.splits_reads)
+    world.put(RECORDS, number + 1)
+    return True
+
+
+def _move_high_watermark(world: World, _: Machine, action: MoveHighWatermark) -> bool:
+    if not world.get(("appended", action.leader, PARTITION)):
+        return False
+    leader.settle_append(world, action.leader, PARTITION)
+    return True
+
+
+def _deliver(world: World, machine: Machine, action: Deliver) -> bool:
+    outbox = world.outbox(CONTROLLER_EPOCH, action.broker)
+    assert outbox is not None
+    requests = outbox.requests if machine.skips_epochs else outbox.requests[:1]
+    for index, request in enumerate(requests):
+        assert isinstance(request, LeaderAndIsr)
+        if request.states[0].leader_epoch != action.leader_epoch:
+            continue
+        if world.running(action.broker) is None:
+            return False
+        if not control_handling.may_handle(world, action.broker, CONTROLLER_EPOCH, request):
+            return False
+        left = replace(outbox, requests=outbox.requests[index + 1 :])
+        world.put(("outbox", CONTROLLER_EPOCH, action.broker), left)
+        control_handling.handle(world, action.broker, CONTROLLER_EPOCH, request)
+        return True
+    return False
+
+
+def _receive(world: World, _: Machine, action: Receive) -> bool:
+    """Whatever comes first of what one controller has queued; an older controller is refused."""
+    epoch, broker = action.controller_epoch, action.broker
+    outbox = world.outbox(epoch, broker)
+    if outbox is None or not outbox.requests or world.running(broker) is None:
+        return False
+    if not control_handling.may_handle(world, broker, epoch, outbox.requests[0]):
+        return False
+    world.put(("outbox", epoch, broker), replace(outbox, requests=outbox.requests[1:]))
+    control_handling.handle(world, broker, epoch, outbox.requests[0])
+    return True
+
+
+def _true_leader(
+    world: World, machine: Machine, leader_id: int
+) -> tuple[Replica, PartitionState] | None:
+    """Return the replica of a leader whose writes of the ISR count, and the partition's state."""
+    state = known_state(world)
+    if state.leader != leader_id:
+        return None
+    replica = world.replica(leader_id, PARTITION)
+    if replica is None or world.running(leader_id) is None:
+        return None
+    if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
+        return None
+    if machine.faults.has_sessions and leader_id not in world.registered():
+        return None
+    return replica, state
+
+
+def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
+    """A follower has not fetched for `replica.lag.time.max.ms`, as far as the leader knows."""
+    found = _true_leader(world, machine, action.leader)
+    if found is None or action.follower not in found[1].isr:
+        return False
+    replica, state = found
+    view = replica.view(action.follower)
+    generation = outboxes.generation_of(world, action.leader)
+    end_offset = replica.log.log_end_offset
+    if view is None or not generation.falls_out_of_isr(view.log_end_offset, end_offset):
+        return False
+    if not lag.has_lagged(world, machine, action.leader, action.follower):
+        return False
+    if keeps(world, action.leader, action.follower):
+        return False
+    if machine.remembers_blameless:
+        _remember(world, action.leader, action.follower)
+    isr = tuple(member for member in state.isr if member != action.follower)
+    return _write_isr(world, machine, replica, state, isr)
+
+
+def keeps(world: World, leader_id: int, follower: int) -> bool:
+    """Tell whether a fetch of the follower that the leader has keeps it in the ISR (KIP-501)."""
+    replica = world.known_replica(leader_id, PARTITION)
+    view = replica.view(follower)
+    generation = outboxes.generation_of(world, leader_id)
+    return view is not None and any(
+        generation.keeps_who_waits(offset, view.last_leader_end_offset)
+        for (offset,) in _pending(world, leader_id, follower)
+    )
+
+
+def _remember(world: World, leader_id: int, follower: int) -> None:
+    """Note who is dropped while the leader has a fetch of it, and whether that one kept up."""
+    view = world.known_replica(leader_id, PARTITION).view(follower)
+    offsets = [offset for (offset,) in _pending(world, leader_id, follower)]
+    if view is not None and offsets:
+        kept_up = any(reaches_earlier_end(one, view.last_leader_end_offset) for one in offsets)
+        world.put(BLAMELESS, world.get(BLAMELESS) | {(follower, kept_up)})
+
+
+def _pending(world: World, leader_id: int, follower: int) -> Iterator[tuple[int]]:
+    """Yields where the fetches begin that the leader has of the follower and has not answered."""
+    for one in world.exchanges(follower, leader_id):
+        if one.api == "Fetch" and one.is_at_leader:
+            yield from ((asked.fetch_offset,) for about, asked in one.asked if about == PARTITION)
+
+
+def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
+    """A follower's fetch has waited for more than follower.fetch.process.time.max.ms (KIP-501).
+
+    The leader is last in the ISR that it asks for. Controllers elect by the order of the assignment
+    (PartitionStateMachine.offlinePartitionLeaderElection), which may be the same leader again.
+    """
+    found = _true_leader(world, machine, action.leader)
+    generation = outboxes.generation_of(world, action.leader)
+    if found is None or not generation.gives_up_when_slow:
+        return False
+    state, leader_id = found[1], action.leader
+    if not any(keeps(world, leader_id, one) for one in state.isr if one != leader_id):
+        return False
+    return controller.replace_leader(world, machine, by_isr=generation.elects_by_isr)
+
+
+def _expand(world: World, machine: Machine, action: Expand) -> bool:
+    found = _true_leader(world, machine, action.leader)
+    if found is None or action.follower in found[1].isr:
+        return False
+    replica, state = found
+    view = replica.view(action.follower)
+    if view is None or not view.asks_to_join or view.log_end_offset < replica.high_watermark:
+        return False
+    return _write_isr(world, machine, replica, state, (*state.isr, action.follower))
+
+
+def _write_isr(
+    world: World, machine: Machine, replica: Replica, state: PartitionState, isr: tuple[int, ...]
+) -> bool:
+    """Write the ISR; with KIP-497 the controller does, and the leader is still to learn of it.
+
+    Where requests are in flight, so is that to the controller; one is at a time.
+    """
+    generation = outboxes.generation_of(world, state.leader)
+    if world.get(("isr change", state.leader, PARTITION)) is not None:
+        return False
+    if not generation.asks_controller_for_isr:
+        decide(world, state.leader, state.leader_epoch, isr)
+        leader.learn_isr(world, state.leader, PARTITION)
+        return True
+    if machine.grain.has_requests:
+        request = ("isr request", state.leader, PARTITION)
+        if world.get(request) is not None:
+            return False
+        world.put(request, (state.leader_epoch, tuple(sorted(isr))))
+    else:
+        decide(world, state.leader, state.leader_epoch, isr)
+    maximal = tuple(sorted({*replica.isr, *isr}))
+    world.put_replica(state.leader, PARTITION, replace(replica, maximal_isr=maximal))
+    return True
+
+
+def _learn(world: World, _: Machine, action: Learn) -> bool:
+    if world.get(("isr change", action.leader, PARTITION)) is None:
+        return False
+    if world.running(action.leader) is None or world.replica(action.leader, PARTITION) is None:
+        return False
+    leader.learn_isr(world, action.leader, PARTITION)
+    return True
+
+
+def _ask(world: World, machine: Machine, action: Ask) -> bool:
+    follower_id, leader_id = action.follower, action.leader
+    thread = world.thread(follower_id, leader_id)
+    if thread is None or thread.is_dead:
+        return False
+    if exchange.awaited(world, follower_id, leader_id) is not None:
+        return False
+    if exchange.go_on_without_asking(world, follower_id, leader_id):
+        return True
+    for api in (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, FETCH):
+        asked = exchange.question(world, follower_id, leader_id, api)
+        if asked is None:
+            continue
+        sent = exchange.send(world, follower_id, leader_id, asked)
+        if machine.grain.has_requests:
+            return True
+        answered = _answered(world, machine, follower_id, leader_id, sent)
+        if machine.grain is Grain.ROUNDS and answered is not None:
+            exchange.handle(world, follower_id, leader_id, answered)
+            # What it asks because it is out of range belongs to the same round.
+            if exchange.question(world, follower_id, leader_id, LIST_OFFSETS) is not None:
+                _ask(world, machine, action)
+        return True
+    return False
+
+
+def _look(world: World, machine: Machine, action: Look) -> bool:
+    request = exchange.awaited(world, action.follower, action.leader)
+    there = Stage.ARRIVED if machine.grain.has_queues else Stage.SENT
+    if request is None or request.stage is not there or world.running(action.leader) is None:
+        return False
+    looked = exchange.look(world, action.follower, action.leader, request)
+    lag.note_look(world, machine, action.follower, action.leader, looked)
+    return True
+
+
+def _answer(world: World, machine: Machine, action: Answer) -> bool:
+    request = exchange.awaited(world, action.follower, action.leader)
+    wanted = Stage.READ if machine.grain.splits_reads else Stage.SENT
+    if request is None:
+        return False
+    if request.stage is not wanted and (
+        request.stage is not Stage.SENT or world.running(action.leader) is not None
+    ):
+        return False
+    _answered(world, machine, action.follower, action.leader, request)
+    return True
+
+
+def _answered(
+    world: World, machine: Machine, follower_id: int, leader_id: int, request: Exchange
+) -> Exchange | None:
+    """Let the leader answer; one whose process has ended never does.
+
+    A Fetch that finds nothing is answered at once: that it waits first differs from two such
+    fetches only in how often the follower asks.
+    """
+    if world.running(leader_id) is None:
+        exchange.end(world, follower_id, leader_id, request)
+        return None
+    if request.stage is Stage.SENT:
+        request = exchange.look(world, follower_id, leader_id, request)
+        request = lag.note_look(world, machine, follower_id, leader_id, request)
+    lag.count(world, machine, follower_id, leader_id, request)
+    request, _ = exchange.count(world, follower_id, leader_id, request)
+    if request.stage is Stage.WAITING:
+        request = exchange.answer_waiting(world, follower_id, leader_id, request)
+    return request
+
+
+def _handle(world: World, _: Machine, action: Handle) -> bool:
+    request = exchange.awaited(world, action.follower, action.leader)
+    if request is None or request.stage is not Stage.ANSWERED:
+        return False
+    exchange.handle(world, action.follower, action.leader, request)
+    return True
+
+
+_DOING: Mapping[type[Any], Callable[[World, Machine, Any], bool]] = {
+    Write: _write,
+    MoveHighWatermark: _move_high_watermark,
+    Elect: controller.elect,
+    Remove: controller.remove,
+    Deliver: _deliver,
+    Receive: _receive,
+    Shrink: _shrink,
+    Relinquish: _relinquish,
+    Expand: _expand,
+    WriteIsr: controller.write_isr,
+    Learn: _learn,
+    Ask: _ask,
+    Look: _look,
+    Answer: _answer,
+    Handle: _handle,
+    GiveUp: crashes.give_up,
+    AnswerGivenUp: crashes.answer_given_up,
+    WriteCheckpoint: crashes.write_checkpoint,
+    Kill: crashes.kill,
+    PassLag: lag.pass_lag,
+    AskToStop: controller.ask_to_stop,
+    LetStop: controller.let_stop,
+    Stop: crashes.stop,
+    Start: crashes.start,
+    EndSession: crashes.end_session,
+    Register: crashes.register,
+    SeeBrokers: controller.see_brokers,
+    MoveController: controller.move_controller,
+    Resign: controller.resign,
+    Reassign: controller.reassign,
+    CompleteReassignment: controller.complete_reassignment,
+    Arrive: queues.arrive,
+    ReachBroker: queues.reach_broker,
+    Serve: queues.serve,
+    ReachController: queues.reach_controller,
+    HearOwnEpoch: queues.hear_own_epoch,
+}

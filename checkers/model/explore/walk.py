@@ -1,0 +1,88 @@
+"""Random walks: lists of acts, each of which the model says is possible where it stands."""
+
+from collections.abc import Iterator, Mapping
+from random import Random
+
+from kchaos.checkers.model.controller.at_once import PARTITION
+from kchaos.checkers.model.explore.acts import KINDS, RECORDS, Acting
+from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.schedules import Schedule
+from kchaos.checkers.model.state.state import State
+
+WEIGHTS: Mapping[str, float] = {
+    "write-one": 3,
+    "write-pair": 2,
+    "write-all": 3,
+    "prefer": 10,
+    "reorder": 5,
+    "kill": 2,
+    "terminate": 1.5,
+    "restart": 4,
+    "expire": 3,
+    "register": 4,
+    "cut": 3,
+    "heal": 4,
+    "hold-answers": 1,
+    "hold-next-answers": 2,
+    "release": 3,
+}
+"""How often each kind of act is drawn where it is possible, relative to the others."""
+_EAGER = 2.5
+"""How much more often what is written first in a leader epoch: in that replicas may differ."""
+
+
+def walk(
+    acting: Acting, random: Random, *, steps: int, weights: Mapping[str, float] = WEIGHTS
+) -> Schedule:
+    """Return a list of acts that are drawn one by one, and what heals every fault then.
+
+    It is shorter than it was to be where no act that has a weight is possible any more; its message
+    says so.
+
+    Args:
+        acting: What there is to act upon.
+        random: Draws.
+        steps: How many acts; those that heal at the end do not count.
+        weights: By kind of act.
+    """
+    state = acting.begin()
+    acts: list[Move] = []
+    states = [state]
+    while len(acts) < steps:
+        possible = dict(possible_acts(acting, state, f"record-{len(acts)}"))
+        kinds = sorted({act.kind for act in possible if weights.get(act.kind, 0) > 0})
+        if not kinds:
+            break
+        is_new = _is_nothing_written(states)
+        chances = [
+            weights[kind] * (_EAGER if is_new and kind.startswith("write") else 1) for kind in kinds
+        ]
+        (kind,) = random.choices(kinds, chances)
+        act = random.choice([act for act in possible if act.kind == kind])
+        state = possible[act]
+        acts.append(act)
+        states.append(state)
+    healing = acting.healed(state)
+    ended = f", for nothing was possible after {len(acts)}" if len(acts) < steps else ""
+    return Schedule(
+        acts=(*acts, *(act for act, _ in healing)),
+        states=(*states, *(after for _, after in healing)),
+        healing=len(healing),
+        message=f"{len(acts)} acts{ended}",
+    )
+
+
+def possible_acts(acting: Acting, state: State, operation: str) -> Iterator[tuple[Move, State]]:
+    """Yield every act that is possible in a state, and the state after it, in a fixed order."""
+    for act in acting.acts(KINDS):
+        after = acting.after(state, act, operation)
+        if after is not None:
+            yield act, after
+
+
+def _is_nothing_written(states: list[State]) -> bool:
+    """Tell whether nobody has written since the present leader epoch began."""
+    now = states[-1]
+    epoch = now(("state", PARTITION)).leader_epoch
+    same = [one for one in states if one(("state", PARTITION)).leader_epoch == epoch]
+    return bool(same[0](RECORDS) == now(RECORDS))

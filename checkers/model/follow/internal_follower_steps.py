@@ -1,0 +1,224 @@
+"""What a fetcher thread may do that no observation shows."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.broker import exchange, leader, tier
+from kchaos.checkers.model.broker import follower as following
+from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import FetchAsked, Question, Reply
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.prediction import Truncation
+from kchaos.checkers.model.values.requests import (
+    MOVED_TO_TIER,
+    Asked,
+    Exchange,
+    FetchAnswer,
+    LeaderAndIsr,
+    Received,
+    Stage,
+)
+
+
+def at_follower(
+    state: State, broker_id: int, leader_id: int, lookahead: Lookahead, index: int, decided: int
+) -> Iterator[World]:
+    """A fetcher thread handles an answer, truncates without a question, or asks as before."""
+    world = World(state)
+    thread = world.thread(broker_id, leader_id)
+    if thread is None or thread.is_dead:
+        return
+    waiting = exchange.awaited(world, broker_id, leader_id)
+    if waiting is not None:
+        if waiting.stage is Stage.DELIVERED:
+            exchange.handle(world, broker_id, leader_id, waiting)
+            handled = world
+            yield world
+            yield from _rebuilt(state, broker_id, leader_id, waiting)
+            item = lookahead.next_of(broker_id, leader_id, index)
+            yield from _dropped(state, broker_id, leader_id, waiting, item)
+            is_killed = lookahead.is_killed_before_asking(broker_id, leader_id, index)
+            if is_killed or _is_copied(state, broker_id):
+                yield from _half_handled(state, broker_id, leader_id, waiting)
+                yield from _half_truncated(state, broker_id, waiting, handled)
+        elif waiting.api == LIST_OFFSETS and state(("control", broker_id)) is not None:
+            yield _given_up(state, broker_id, leader_id, waiting)
+        return
+    if exchange.go_on_without_asking(world, broker_id, leader_id):
+        yield world
+        return
+    if thread.reset is not None:
+        leading = world.broker(leader_id)
+        if leading is None or not leading.is_working:
+            # Who has no connection is seen to ask for nothing.
+            exchange.give_up_reset(world, broker_id, leader_id)
+            yield world
+        return
+    question = exchange.question(World(state), broker_id, leader_id, FETCH)
+    if question is None:
+        return
+    item = lookahead.next_of(broker_id, leader_id, index)
+    if isinstance(item, Reply) and item.api == FETCH and item.number not in lookahead.questions:
+        # The request repeated the one before, so the links did not record it.
+        asked = World(state)
+        sent = replace(question, number=item.number, stage=Stage.ARRIVED)
+        exchange.send(asked, broker_id, leader_id, sent)
+        yield asked
+        return
+    for about, asks in question.asked:
+        offset = asks.fetch_offset
+        if not lookahead.has_asked_from(broker_id, leader_id, about, index, offset):
+            return
+    for after in _idle_round(state, broker_id, leader_id, question):
+        # Its fetchers have most likely ended with its session.
+        after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
+        yield after
+
+
+def _given_up(state: State, broker_id: int, leader_id: int, waiting: Exchange) -> World:
+    """A fetcher waits no more for ListOffsets, so that a control request can be handled.
+
+    It would show by its next question, and after that request there may be none.
+    """
+    world = World(state)
+    given_up = replace(waiting, is_awaited=False)
+    exchange.change(world, broker_id, leader_id, waiting, given_up)
+    world.is_unlikely = True
+    return world
+
+
+def _dropped(
+    state: State, broker_id: int, leader_id: int, waiting: Exchange, item: object
+) -> Iterator[World]:
+    """An answer comes while a request takes partitions from the thread, to give them back anew.
+
+    What it has of those is thrown away: `processFetchRequest` passes over partitions that the
+    thread does not have, between `removeFetcherForPartitions` and `addFetcherForPartitions`
+    (ReplicaManager.makeFollowers, 0.10.2.2 to 3.9). The next question tells: it takes leave of
+    them, or asks from where the one before did.
+    """
+    if not isinstance(item, Question) or item.api != FETCH or waiting.api != FETCH:
+        return
+    received: tuple[Received, ...] = state(("control", broker_id)) or ()
+    taken = {
+        TopicPartition(one.topic, one.partition)
+        for part in received
+        if part.errors is None and isinstance(part.request, LeaderAndIsr)
+        for one in part.request.states
+    }
+    asked = dict(waiting.asked)
+    lost = {about for about in taken & asked.keys() if _is_asked_anew(item, about, asked[about])}
+    kept = tuple(one for one in waiting.answers if one[0] not in lost)
+    if len(kept) < len(waiting.answers):
+        world = World(state)
+        rest = replace(waiting, answers=kept)
+        exchange.change(world, broker_id, leader_id, waiting, rest)
+        exchange.handle(world, broker_id, leader_id, rest)
+        yield world
+
+
+def _is_asked_anew(item: Question, about: TopicPartition, before: Asked) -> bool:
+    anew = item.partitions.get(about)
+    if about in item.forgotten:
+        return True
+    return isinstance(anew, FetchAsked) and anew.fetch_offset == before.fetch_offset
+
+
+def _rebuilt(state: State, broker_id: int, leader_id: int, waiting: Exchange) -> Iterator[World]:
+    """A follower that was sent to the remote tier has built what it lacks from there.
+
+    It asks its leader where to begin and reads from the tier within this one step; where it then
+    fetches from tells which segment it built on. That it fails, and tries again, is the other way.
+    """
+    for partition, answer in waiting.answers:
+        if not isinstance(answer, FetchAnswer) or answer.error != MOVED_TO_TIER:
+            continue
+        for segment in tier.rebuilds(World(state), broker_id, leader_id, partition):
+            world = World(state)
+            exchange.handle(world, broker_id, leader_id, waiting)
+            if tier.rebuild(world, broker_id, leader_id, partition, segment):
+                yield world
+
+
+def _half_handled(
+    state: State, broker_id: int, leader_id: int, waiting: Exchange
+) -> Iterator[World]:
+    """A follower has noted the epochs of some fetched batches, and has not written them yet."""
+    for partition, answer in waiting.answers:
+        if not isinstance(answer, FetchAnswer):
+            continue
+        for count in range(answer.noted + 1, len(answer.batches) + 1):
+            world = World(state)
+            more = answer.batches[answer.noted : count]
+            if following.note_epochs(world, broker_id, leader_id, partition, more):
+                noted = replace(answer, noted=count)
+                answers = tuple(
+                    (about, noted if about == partition else one) for about, one in waiting.answers
+                )
+                after = replace(waiting, answers=answers)
+                exchange.change(world, broker_id, leader_id, waiting, after)
+                yield world
+
+
+def _half_truncated(
+    state: State, broker_id: int, waiting: Exchange, handled: World
+) -> Iterator[World]:
+    """A follower has truncated a log as it was answered, and not yet its epoch cache.
+
+    The cache's file is written after the log's, and a process that is killed in between leaves it
+    so (kafka.log.Log.truncateTo, 0.11.0.2 to 3.6.2).
+
+    Args:
+        handled: What comes of the answer as a whole.
+    """
+    for partition, _ in waiting.answers:
+        before = World(state).known_replica(broker_id, partition)
+        after = handled.known_replica(broker_id, partition)
+        cut = [
+            note
+            for note in handled.notes
+            if isinstance(note, Truncation)
+            and (note.broker, note.topic, note.partition)
+            == (broker_id, partition.topic, partition.partition)
+        ]
+        if cut and before.entries != after.entries:
+            world = World(state)
+            world.put_replica(broker_id, partition, replace(before, log=after.log))
+            world.put(("shortened", broker_id, partition), True)
+            world.notes += cut
+            yield world
+
+
+def _is_copied(state: State, broker_id: int) -> bool:
+    labels = state(("copying",)) or ()
+    return any(state(("copying", label, broker_id)) is not None for label in labels)
+
+
+def _idle_round(
+    state: State, broker_id: int, leader_id: int, question: Exchange
+) -> Iterator[World]:
+    """A Fetch and its answer that say nothing new, which the links do not record."""
+    world = World(state)
+    if not (world.passes(broker_id, leader_id) and world.passes(leader_id, broker_id)):
+        return
+    changed = False
+    for partition, asked in question.asked:
+        if exchange.not_told(world, leader_id, question):
+            return
+        answer = leader.read(world, leader_id, partition, asked)
+        replica = world.known_replica(broker_id, partition)
+        if answer.error or answer.batches or answer.diverging is not None:
+            return
+        if min(replica.log.log_end_offset, answer.high_watermark) != replica.high_watermark:
+            return
+        offset = asked.fetch_offset
+        changed = leader.update_view(world, leader_id, partition, broker_id, offset) or changed
+        changed = (
+            following.handle_fetch_answer(world, broker_id, leader_id, partition, asked, answer)
+            or changed
+        )
+    if changed:
+        yield world

@@ -1,0 +1,188 @@
+"""What a leader may do with a request of a fetcher that no observation shows."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kchaos.checkers.model.broker import exchange, tier
+from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.matching import (
+    OFFSET_MOVED_TO_TIERED_STORAGE,
+    UNKNOWN_SERVER_ERROR,
+    answers_as_seen,
+)
+from kchaos.checkers.model.follow.observations import Reply
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.requests import (
+    Exchange,
+    FetchAnswer,
+    Stage,
+)
+
+
+def at_leader(
+    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead, index: int
+) -> Iterator[World]:
+    """A leader looks at its log for a request, or ends the wait of a Fetch."""
+    if not one.is_at_leader or one.number is None:
+        return
+    seen = lookahead.replies.get(one.number)
+    world = World(state)
+    if seen is not None and seen.error_code:
+        # The leader did not get as far as its log.
+        exchange.change(world, follower, leader_id, one, replace(one, stage=Stage.ANSWERED))
+        yield world
+        return
+    if seen is not None and _failed(seen):
+        yield from _failing(state, follower, leader_id, one)
+        return
+    if seen is not None and one.stage is not Stage.READ:
+        tier_sends_away(world, leader_id, one, seen)
+    if one.stage is Stage.ARRIVED and not one.refused:
+        yield from _refused_first(state, follower, leader_id, one, seen)
+    if one.stage is Stage.ARRIVED:
+        after, _ = exchange.read(world, follower, leader_id, one)
+    elif one.stage is Stage.READ:
+        after, _ = exchange.count(world, follower, leader_id, one)
+    else:
+        after = exchange.answer_waiting(world, follower, leader_id, one)
+    if one.stage is Stage.WAITING and _would_be_seen(follower, leader_id, after, lookahead, index):
+        return
+    if not _may_be_answered(world, follower, leader_id, one, after, seen):
+        return
+    yield world
+    if after.stage is Stage.WAITING:
+        yield from _at_once(state, follower, leader_id, one, lookahead, index)
+    if one.stage is Stage.ARRIVED and one.api == FETCH:
+        # What others do may come between its look at the log and counting the follower's offset.
+        looked = World(state)
+        exchange.look(looked, follower, leader_id, one)
+        yield looked
+
+
+def tier_sends_away(world: World, leader_id: int, one: Exchange, seen: Reply) -> None:
+    """Let a leader's local log begin behind what it was asked for, if it is seen to say so.
+
+    Only its answer tells that it has deleted local segments of a tiered log.
+    """
+    for partition, asked in one.asked:
+        said = seen.partitions.get(partition)
+        if said is not None and said.error_code == OFFSET_MOVED_TO_TIERED_STORAGE:
+            replica = world.replica(leader_id, partition)
+            if replica is not None and asked.fetch_offset >= tier.local_start(replica):
+                tier.lose_local(world, leader_id, partition, asked.fetch_offset + 1)
+
+
+def _refused_first(
+    state: State, follower: int, leader_id: int, one: Exchange, seen: Reply | None
+) -> Iterator[World]:
+    """A leader refuses a partition that it has not been told of, and hears of it right then."""
+    world = World(state)
+    unknown = exchange.not_told(world, leader_id, one)
+    said = {} if seen is None else seen.partitions
+    refused = frozenset(about for about in unknown if about in said and said[about].error_code)
+    if refused:
+        exchange.change(world, follower, leader_id, one, replace(one, refused=refused))
+        yield world
+
+
+def _at_once(
+    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead, index: int
+) -> Iterator[World]:
+    """A Fetch that finds nothing is answered with the high watermark of that moment.
+
+    It may have been told before, then the links do not record the answer.
+    """
+    world = World(state)
+    broker = world.broker(leader_id)
+    if broker is None or not broker.generation.answers_nothing_at_once:
+        return
+    looked = one
+    if one.stage is Stage.ARRIVED:
+        looked = exchange.look(world, follower, leader_id, one)
+    waiting, _ = exchange.count(world, follower, leader_id, looked)
+    answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
+    seen = None if one.number is None else lookahead.replies.get(one.number)
+    if seen is None:
+        is_told = not _would_be_seen(follower, leader_id, answered, lookahead, index)
+        if is_told and one.is_awaited:
+            exchange.change(world, follower, leader_id, waiting, answered)
+            exchange.handle(world, follower, leader_id, answered)
+            yield world
+        return
+    answers, differs = answers_as_seen(answered, seen)
+    if not differs:
+        told = replace(answered, answers=answers)
+        exchange.change(world, follower, leader_id, waiting, told)
+        yield world
+
+
+def _may_be_answered(
+    world: World,
+    follower: int,
+    leader_id: int,
+    before: Exchange,
+    after: Exchange,
+    seen: Reply | None,
+) -> bool:
+    """Tell whether what a leader made of a request fits what was seen; it ends what nobody saw."""
+    if after.stage is Stage.WAITING:
+        return True
+    if seen is not None:
+        answers, differs = answers_as_seen(after, seen)
+        if not differs:
+            exchange.change(world, follower, leader_id, after, replace(after, answers=answers))
+        return not differs
+    if _is_new(after):
+        # No answer was seen to leave: it is still there, or the links were asked no more.
+        return True
+    if before.stage is Stage.WAITING and after.is_awaited:
+        # The links do not record an answer that says nothing new.
+        exchange.handle(world, follower, leader_id, after)
+        return True
+    return False
+
+
+def _would_be_seen(
+    follower: int, leader_id: int, answered: Exchange, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether an answer that nobody saw would be news to the links by its high watermark."""
+    number = answered.number
+    if number is None or number in lookahead.replies or _is_new(answered):
+        return False
+    return any(
+        lookahead.would_be_seen(number, follower, leader_id, about, said.high_watermark, index)
+        for about, said in answered.answers
+        if isinstance(said, FetchAnswer)
+    )
+
+
+def _failed(seen: Reply) -> bool:
+    return any(answer.error_code == UNKNOWN_SERVER_ERROR for answer in seen.partitions.values())
+
+
+def _failing(state: State, follower: int, leader_id: int, one: Exchange) -> Iterator[World]:
+    """A Fetch fails in the leader after its read, before or after the follower's offset counted.
+
+    Up to 2.6 handling a Fetch may end in a write to ZooKeeper that fails, or find a replica that no
+    LeaderAndIsr has named yet (kafka.cluster.Partition.maybeExpandIsr, updateReplicaLogReadResult).
+    """
+    failed = tuple(
+        (partition, FetchAnswer(error="UNKNOWN_SERVER_ERROR")) for partition, _ in one.asked
+    )
+    for counts in (True, False):
+        world = World(state)
+        before = one
+        if counts and one.stage is Stage.ARRIVED:
+            before, _ = exchange.read(world, follower, leader_id, one)
+        answered = replace(before, stage=Stage.ANSWERED, answers=failed)
+        exchange.change(world, follower, leader_id, before, answered)
+        yield world
+
+
+def _is_new(one: Exchange) -> bool:
+    return any(
+        not isinstance(answer, FetchAnswer) or answer.error or answer.batches or answer.diverging
+        for _, answer in one.answers
+    )

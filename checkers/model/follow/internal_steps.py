@@ -1,0 +1,316 @@
+"""What the machine may do that no observation shows: each as a transition of its own."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.broker import control_handling, exchange, leader, process, tier
+from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.follow.internal_follower_steps import at_follower
+from kchaos.checkers.model.follow.internal_leader_steps import at_leader
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.matching import (
+    UNKNOWN_SERVER_ERROR,
+    errors_differ,
+    files_differ,
+    question_differs,
+)
+from kchaos.checkers.model.follow.observations import ClientAnswered, CopyBegun, Question
+from kchaos.checkers.model.follow.reachable import hears_of_leaders
+from kchaos.checkers.model.settle.views import replicas_of
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Produce
+from kchaos.checkers.model.values.prediction import Copied, PredictedProduce
+from kchaos.checkers.model.values.requests import (
+    ControlRequest,
+    Exchange,
+    LeaderAndIsr,
+    Received,
+)
+
+
+def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -> Iterator[World]:
+    """Yield every step that may come before the next observation, likeliest first.
+
+    Args:
+        state: Before the step.
+        lookahead: Of the record.
+        index: How many observations were taken.
+        decided: How many decisions were taken.
+    """
+    world = World(state)
+    working = [
+        broker_id
+        for broker_id in world.broker_ids()
+        if (broker := world.broker(broker_id)) is not None and broker.is_working
+    ]
+    for broker_id in working:
+        yield from _of_process(state, broker_id)
+        yield from _control(state, broker_id, lookahead)
+        yield from _learn(state, broker_id, lookahead)
+    for leader_id in working:
+        for broker_id in world.broker_ids():
+            for one in world.exchanges(broker_id, leader_id):
+                yield from at_leader(state, broker_id, leader_id, one, lookahead, index)
+    for broker_id in working:
+        for leader_id in world.leaders(broker_id):
+            yield from at_follower(state, broker_id, leader_id, lookahead, index, decided)
+    yield from _produces(state, lookahead, index)
+    yield from _copies(state)
+
+
+def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
+    """Yield each request that may have been sent before the links saw it."""
+    world = World(state)
+    for broker_id in world.broker_ids():
+        for leader_id in world.leaders(broker_id):
+            item = lookahead.next_of(broker_id, leader_id, index)
+            if not isinstance(item, Question) or _is_known(world, item):
+                continue
+            after = World(state)
+            if exchange.awaited(after, broker_id, leader_id) is None and not ask(after, item):
+                yield after
+
+
+def ask(world: World, seen: Question) -> str:
+    """Let a fetcher thread send a request that was seen; returns why it cannot, or ""."""
+    follower, leader_id = seen.follower, seen.leader
+    broker, thread = world.broker(follower), world.thread(follower, leader_id)
+    if broker is None or thread is None:
+        return f"broker {follower} has no fetcher for broker {leader_id}"
+    predicted = exchange.question(world, follower, leader_id, seen.api)
+    if predicted is not None and seen.api == FETCH:
+        in_session = frozenset[TopicPartition]() if seen.is_full else thread.session or frozenset()
+        wanted = (in_session | frozenset(seen.partitions)) - seen.forgotten
+        sent = exchange.question(
+            _with_session(world, follower, leader_id, None if seen.is_full else in_session),
+            follower,
+            leader_id,
+            FETCH,
+        )
+        assert sent is not None
+        kept = tuple(one for one in sent.asked if one[0] in wanted)
+        predicted = replace(sent, asked=kept)
+    is_empty = seen.api == FETCH and not seen.partitions and not seen.is_full
+    if predicted is None and is_empty and thread.reset is None:
+        # It only tells the leader what has left the session.
+        predicted = Exchange(api=FETCH, asked=())
+    differs = question_differs(thread, predicted, seen)
+    if differs or predicted is None:
+        return differs
+    exchange.send(world, follower, leader_id, replace(predicted, number=seen.number))
+    return ""
+
+
+def _with_session(
+    world: World, follower: int, leader_id: int, session: frozenset[TopicPartition] | None
+) -> World:
+    thread = world.thread(follower, leader_id)
+    assert thread is not None
+    if thread.session == session:
+        return world
+    other = World(world.get)
+    other.put(("thread", follower, leader_id), replace(thread, session=session))
+    return other
+
+
+def _is_known(world: World, seen: Question) -> bool:
+    return any(one.number == seen.number for one in world.exchanges(seen.follower, seen.leader))
+
+
+def _of_process(state: State, broker_id: int) -> Iterator[World]:
+    """A broker hears of its own registration, or writes its checkpoint of high watermarks."""
+    world = World(state)
+    if outboxes.learn_epoch(world, broker_id):
+        yield world
+    world = World(state)
+    if process.write_checkpoint(world, broker_id):
+        yield world
+
+
+def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
+    """A broker handles a part of a control request that it has.
+
+    Requests of one connection are handled in order, those of several by several threads. A broker
+    begins with the partitions that it is to lead (ReplicaManager.becomeLeaderOrFollower); in which
+    order it takes them otherwise is its own matter.
+    """
+    received: tuple[Received, ...] = state(("control", broker_id)) or ()
+    waiting = [one for one in received if one.errors is None]
+    oldest = {one.number[0]: one.number for one in reversed(waiting)}
+    for number in oldest.values():
+        parts = [one for one in waiting if one.number == number]
+        leading = [one for one in parts if _is_to_lead(one.request, broker_id)]
+        first = parts[0]
+        if not control_handling.may_handle(
+            World(state),
+            broker_id,
+            first.controller_epoch,
+            first.request,
+            broker_epoch=first.broker_epoch,
+        ):
+            continue
+        yield from _handle(state, broker_id, leading or parts, len(parts) == 1, lookahead)
+
+
+def _handle(
+    state: State, broker_id: int, parts: list[Received], is_last: bool, lookahead: Lookahead
+) -> Iterator[World]:
+    for one in parts:
+        seen = lookahead.control_answers.get(one.number)
+        if seen is not None and seen.error_code == UNKNOWN_SERVER_ERROR:
+            # It failed on the way, as when the topic's configuration is asked of a ZooKeeper whose
+            # session is over (ReplicaManager.becomeLeaderOrFollower): this part before it, or not.
+            failed = ((None, "UNKNOWN_SERVER_ERROR"),)
+            yield _handled(World(state), broker_id, one, failed)
+            world = World(state)
+            _errors(world, broker_id, one, is_last)
+            yield _handled(world, broker_id, one, failed)
+            continue
+        world = World(state)
+        errors = handle_control(world, broker_id, one, is_last=is_last)
+        if seen is None or not errors_differ(errors, seen):
+            yield world
+
+
+def handle_control(
+    world: World, broker_id: int, one: Received, *, is_last: bool
+) -> control_handling.Errors:
+    """Let a broker handle a part of a control request; returns what it answers."""
+    errors = _errors(world, broker_id, one, is_last)
+    _handled(world, broker_id, one, errors)
+    return errors
+
+
+def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control_handling.Errors:
+    return control_handling.handle(
+        world,
+        broker_id,
+        one.controller_epoch,
+        one.request,
+        broker_epoch=one.broker_epoch,
+        is_last=is_last,
+    )
+
+
+def _handled(world: World, broker_id: int, one: Received, errors: control_handling.Errors) -> World:
+    received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
+    index = received.index(one)
+    after = (*received[:index], replace(one, errors=errors), *received[index + 1 :])
+    world.put(("control", broker_id), after)
+    return world
+
+
+def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
+    return isinstance(request, LeaderAndIsr) and request.states[0].leader == broker_id
+
+
+def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
+    """A leader moves its high watermark after an append, or learns what became of an ISR."""
+    for partition in World(state).partitions(broker_id):
+        if state(("appended", broker_id, partition)):
+            world = World(state)
+            leader.settle_append(world, broker_id, partition)
+            yield world
+        if state(("isr refused", broker_id, partition)):
+            world = World(state)
+            world.put(("isr refused", broker_id, partition), None)
+            leader.give_up_isr(world, broker_id, partition)
+            yield world
+        if state(("isr change", broker_id, partition)) is None:
+            continue
+        world = World(state)
+        broker = world.broker(broker_id)
+        assert broker is not None
+        if broker.generation.asks_controller_for_isr and lookahead.shows_isr_answers:
+            if state(("isr answer", broker_id, partition)) is None:
+                continue
+            world.put(("isr answer", broker_id, partition), None)
+        leader.learn_isr(world, broker_id, partition)
+        yield world
+
+
+def copy_differs(world: World, seen: CopyBegun) -> str:
+    """Return how the files of a broker differ from those that were copied, or ""."""
+    broker = world.broker(seen.broker)
+    for partition, files in seen.files:
+        replica = world.replica(seen.broker, partition)
+        differs = files_differ(broker, replica, files)
+        if differs:
+            name = f"{partition.topic}-{partition.partition}"
+            return f"broker {seen.broker} held of {name} {differs}"
+    return ""
+
+
+def _copies(state: State) -> Iterator[World]:
+    """A broker's files are what the snapshot has of them."""
+    for broker_id in World(state).broker_ids():
+        for component in (("copying", label, broker_id) for label in state(("copying",)) or ()):
+            seen = state(component)
+            world = World(state)
+            if seen is not None and _lost_local(world, seen) and not copy_differs(world, seen):
+                world.put(component, None)
+                now = world.state(state) if len(world.changes) > 1 else state
+                world.notes.append(Copied(seen.label, broker_id, replicas_of(now, broker_id)))
+                yield world
+
+
+def _lost_local(world: World, seen: CopyBegun) -> bool:
+    """Let tiered logs have lost what is not among a broker's files; tells whether they may have."""
+    return all(
+        files.local_start is None
+        or world.replica(seen.broker, partition) is None
+        or tier.lose_local(world, seen.broker, partition, files.local_start)
+        for partition, files in seen.files
+    )
+
+
+def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
+    """A leader handles a client's produce, with the outcome that the client was told."""
+    for request in state(("sent",)) or ():
+        world = World(state)
+        broker = world.broker(request.broker)
+        if broker is None or not broker.is_working:
+            continue
+        left = tuple(one for one in state(("sent",)) if one != request)
+        world.put(("sent",), left or None)
+        leader.produce(world, request, settles=False)
+        outcome: PredictedProduce = world.get(("answer", request.operation))
+        told = lookahead.client_answers.get(request.operation)
+        if _is_told(request, outcome, told):
+            about = TopicPartition(request.topic, request.partition)
+            epoch = lookahead.epoch_at(request.broker, about, outcome.base_offset, index)
+            replica = world.replica(request.broker, about)
+            # A log may lose the batch before it is read, and get another one there: that counts
+            # only while the broker may hear of the other epoch before it answers.
+            is_of_another_epoch = (
+                epoch is not None
+                and replica is not None
+                and epoch != replica.leader_epoch
+                and (
+                    hears_of_leaders(world, request.broker)
+                    or lookahead.is_told_before_answering(request.broker, request.operation, index)
+                )
+            )
+            # What nobody answered and no snapshot has may never have been read.
+            is_lost = (
+                (told is None or told.outcome == "info")
+                and replica is not None
+                and epoch != replica.leader_epoch
+                and not lookahead.is_copied(about, outcome.base_offset, replica.leader_epoch)
+            )
+            world.is_unlikely = is_of_another_epoch or is_lost
+            yield world
+
+
+def _is_told(request: Produce, outcome: PredictedProduce, told: ClientAnswered | None) -> bool:
+    is_appended = outcome.base_offset >= 0
+    if told is None:
+        return is_appended
+    if told.outcome == "ok":
+        return is_appended and outcome.base_offset == told.base_offset
+    if told.outcome == "fail":
+        return not is_appended and bool(told.error) and outcome.error == told.error
+    return is_appended

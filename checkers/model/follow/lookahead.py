@@ -1,0 +1,245 @@
+"""What a record says of what comes later, so that a search does not go where nothing can fit."""
+
+from bisect import bisect_left
+from collections import defaultdict
+
+from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
+from kchaos.checkers.model.follow.observations import (
+    ClientAnswered,
+    ControlAnswered,
+    ControlSent,
+    CopyBegun,
+    Decided,
+    Fate,
+    FetchAnswered,
+    FetchAsked,
+    IsrAnswered,
+    Number,
+    Question,
+    Record,
+    Reply,
+)
+from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered, PartitionState
+
+
+class Lookahead:
+    """Indexes over one record."""
+
+    def __init__(self, record: Record) -> None:
+        self.replies: dict[Number, Reply] = {}
+        self.questions: dict[Number, Question] = {}
+        self.control_answers: dict[Number, ControlAnswered] = {}
+        self.client_answers: dict[str, ClientAnswered] = {}
+        self.shows_isr_answers = False
+        self.forgeries: dict[tuple[int, int, int], str] = {}
+        self._answered: dict[Number, int] = {}
+        self._client_answered: dict[str, int] = {}
+        self._read: dict[tuple[int, TopicPartition, int], list[tuple[int, int]]] = defaultdict(list)
+        self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int]]] = defaultdict(
+            list
+        )
+        self._copied: set[tuple[TopicPartition, int, int]] = set()
+        self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
+        self._killed: dict[int, list[int]] = defaultdict(list)
+        self._closed: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
+        self._of_pair: dict[tuple[int, int], list[tuple[int, Question | Reply]]] = defaultdict(list)
+        self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
+            defaultdict(list)
+        )
+        for index, item in enumerate(record.seen):
+            self._add(index, item.what)
+            if isinstance(item.what, StopBroker):
+                closed = _closed_by(record.decided, item.what, item.time)
+                self._closed[item.what.broker].append((index, closed))
+        for index, decision in enumerate(record.decided):
+            state = decision.what
+            if isinstance(state, PartitionState):
+                about = TopicPartition(state.topic, state.partition)
+                key = (about, state.leader, state.leader_epoch)
+                self._written[key].append((index, frozenset(state.isr)))
+
+    def _add(self, index: int, what: object) -> None:
+        match what:
+            case Question():
+                self.questions.setdefault(what.number, what)
+                self._of_pair[what.follower, what.leader].append((index, what))
+                for about, asked in what.partitions.items():
+                    if isinstance(asked, FetchAsked):
+                        key = (what.follower, what.leader, about)
+                        self._asked[key].append((index, asked.fetch_offset))
+            case Reply():
+                if what.fate is Fate.FORGED:
+                    pass  # It is not what the leader answered.
+                elif what.fate is Fate.WAITS:
+                    self.replies.setdefault(what.number, what)
+                else:
+                    self.replies[what.number] = what
+                self._of_pair[what.follower, what.leader].append((index, what))
+                self._note_epochs(index, what)
+            case ControlAnswered():
+                self.control_answers.setdefault(what.number, what)
+                self._answered.setdefault(what.number, index)
+            case CopyBegun():
+                self._copied |= {
+                    (about, base_offset, leader_epoch)
+                    for about, files in what.files
+                    for base_offset, _, leader_epoch, _ in files.batches
+                }
+            case ControlSent():
+                self._told[what.broker].append((index, what))
+            case ClientAnswered():
+                self.client_answers[what.operation] = what
+                self._client_answered[what.operation] = index
+            case IsrAnswered():
+                self.shows_isr_answers = True
+            case ForgeAnswers():
+                code = FORGED_ERRORS.get(what.error)
+                if code is not None:
+                    self.forgeries[what.source, what.target, code] = what.error
+            case StopBroker() if not what.clean:
+                self._killed[what.broker].append(index)
+
+    def _note_epochs(self, index: int, reply: Reply) -> None:
+        for about, said in reply.partitions.items():
+            if not isinstance(said, FetchAnswered) or said.base_offset is None:
+                continue
+            if said.first_leader_epoch is not None and said.first_leader_epoch >= 0:
+                key = (reply.leader, about, said.base_offset)
+                self._read[key].append((index, said.first_leader_epoch))
+
+    def next_of(self, follower: int, leader: int, index: int) -> Question | Reply | None:
+        """Return the next message between a fetcher and its leader, from an index on."""
+        items = self._of_pair.get((follower, leader), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        return items[at][1] if at < len(items) else None
+
+    def has_asked_from(
+        self, follower: int, leader: int, about: TopicPartition, index: int, fetch_offset: int
+    ) -> bool:
+        """Tell whether the last Fetch seen before an index asked from this offset, if one was.
+
+        The links do not record one that repeats the one before; the first from an offset they do.
+        """
+        asked = self._asked.get((follower, leader, about), [])
+        at = bisect_left(asked, index, key=lambda item: item[0])
+        return at == 0 or asked[at - 1][1] == fetch_offset
+
+    def is_killed_before_asking(self, follower: int, leader: int, index: int) -> bool:
+        """Tell whether a follower is killed, from an index on, before that fetcher asks again."""
+        killed = next((at for at in self._killed.get(follower, ()) if at >= index), None)
+        if killed is None:
+            return False
+        items = self._of_pair.get((follower, leader), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        later = (item for item in items[at:] if isinstance(item[1], Question))
+        asks = next(later, None)
+        return asks is None or asks[0] > killed
+
+    def has_closed(self, broker: int, index: int, decided: int) -> bool:
+        """Tell whether a broker that is shut down next, from an index on, has lost its session.
+
+        In a shutdown fetchers end before the session is closed (kafka.server.KafkaServer.shutdown,
+        0.10.2.2, 1.1.1, 2.8.2 and 3.6.2). A session that has expired says nothing about them.
+
+        Args:
+            broker: Its id.
+            index: How many observations were taken.
+            decided: How many decisions were taken.
+        """
+        closed = next((at for stop, at in self._closed.get(broker, ()) if stop >= index), None)
+        return closed is not None and closed < decided
+
+    def would_be_seen(
+        self,
+        number: Number,
+        follower: int,
+        leader: int,
+        about: TopicPartition,
+        high_watermark: int,
+        index: int,
+    ) -> bool:
+        """Tell whether the links would have recorded an answer for its high watermark.
+
+        They do if the answer before on that connection had another one of that partition.
+
+        Args:
+            number: Of the request.
+            follower: Who asked.
+            leader: Who answers.
+            about: The partition.
+            high_watermark: In the answer.
+            index: How many observations were taken.
+        """
+        items = self._of_pair.get((follower, leader), [])
+        for _, what in reversed(items[: bisect_left(items, index, key=lambda item: item[0])]):
+            if isinstance(what, Reply) and what.number[0] == number[0]:
+                said = what.partitions.get(about)
+                if isinstance(said, FetchAnswered):
+                    return said.high_watermark != high_watermark
+        return False
+
+    def epoch_at(
+        self, leader: int, about: TopicPartition, base_offset: int, index: int
+    ) -> int | None:
+        """Return the leader epoch of the batch there that a leader next sends, from an index on.
+
+        None if it sends none, or one of a format without leader epochs.
+        """
+        items = self._read.get((leader, about, base_offset), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        return items[at][1] if at < len(items) else None
+
+    def is_copied(self, about: TopicPartition, base_offset: int, leader_epoch: int) -> bool:
+        """Tell whether any snapshot has a batch there that may be of this epoch."""
+        return any((about, base_offset, epoch) in self._copied for epoch in (leader_epoch, -1))
+
+    def is_told_before_answering(self, broker: int, operation: str, index: int) -> bool:
+        """Tell whether a broker hears of leaders, from an index on, before a client's answer."""
+        answered = self._client_answered.get(operation)
+        return any(
+            what.states and (answered is None or at < answered)
+            for at, what in self._told.get(broker, ())
+            if at >= index
+        )
+
+    def is_told_by_others(self, broker: int, number: Number, index: int) -> bool:
+        """Tell whether another controller's request reaches a broker before its answer to this."""
+        answered = self._answered.get(number)
+        return any(
+            what.number[0] != number[0]
+            for at, what in self._told.get(broker, ())
+            if at >= index and (answered is None or at < answered)
+        )
+
+    def is_told_before_asking(self, follower: int, leader: int, index: int) -> bool:
+        """Tell whether a follower hears of partitions, from an index on, before it asks again."""
+        items = self._of_pair.get((follower, leader), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        asks = next((one for one, what in items[at:] if isinstance(what, Question)), None)
+        return any(
+            what.states or what.stopped
+            for one, what in self._told.get(follower, ())
+            if one >= index and (asks is None or one < asks)
+        )
+
+    def is_written(self, state: PartitionState, decided: int) -> bool:
+        """Tell whether one of the first `decided` decisions wrote this state."""
+        about = TopicPartition(state.topic, state.partition)
+        written = self._written.get((about, state.leader, state.leader_epoch), [])
+        return any(index < decided and isr == frozenset(state.isr) for index, isr in written)
+
+
+def _closed_by(decided: tuple[Decided, ...], stop: StopBroker, time: float) -> int | None:
+    """Return the index of the decision since which a clean stop's broker has no registration."""
+    if not stop.clean:
+        return None
+    registrations = [
+        (index, one.what)
+        for index, one in enumerate(decided)
+        if isinstance(one.what, BrokerRegistered | BrokerUnregistered)
+        and one.what.broker == stop.broker
+        and one.time <= time
+    ]
+    if not registrations or isinstance(registrations[-1][1], BrokerRegistered):
+        return None
+    return registrations[-1][0]

@@ -1,0 +1,250 @@
+"""Whether what the machine says is what was seen, one message at a time."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.follow import observations
+from kchaos.checkers.model.follow.observations import (
+    ControlAnswered,
+    EpochAnswered,
+    EpochAsked,
+    FetchAnswered,
+    Files,
+    OffsetAnswered,
+    OffsetAsked,
+    Question,
+    Reply,
+)
+from kchaos.checkers.model.state.state import Broker
+from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.replica import FetcherThread, Replica
+from kchaos.checkers.model.values.requests import (
+    MOVED_TO_TIER,
+    Answer,
+    Asked,
+    EpochAnswer,
+    Exchange,
+    FetchAnswer,
+    OffsetAnswer,
+)
+
+UNKNOWN_SERVER_ERROR = -1
+OFFSET_MOVED_TO_TIERED_STORAGE = 109
+_CODES: Mapping[str, frozenset[int]] = {
+    "": frozenset({0}),
+    "OFFSET_OUT_OF_RANGE": frozenset({1}),
+    # A broker without the replica says one or the other, by release and by what it has heard.
+    # While it handles the LeaderAndIsr that names it, it has no epoch, and any is unknown (75).
+    # 2.1 answers a Fetch below version 10 about a log that it does not have with 76: no log is
+    # taken for one that is compressed with zstd (KafkaApis.maybeConvertFetchedData).
+    "UNKNOWN_TOPIC_OR_PARTITION": frozenset({3, 6, 9, 75, 76, 100, 103}),
+    "NOT_LEADER_FOR_PARTITION": frozenset({3, 6, 9, 100, 103}),
+    "STALE_CONTROLLER_EPOCH": frozenset({11}),
+    "STALE_BROKER_EPOCH": frozenset({77}),
+    "FENCED_LEADER_EPOCH": frozenset({74}),
+    "UNKNOWN_LEADER_EPOCH": frozenset({75}),
+    MOVED_TO_TIER: frozenset({OFFSET_MOVED_TO_TIERED_STORAGE}),
+    "UNKNOWN_SERVER_ERROR": frozenset({UNKNOWN_SERVER_ERROR}),
+    # What is answered for an epoch that is known already changed between releases.
+    "KNOWN_LEADER_EPOCH": frozenset({0, 11}),
+}
+
+
+def question_differs(thread: FetcherThread, predicted: Exchange | None, seen: Question) -> str:
+    """Return how a request differs from what the thread would send, or ""."""
+    if predicted is None:
+        stands = {tuple(one): str(fetch.state) for one, fetch in thread.partitions}
+        return f"the fetcher has nothing to ask so; it has {stands or 'no partition'}"
+    asked = dict(predicted.asked)
+    for partition, said in seen.partitions.items():
+        question = asked.get(partition)
+        if question is None:
+            return f"{_name(partition)} was asked for, which the fetcher does not do then"
+        differs = _asked_differs(question, said)
+        if differs:
+            return f"{_name(partition)}: {differs}"
+    if not seen.partitions and seen.is_full:
+        return "it names no partition"
+    missing = set(asked) - set(seen.partitions)
+    if seen.api != "Fetch" and missing:
+        return f"it leaves {sorted(missing)} out"
+    return ""
+
+
+def _asked_differs(asked: Asked, said: observations.Asked) -> str:
+    if isinstance(said, OffsetAsked):
+        if said.timestamp != asked.timestamp:
+            return f"asked for timestamp {said.timestamp}, possible was {asked.timestamp}"
+    elif isinstance(said, EpochAsked):
+        if said.requested_epoch != asked.requested_epoch:
+            return f"asked for epoch {said.requested_epoch}, possible was {asked.requested_epoch}"
+    else:
+        if said.fetch_offset != asked.fetch_offset:
+            return f"fetched from {said.fetch_offset}, possible was {asked.fetch_offset}"
+        fetched = said.last_fetched_epoch
+        if fetched is not None and fetched != asked.requested_epoch:
+            return f"told last epoch {fetched}, possible was {asked.requested_epoch}"
+    told = said.leader_epoch
+    if told is not None and told >= 0 and told != asked.leader_epoch:
+        return f"told leader epoch {told}, possible was {asked.leader_epoch}"
+    return ""
+
+
+def answers_as_seen(
+    exchange: Exchange, seen: Reply
+) -> tuple[tuple[tuple[TopicPartition, Answer], ...], str]:
+    """Return the answers as they reached the follower, and how they differ from what was seen.
+
+    A read stops where a request's size does, so fewer batches than there are may be answered. What
+    an incremental Fetch answer leaves out has nothing new.
+    """
+    kept: list[tuple[TopicPartition, Answer]] = []
+    for partition, answer in exchange.answers:
+        said = seen.partitions.get(partition)
+        if said is None:
+            if seen.api != "Fetch":
+                return (), f"no answer for {_name(partition)}"
+            if isinstance(answer, FetchAnswer) and (answer.batches or answer.error):
+                return (), f"nothing for {_name(partition)}, possible was {_told(answer)}"
+            continue
+        if isinstance(said, FetchAnswered) and isinstance(answer, FetchAnswer):
+            shortened = _as_far_as(answer, said)
+            differs = _fetch_differs(shortened, said)
+            if differs:
+                return (), f"{_name(partition)}: {differs}"
+            kept.append((partition, shortened))
+        elif isinstance(said, EpochAnswered) and isinstance(answer, EpochAnswer):
+            differs = _epoch_differs(answer, said)
+            if differs:
+                return (), f"{_name(partition)}: {differs}"
+            kept.append((partition, answer))
+        elif isinstance(said, OffsetAnswered) and isinstance(answer, OffsetAnswer):
+            differs = _offset_differs(answer, said)
+            if differs:
+                return (), f"{_name(partition)}: {differs}"
+            kept.append((partition, answer))
+    unknown = set(seen.partitions) - {partition for partition, _ in exchange.answers}
+    if unknown:
+        return (), f"an answer for {sorted(map(_name, unknown))}, which was not asked for"
+    if any(answer.error for _, answer in kept):
+        # A follower that is out of range handles what comes first, and then asks.
+        order = list(seen.partitions)
+        kept.sort(key=lambda one: order.index(one[0]))
+    return tuple(kept), ""
+
+
+def errors_differ(
+    errors: tuple[tuple[TopicPartition | None, str], ...], seen: ControlAnswered
+) -> str:
+    """Return how a broker's answer to the controller differs from what was seen, or ""."""
+    for partition, error in errors:
+        code = seen.error_code if partition is None else seen.errors.get(partition)
+        if code is not None and code not in _CODES.get(error, frozenset({code})):
+            about = "" if partition is None else f" for {_name(partition)}"
+            return f"error {code}{about}, possible was {error or 'none'}"
+    return ""
+
+
+def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) -> str:
+    """Return how files differ from a replica, or ""; without a replica there should be none."""
+    if broker is None or replica is None:
+        return f"{len(seen.batches)} batches, possible was no replica" if seen.batches else ""
+    batches = tuple(map(_header, local_batches(replica, seen)))
+    if batches != seen.batches:
+        return f"batches {_ranges(seen.batches)}, possible was {_ranges(batches)}"
+    found = seen.epoch_entries or ()
+    if not broker.generation.file_may_hold(found, replica.entries):
+        entries = [tuple(entry) for entry in replica.entries]
+        return f"leader epochs {list(found)}, possible was {entries}"
+    return ""
+
+
+def local_batches(replica: Replica, seen: Files) -> tuple[PredictedBatch, ...]:
+    """Return the batches that lie on the local disk: of a tiered log, from the first segment on."""
+    start = max(seen.local_start or 0, replica.log.local_start_offset)
+    return tuple(one for one in replica.log.batches if one.base_offset >= start)
+
+
+def _as_far_as(answer: FetchAnswer, said: FetchAnswered) -> FetchAnswer:
+    if said.last_offset is None or not answer.batches:
+        return answer
+    batches = tuple(one for one in answer.batches if one.last_offset <= said.last_offset)
+    return replace(answer, batches=batches)
+
+
+def _fetch_differs(answer: FetchAnswer, said: FetchAnswered) -> str:
+    if said.error_code not in _CODES[answer.error]:
+        return f"error {said.error_code}, possible was {_told(answer)}"
+    if answer.error:
+        return ""
+    diverging = None if answer.diverging is None else tuple(answer.diverging)
+    if said.diverging != diverging:
+        return f"diverging epoch {said.diverging}, possible was {diverging}"
+    if answer.diverging is not None:
+        return ""
+    if said.high_watermark != answer.high_watermark:
+        return f"high watermark {said.high_watermark}, possible was {_told(answer)}"
+    ends = (answer.batches[0], answer.batches[-1]) if answer.batches else None
+    if ends is None:
+        return "" if said.last_offset is None else f"records to {said.last_offset}, possible: none"
+    if said.last_offset != ends[1].last_offset or said.base_offset not in _bases(ends[0]):
+        return (
+            f"records {said.base_offset} to {said.last_offset}, possible was "
+            f"{ends[0].base_offset} to {ends[1].last_offset}"
+        )
+    for told, batch in zip((said.first_leader_epoch, said.last_leader_epoch), ends, strict=True):
+        if told is not None and batch.magic >= 2 and told != batch.leader_epoch:
+            return f"records of leader epoch {told}, possible was {batch.leader_epoch}"
+    return ""
+
+
+def _bases(batch: PredictedBatch) -> tuple[int, ...]:
+    # A compressed wrapper of magic 0 or 1 shows the offset of its last record.
+    return (batch.base_offset,) if batch.magic >= 2 else (batch.base_offset, batch.last_offset)
+
+
+def _epoch_differs(answer: EpochAnswer, said: EpochAnswered) -> str:
+    if said.error_code not in _CODES[answer.error]:
+        return f"error {said.error_code}, possible was {answer.error or 'none'}"
+    if answer.error:
+        return ""
+    epoch = answer.end.epoch if said.leader_epoch is None else said.leader_epoch
+    if (epoch, said.end_offset) != tuple(answer.end):
+        return (
+            f"answered ({said.leader_epoch}, {said.end_offset}), possible was "
+            f"({answer.end.epoch}, {answer.end.end_offset})"
+        )
+    return ""
+
+
+def _offset_differs(answer: OffsetAnswer, said: OffsetAnswered) -> str:
+    if said.error_code not in _CODES[answer.error]:
+        return f"error {said.error_code}, possible was {answer.error or 'none'}"
+    if not answer.error and said.offset != answer.offset:
+        return f"answered offset {said.offset}, possible was {answer.offset}"
+    return ""
+
+
+def _told(answer: FetchAnswer) -> str:
+    if answer.error:
+        return answer.error
+    if answer.diverging is not None:
+        return f"diverging epoch {tuple(answer.diverging)}"
+    records = "no records"
+    if answer.batches:
+        records = f"records {answer.batches[0].base_offset} to {answer.batches[-1].last_offset}"
+    return f"{records}, high watermark {answer.high_watermark}"
+
+
+def _header(batch: PredictedBatch) -> tuple[int, int, int, int]:
+    return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic
+
+
+def _ranges(batches: tuple[tuple[int, int, int, int], ...]) -> str:
+    told = [f"{base}-{last} of epoch {epoch}" for base, last, epoch, _ in batches[-6:]]
+    return ", ".join(told) or "none"
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

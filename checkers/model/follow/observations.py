@@ -1,0 +1,297 @@
+"""What was seen of a run, in the model's words: messages at links, answers to clients, files.
+
+Observations choose from what is possible; none of them is fed into the prediction.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.values.events import Action, Decision, PartitionState, RemoteCopy
+
+Number = tuple[int, int]
+"""Which request at the links: its connection, and its correlation id there."""
+
+
+class Fate(StrEnum):
+    """What became of a message at a link."""
+
+    WAITS = "waits"
+    """A cut or a hold keeps it: its sender has sent it."""
+    ARRIVES = "arrives"
+    ABANDONED = "abandoned"
+    """It reached nobody."""
+    REPLACED = "replaced"
+    """A link had it and put an answer of its own in its place, which comes next."""
+    FORGED = "forged"
+    """An answer arrives that the leader did not give."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAsked:
+    """One partition of a Fetch request; None where the version has no such field."""
+
+    fetch_offset: int
+    leader_epoch: int | None
+    last_fetched_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochAsked:
+    """One partition of an OffsetForLeaderEpoch request."""
+
+    requested_epoch: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAsked:
+    """One partition of a ListOffsets request; `leader_epoch` None before version 4."""
+
+    timestamp: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAnswered:
+    """One partition of a Fetch response.
+
+    Attributes:
+        last_offset: Of the last batch, inclusive; None without batches.
+        first_leader_epoch: Of the first batch; None without batches, or where it was not read.
+        diverging: (epoch, end offset), or None.
+    """
+
+    error_code: int
+    high_watermark: int
+    base_offset: int | None
+    last_offset: int | None
+    first_leader_epoch: int | None = None
+    last_leader_epoch: int | None = None
+    diverging: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochAnswered:
+    """One partition of an OffsetForLeaderEpoch response; `leader_epoch` None in version 0."""
+
+    error_code: int
+    leader_epoch: int | None
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAnswered:
+    """One partition of a ListOffsets response; `offset` None where there is none."""
+
+    error_code: int
+    offset: int | None
+
+
+Asked = FetchAsked | EpochAsked | OffsetAsked
+Answered = FetchAnswered | EpochAnswered | OffsetAnswered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A request of a fetcher thread at a link.
+
+    Attributes:
+        is_full: Whether a Fetch names every partition that it is about (no fetch session).
+        forgotten: Partitions that leave the fetch session.
+        is_idle: Whether the links did not record it: it repeated the one before. It is known by
+            its answer; `partitions` is empty.
+        version: Of the request, None where that was not seen.
+    """
+
+    number: Number
+    fate: Fate
+    api: str
+    follower: int
+    leader: int
+    partitions: Mapping[TopicPartition, Asked]
+    is_full: bool = True
+    forgotten: frozenset[TopicPartition] = frozenset()
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The answer to a `Question` at a link.
+
+    Attributes:
+        error_code: Of the answer as a whole: the leader did not look at its log.
+    """
+
+    number: Number
+    fate: Fate
+    api: str
+    follower: int
+    leader: int
+    partitions: Mapping[TopicPartition, Answered]
+    error_code: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlSent:
+    """A control request that reached a broker.
+
+    Attributes:
+        broker_epoch: The generation of the broker that it is meant for; -1 if it does not say.
+        states: Of a LeaderAndIsr.
+        live: Of an UpdateMetadata, as far as it was read.
+        told: Of an UpdateMetadata, the partitions that it tells of.
+        stopped: Of a StopReplica, (partition, whether to delete it).
+    """
+
+    number: Number
+    api: str
+    controller: int
+    controller_epoch: int
+    broker: int
+    broker_epoch: int = -1
+    states: tuple[PartitionState, ...] = ()
+    live: frozenset[int] | None = None
+    told: frozenset[TopicPartition] = frozenset()
+    stopped: tuple[tuple[TopicPartition, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlAnswered:
+    """A broker's answer to a control request, as it left the broker."""
+
+    number: Number
+    api: str
+    broker: int
+    error_code: int
+    errors: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrWanted:
+    """The ISR that a leader asks for, and the leader epoch in which it made up its mind."""
+
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrAsked:
+    """A leader asks the controller to change ISRs (AlterPartition)."""
+
+    leader: int
+    isrs: Mapping[TopicPartition, IsrWanted]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrAnswered:
+    """The controller's answer reached the leader.
+
+    Attributes:
+        isrs: Those of the partitions without an error.
+        refused: Partitions of which the controller says that nothing was changed and that the
+            leader knows the present state (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED).
+    """
+
+    leader: int
+    isrs: Mapping[TopicPartition, tuple[int, ...]]
+    refused: frozenset[TopicPartition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientAnswered:
+    """A client's produce has ended.
+
+    Attributes:
+        outcome: "ok", "fail" (it had no effect) or "info" (nobody knows).
+        error: Kafka's name of the error, or "" where no answer came.
+    """
+
+    operation: str
+    outcome: str
+    base_offset: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What one replica's files held in a snapshot.
+
+    Attributes:
+        batches: (base offset, last offset, leader epoch, magic) of each batch.
+        epoch_entries: Of leader-epoch-checkpoint; None where there is none that can be read.
+    """
+
+    batches: tuple[tuple[int, int, int, int], ...]
+    epoch_entries: tuple[tuple[int, int], ...] | None
+    local_start: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyBegun:
+    """From now on one broker's files were copied; at one moment they were what was copied."""
+
+    label: str
+    broker: int
+    files: tuple[tuple[TopicPartition, Files], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyEnded:
+    """One broker's files have been copied."""
+
+    label: str
+    broker: int
+
+
+Observation = (
+    Question
+    | Reply
+    | ControlSent
+    | ControlAnswered
+    | IsrAsked
+    | IsrAnswered
+    | ClientAnswered
+    | CopyBegun
+    | CopyEnded
+    | RemoteCopy
+)
+
+
+def is_action(what: object) -> bool:
+    """Tell whether an item is an action, not an observation."""
+    return not isinstance(what, Observation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One item of a run's record, in the order of the process that played it.
+
+    Attributes:
+        time: Seconds since the epoch, of the clock that all processes of the run share.
+        zxid: The last transaction before it, of an action; it follows all up to that.
+        number: Index in the record, for findings.
+        source: Where it was read, such as "links.jsonl:12".
+    """
+
+    what: Action | Observation
+    time: float
+    zxid: int = -1
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One decision, in the order of ZooKeeper's log; `time` is cut to milliseconds."""
+
+    what: Decision
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """All that was seen of a run: two orders, and times that say how they may interleave."""
+
+    seen: tuple[Seen, ...]
+    decided: tuple[Decided, ...]

@@ -1,0 +1,416 @@
+"""Take the next item of a record: only a state that can be seen so goes on."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kchaos.checkers.acts import (
+    EndForgery,
+    ForgeAnswers,
+    Hold,
+    HoldPoint,
+    ReleaseHold,
+    ReleasePoint,
+    StaleRequest,
+    StartBroker,
+    TopicPartition,
+)
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.broker import exchange, tier
+from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.controller import allowed
+from kchaos.checkers.model.follow.internal_steps import ask, copy_differs
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ
+from kchaos.checkers.model.follow.observations import (
+    ClientAnswered,
+    ControlAnswered,
+    ControlSent,
+    CopyBegun,
+    CopyEnded,
+    Fate,
+    IsrAnswered,
+    IsrAsked,
+    Observation,
+    Question,
+    Reply,
+)
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.releases.request_versions import can_read
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.state.state import Broker
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import (
+    Action,
+    ControllerElected,
+    Decision,
+    PartitionState,
+    Produce,
+    RemoteCopy,
+    Snapshot,
+    TierRead,
+)
+from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
+from kchaos.checkers.model.values.requests import (
+    Answer,
+    ControlRequest,
+    EpochAnswer,
+    Exchange,
+    LeaderAndIsr,
+    Received,
+    Stage,
+    StopReplica,
+    UpdateMetadata,
+)
+
+_TIMED_OUT = "REQUEST_TIMED_OUT"
+_NOT_LEADING = (
+    "NOT_LEADER_FOR_PARTITION",
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+)
+"""What a broker answers that does not lead, or has not heard so: nothing was appended."""
+
+
+class Excluded(Exception):
+    """A state cannot be seen so; the message says what it would be seen as.
+
+    Attributes:
+        is_pending: Whether all that stands in the way is a step that has not happened yet.
+    """
+
+    def __init__(self, message: str, *, is_pending: bool = False) -> None:
+        super().__init__(message)
+        self.is_pending = is_pending
+
+
+def take_decision(world: World, decision: Decision) -> None:
+    """Let a decision of the run take effect, if the rules allow it now.
+
+    Raises:
+        Excluded: They do not.
+    """
+    if isinstance(decision, PartitionState):
+        reason = allowed.reason_against(world, decision)
+        if reason:
+            raise Excluded(reason)
+    if isinstance(decision, ControllerElected):
+        # What a controller sends is seen at the links, so it needs no outboxes here.
+        world.put(("elected",), decision.broker)
+        return
+    happen(world, decision, {})
+
+
+def take(
+    world: World,
+    what: Action | Observation,
+    lookahead: Lookahead,
+    *,
+    generations: Mapping[int, Generation],
+    decided: int,
+) -> None:
+    """Take an action of the scenario, or an observation.
+
+    Args:
+        world: The transition.
+        what: The head of the record.
+        lookahead: Of the same record.
+        generations: In place of what `StartBroker` says.
+        decided: How many decisions were taken before.
+
+    Raises:
+        Excluded: It cannot be seen in this state.
+    """
+    match what:
+        case Question():
+            _question(world, what, lookahead)
+        case Reply():
+            _reply(world, what, lookahead)
+        case ControlSent():
+            _control_sent(world, what, lookahead, decided)
+        case ControlAnswered():
+            _control_answered(world, what)
+        case IsrAsked():
+            _isr_asked(world, what)
+        case IsrAnswered():
+            for partition in what.isrs:
+                if world.get(("isr change", what.leader, partition)) is not None:
+                    world.put(("isr answer", what.leader, partition), True)
+            for partition in what.refused:
+                world.put(("isr refused", what.leader, partition), True)
+        case ClientAnswered():
+            _client_answered(world, what)
+        case CopyBegun():
+            world.put(("copying", what.label, what.broker), what)
+            labels = world.get(("copying",)) or ()
+            world.put(("copying",), tuple(sorted({*labels, what.label})))
+        case CopyEnded():
+            copying = world.get(("copying", what.label, what.broker))
+            if copying is not None:
+                raise Excluded(copy_differs(world, copying))
+        case RemoteCopy() | TierRead() | Snapshot():
+            refused = tier.take(world, what)
+            if refused is not None:
+                raise Excluded(refused.why, is_pending=refused.is_pending)
+        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
+            # What a hold keeps is seen at the links, and so is what comes late.
+            pass
+        case ForgeAnswers() | EndForgery():
+            pass  # So is what is forged.
+        case Produce():
+            _produce(world, what)
+        case _:
+            _act(world, what, generations)
+
+
+def _act(world: World, action: Action, generations: Mapping[int, Generation]) -> None:
+    try:
+        happen(world, action, generations)
+        if isinstance(action, StartBroker):
+            started = world.broker(action.broker)
+            assert started is not None
+            # Here it is seen when a broker first hears of a topic.
+            world.put_broker(action.broker, replace(started, told=frozenset()))
+    except ModelError as error:
+        raise Excluded(str(error)) from error
+    for note in world.notes:
+        if isinstance(note, ImpossibleHighWatermark):
+            raise Excluded(
+                f"the checkpoint of broker {note.broker} holds high watermark "
+                f"{note.high_watermark} of {note.topic}-{note.partition}, possible was one of "
+                f"{list(note.allowed)}"
+            )
+
+
+def _produce(world: World, request: Produce) -> None:
+    if world.get(("answer", request.operation)) is not None:
+        raise Excluded(f"operation {request.operation!r} was used before")
+    world.answer(PredictedProduce(operation=request.operation, acknowledged=None, base_offset=-1))
+    world.put(("sent",), (*(world.get(("sent",)) or ()), request))
+
+
+def _found(world: World, seen: Question | Reply) -> Exchange | None:
+    exchanges = world.exchanges(seen.follower, seen.leader)
+    return next((one for one in exchanges if one.number == seen.number), None)
+
+
+def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
+    found = _found(world, seen)
+    if found is None:
+        if lookahead.questions[seen.number] is not seen:
+            # It waited on its way, and its leader's process has ended meanwhile: nobody gets it.
+            return
+        if is_farewell(world, seen):
+            return
+        _give_up_others(world, seen)
+        if seen.fate is Fate.ABANDONED and seen.api != exchange.LIST_OFFSETS:
+            return
+        differs = ask(world, seen)
+        if differs:
+            raise Excluded(differs)
+        found = _found(world, seen)
+        assert found is not None
+    if seen.fate is Fate.ARRIVES:
+        target = world.broker(seen.leader)
+        if target is not None and target.is_running and is_readable(target, seen):
+            arrived = replace(found, stage=Stage.ARRIVED)
+            exchange.change(world, seen.follower, seen.leader, found, arrived)
+        else:
+            exchange.end(world, seen.follower, seen.leader, found)
+    elif seen.fate is Fate.ABANDONED:
+        exchange.end(world, seen.follower, seen.leader, found)
+
+
+def _give_up_others(world: World, seen: Question) -> None:
+    """A thread that asks anew has given up what it waited for."""
+    waiting = exchange.awaited(world, seen.follower, seen.leader)
+    if waiting is None:
+        return
+    if waiting.stage is Stage.DELIVERED and not waiting.was_paused:
+        raise Excluded("the fetcher has an answer to handle first", is_pending=True)
+    if waiting.stage is Stage.DELIVERED:
+        exchange.end(world, seen.follower, seen.leader, waiting)
+    else:
+        given_up = replace(waiting, is_awaited=False)
+        exchange.change(world, seen.follower, seen.leader, waiting, given_up)
+    exchange.end_session(world, seen.follower, seen.leader, waiting)
+    if world.thread(seen.follower, seen.leader) is None:
+        return
+    # Before it asks anew it does what it can do without an answer.
+    exchange.go_on_without_asking(world, seen.follower, seen.leader)
+
+
+def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
+    found = _found(world, seen)
+    if found is None:
+        return
+    if found.stage is not Stage.ANSWERED:
+        raise Excluded(_why_not_answered(world, seen, found))
+    follower, leader_id = seen.follower, seen.leader
+    if seen.fate in (Fate.WAITS, Fate.REPLACED):
+        return
+    if seen.fate is Fate.FORGED:
+        found = _forged(world, found, seen, lookahead)
+    if seen.fate is Fate.ABANDONED or not found.is_awaited:
+        if seen.fate is not Fate.ABANDONED and not seen.error_code:
+            # It went through, as the links tell, to a thread that was ended meanwhile.
+            world.notes += exchange.rounds(world, follower, leader_id, found)
+        exchange.end(world, follower, leader_id, found)
+        return
+    if seen.error_code:
+        exchange.end(world, follower, leader_id, found)
+        exchange.end_session(world, follower, leader_id, found)
+        return
+    world.notes += exchange.rounds(world, follower, leader_id, found)
+    exchange.change(world, follower, leader_id, found, replace(found, stage=Stage.DELIVERED))
+
+
+def _forged(world: World, found: Exchange, seen: Reply, lookahead: Lookahead) -> Exchange:
+    """What a link answered in the leader's place, if a fault said so."""
+    answers: list[tuple[TopicPartition, Answer]] = []
+    for partition, _ in found.answers:
+        said = seen.partitions.get(partition)
+        code = None if said is None else said.error_code
+        error = lookahead.forgeries.get((seen.follower, seen.leader, -2 if code is None else code))
+        if error is None:
+            raise Excluded(
+                f"the link answered error {code} for {partition.topic}-{partition.partition} in "
+                f"broker {seen.leader}'s place, which no fault said"
+            )
+        answers.append((partition, EpochAnswer(error=error)))
+    forged = replace(found, answers=tuple(answers))
+    exchange.change(world, seen.follower, seen.leader, found, forged)
+    return forged
+
+
+def _why_not_answered(world: World, seen: Reply, found: Exchange) -> str:
+    broker = world.broker(seen.leader)
+    if broker is None or not broker.is_working or not found.is_at_leader:
+        return f"broker {seen.leader} cannot have answered: the request is {found.stage}"
+    if found.stage is Stage.READ:
+        found, _ = exchange.count(world, seen.follower, seen.leader, found)
+    if found.stage is Stage.ARRIVED:
+        found, _ = exchange.read(world, seen.follower, seen.leader, found)
+    if found.stage is Stage.WAITING:
+        found = exchange.answer_waiting(world, seen.follower, seen.leader, found)
+    return answers_as_seen(found, seen)[1] or "another answer was possible before"
+
+
+def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided: int) -> None:
+    broker = world.broker(seen.broker)
+    if broker is None or not broker.is_running:
+        return
+    for state in seen.states:
+        if not lookahead.is_written(state, decided):
+            raise Excluded(
+                f"a LeaderAndIsr of {state.topic}-{state.partition} with leader {state.leader}, "
+                f"leader epoch {state.leader_epoch} and ISR {list(state.isr)}, which nobody has "
+                "written to ZooKeeper"
+            )
+    requests: list[ControlRequest] = []
+    if seen.api == "LeaderAndIsr":
+        # A broker handles one partition after the other, and others may look in between.
+        requests += [LeaderAndIsr(states=(state,)) for state in seen.states]
+    elif seen.api == "UpdateMetadata":
+        live = frozenset(world.registered()) if seen.live is None else seen.live
+        requests.append(UpdateMetadata(live=live, told=seen.told))
+    requests += [StopReplica(partition=one, deletes=deletes) for one, deletes in seen.stopped]
+    received = world.get(("control", seen.broker)) or ()
+    added = tuple(
+        Received(
+            number=seen.number,
+            controller_epoch=seen.controller_epoch,
+            request=request,
+            broker_epoch=seen.broker_epoch,
+        )
+        for request in requests
+    )
+    world.put(("control", seen.broker), (*received, *added) or None)
+
+
+def _control_answered(world: World, seen: ControlAnswered) -> None:
+    received: tuple[Received, ...] = world.get(("control", seen.broker)) or ()
+    own = [one for one in received if one.number == seen.number]
+    for one in own:
+        if one.errors is None:
+            raise Excluded(
+                f"broker {seen.broker} has not handled the {seen.api} yet", is_pending=True
+            )
+        differs = errors_differ(one.errors, seen)
+        if differs:
+            raise Excluded(differs)
+    left = tuple(one for one in received if one.number != seen.number)
+    world.put(("control", seen.broker), left or None)
+
+
+def _isr_asked(world: World, seen: IsrAsked) -> None:
+    """A leader counts who it asks into the ISR at once (KIP-497, Partition.maximalIsr).
+
+    A request waits while there is no controller, and says the leader epoch in which it was made. A
+    leader that begins a new epoch counts the ISR that it is told, and what it asked for before
+    counts no more (kafka.cluster.Partition.makeLeader).
+    """
+    for partition, wanted in seen.isrs.items():
+        replica = world.replica(seen.leader, partition)
+        if replica is None or replica.leader != seen.leader:
+            continue
+        if 0 <= replica.leader_epoch < wanted.leader_epoch:
+            raise Excluded(
+                f"broker {seen.leader} has not heard of leader epoch {wanted.leader_epoch} yet, "
+                "in which it asked for an ISR",
+                is_pending=True,
+            )
+        if replica.leader_epoch == wanted.leader_epoch:
+            maximal = tuple(sorted({*replica.isr, *wanted.isr}))
+            world.put_replica(seen.leader, partition, replace(replica, maximal_isr=maximal))
+
+
+def _client_answered(world: World, seen: ClientAnswered) -> None:
+    outcome: PredictedProduce | None = world.get(("answer", seen.operation))
+    if outcome is None:
+        raise Excluded(f"produce {seen.operation} was never sent")
+    if seen.outcome == "ok":
+        if outcome.acknowledged is not True or outcome.base_offset != seen.base_offset:
+            raise Excluded(
+                f"produce {seen.operation} acknowledged at {seen.base_offset}, possible was "
+                f"{_told(outcome)}"
+            )
+    elif seen.error in _NOT_LEADING:
+        left = tuple(one for one in world.get(("sent",)) or () if one.operation != seen.operation)
+        world.put(("sent",), left or None)
+        if outcome.base_offset >= 0:
+            raise Excluded(
+                f"produce {seen.operation} was refused with {seen.error}, possible was "
+                f"{_told(outcome)}"
+            )
+        world.answer(replace(outcome, acknowledged=False, error=seen.error))
+    elif seen.error and seen.error != _TIMED_OUT and outcome.error != seen.error:
+        raise Excluded(
+            f"produce {seen.operation} ended with {seen.error}, possible was {_told(outcome)}"
+        )
+
+
+def _told(outcome: PredictedProduce) -> str:
+    if outcome.acknowledged is None:
+        where = "nowhere yet" if outcome.base_offset < 0 else f"at {outcome.base_offset}"
+        return f"that it waits, appended {where}"
+    if outcome.acknowledged:
+        return f"an acknowledgement at {outcome.base_offset}"
+    return outcome.error
+
+
+def is_farewell(world: World, seen: Question) -> bool:
+    """Tell whether a thread that has lost its last partition tells its leader just that.
+
+    It may, between `removeFetcherForPartitions` and `shutdownIdleFetcherThreads` of the request
+    that took the partition from it (ReplicaManager.becomeLeaderOrFollower, 1.1.1 to 3.9). What it
+    had asked before is answered to nobody: the record in that answer is never appended.
+    """
+    is_empty = seen.api == FETCH and not seen.partitions and not seen.is_full
+    return is_empty and world.thread(seen.follower, seen.leader) is None
+
+
+def is_readable(leader: Broker, seen: Question) -> bool:
+    """Tell whether a leader's release has the version of the request."""
+    release = leader.generation.versions.release
+    return seen.version is None or can_read(release, seen.api, seen.version)

@@ -1,0 +1,148 @@
+"""Steps that a search may take at once: whatever else happens first, they do the same.
+
+A step is taken at once if neither its own outcome nor anything else depends on when it happens
+before its trace in the record: then the other orders lead to the same states, and need not be
+looked at. What a state needs no more is left out, so that states that are alike are equal.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.broker import exchange
+from kchaos.checkers.model.follow.internal_steps import handle_control
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.matching import errors_differ
+from kchaos.checkers.model.state.state import Broker, Component, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.requests import (
+    MOVED_TO_TIER,
+    Exchange,
+    FetchAnswer,
+    Received,
+    Stage,
+    UpdateMetadata,
+)
+
+
+def step_at_once(state: State, lookahead: Lookahead, index: int) -> World | None:
+    """Return a step that may be taken at once before the observation of that index, or None."""
+    world = World(state)
+    for broker_id in world.broker_ids():
+        broker = world.broker(broker_id)
+        if broker is None or not broker.is_working:
+            continue
+        step = _told_nothing_new(state, broker_id, broker, lookahead, index)
+        if step is not None:
+            return step
+        for leader_id in world.leaders(broker_id):
+            step = _answered_nothing_new(state, broker_id, leader_id, lookahead, index)
+            if step is not None:
+                return step
+    return None
+
+
+def needed(changes: dict[Component, object], lookahead: Lookahead) -> dict[Component, object]:
+    """Return changes of components without what nothing that is still to come looks at.
+
+    Left out are what a broker answered to its controller, if no answer was seen; a request that its
+    thread has given up, once the leader has done with it, if no answer was seen; and what is in an
+    answer that was not seen.
+    """
+    kept = dict(changes)
+    for component, value in changes.items():
+        match component[0], value:
+            case "control", tuple():
+                kept[component] = tuple(one for one in value if _awaits(one, lookahead)) or None
+            case "exchanges", tuple():
+                seen = (_as_needed(one, lookahead) for one in value)
+                kept[component] = tuple(one for one in seen if one is not None) or None
+    return kept
+
+
+def _awaits(one: Received, lookahead: Lookahead) -> bool:
+    return one.errors is None or one.number in lookahead.control_answers
+
+
+def _as_needed(one: Exchange, lookahead: Lookahead) -> Exchange | None:
+    if one.number is None or one.number in lookahead.replies:
+        return one
+    has_counted = one.stage in (Stage.WAITING, Stage.ANSWERED, Stage.DELIVERED)
+    if not one.is_awaited and (has_counted or (one.is_at_leader and not one.asked)):
+        return None
+    return replace(one, answers=()) if one.stage is Stage.ANSWERED else one
+
+
+def _told_nothing_new(
+    state: State, broker_id: int, broker: Broker, lookahead: Lookahead, index: int
+) -> World | None:
+    """An UpdateMetadata that tells a broker nothing that it acts upon.
+
+    Only another controller's request could make a difference, and there is none until it is
+    answered.
+    """
+    received: tuple[Received, ...] = state(("control", broker_id)) or ()
+    waiting = [one for one in received if one.errors is None]
+    if not waiting or not isinstance(waiting[0].request, UpdateMetadata):
+        return None
+    first = waiting[0]
+    connection = first.number[0]
+    is_alone = all(one.number[0] == connection for one in waiting)
+    if not is_alone or lookahead.is_told_by_others(broker_id, first.number, index):
+        return None
+    world = World(state)
+    errors = handle_control(world, broker_id, first, is_last=True)
+    seen = lookahead.control_answers.get(first.number)
+    if seen is not None and errors_differ(errors, seen):
+        return None
+    after = world.broker(broker_id)
+    if after is None or not _acts_alike(broker, after):
+        return None
+    return world
+
+
+def _acts_alike(before: Broker, after: Broker) -> bool:
+    """Tell whether a broker acts alike but for control requests, which it handles in order."""
+    if before.told != after.told:
+        return False
+    changed = before.live ^ after.live
+    generation = before.generation
+    return not any(
+        asks(one, before.live) != asks(one, after.live)
+        for asks in (generation.waits_outside_isr, generation.may_join_isr)
+        for one in changed
+    )
+
+
+def _answered_nothing_new(
+    state: State, broker_id: int, leader_id: int, lookahead: Lookahead, index: int
+) -> World | None:
+    """A follower handles an answer that changes nothing of what it has.
+
+    A LeaderAndIsr or a StopReplica could make a difference, and there is none until the follower
+    asks again.
+    """
+    world = World(state)
+    waiting = exchange.awaited(world, broker_id, leader_id)
+    if waiting is None or waiting.stage is not Stage.DELIVERED or waiting.was_paused:
+        return None
+    if state(("control", broker_id)) is not None:
+        return None
+    if lookahead.is_told_before_asking(broker_id, leader_id, index):
+        return None
+    if any(
+        isinstance(one, FetchAnswer) and one.error == MOVED_TO_TIER for _, one in waiting.answers
+    ):
+        return None
+    before = world.thread(broker_id, leader_id)
+    if before is None or before.is_dead:
+        return None
+    exchange.handle(world, broker_id, leader_id, waiting)
+    own = (("exchanges", broker_id, leader_id), ("thread", broker_id, leader_id))
+    if any(
+        component not in own and state(component) != value
+        for component, value in world.changes.items()
+    ):
+        return None
+    after = world.thread(broker_id, leader_id)
+    if after is None or replace(after, session=before.session) != before:
+        return None
+    return world

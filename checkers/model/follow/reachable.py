@@ -1,0 +1,89 @@
+"""States from which an answer that was seen cannot come any more, as far as one look tells.
+
+A search goes on from them last: what they lead to is only of use where nothing explains a run.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.broker import leader
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.matching import answers_as_seen
+from kchaos.checkers.model.follow.observations import FetchAnswered
+from kchaos.checkers.model.state.state import Component, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replica import Role
+from kchaos.checkers.model.values.requests import Asked, Exchange, LeaderAndIsr, Received, Stage
+
+_NOT_KNOWN = frozenset({3, 100, 103})
+
+
+def is_out_of_reach(state: State, changes: Mapping[Component, Any], lookahead: Lookahead) -> bool:
+    """Tell whether a step led to a state in which a leader cannot answer any more as was seen.
+
+    Args:
+        state: After the step.
+        changes: Of the step; only what it changed is looked at.
+        lookahead: Of the record.
+    """
+    world = World(state)
+    for component, value in changes.items():
+        match component:
+            case "exchanges", follower, leader_id:
+                exchanges = value or ()
+                pairs = [(follower, leader_id, one) for one in exchanges]
+            case "replica", leader_id, _:
+                pairs = [
+                    (follower, leader_id, one)
+                    for follower in world.broker_ids()
+                    for one in world.exchanges(follower, leader_id)
+                ]
+            case _:
+                continue
+        if any(_is_missed(world, leader_id, one, lookahead) for _, leader_id, one in pairs):
+            return True
+    return False
+
+
+def _is_missed(world: World, leader_id: int, one: Exchange, lookahead: Lookahead) -> bool:
+    seen = None if one.number is None else lookahead.replies.get(one.number)
+    if seen is None or seen.error_code or not one.is_at_leader or one.refused:
+        return False
+    if hears_of_leaders(world, leader_id):
+        return False
+    if one.stage is Stage.READ and not answers_as_seen(one, seen)[1]:
+        return False
+    return any(
+        _has_passed(world, leader_id, partition, asked, said)
+        for partition, asked in one.asked
+        for said in [seen.partitions.get(partition)]
+        if isinstance(said, FetchAnswered)
+    )
+
+
+def hears_of_leaders(world: World, broker_id: int) -> bool:
+    """Tell whether a broker has been sent a LeaderAndIsr that it has not handled yet."""
+    received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
+    return any(one.errors is None and isinstance(one.request, LeaderAndIsr) for one in received)
+
+
+def _has_passed(
+    world: World, leader_id: int, partition: TopicPartition, asked: Asked, said: FetchAnswered
+) -> bool:
+    """A leader's log and high watermark only grow, and what it has heard of it knows."""
+    replica = world.replica(leader_id, partition)
+    if replica is None or replica.role is not Role.LEADER:
+        return False
+    now = leader.read(world, leader_id, partition, asked)
+    if now.error or now.diverging is not None:
+        return False
+    if said.error_code:
+        broker = world.broker(leader_id)
+        is_told = broker is None or broker.told is None or partition in broker.told
+        return said.error_code in _NOT_KNOWN and is_told
+    if said.diverging is not None:
+        return False
+    if said.high_watermark < now.high_watermark:
+        return True
+    return said.last_offset is None and bool(now.batches)

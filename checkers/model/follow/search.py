@@ -1,0 +1,307 @@
+"""Follow a recorded run: find what the machine may have done to be seen like that.
+
+Order comes from the record: what passed at the links and what the scenario did are in one order,
+ZooKeeper's transactions in another, and times say how the two may interleave. What none of that
+orders is searched: when a leader looked at its log, when a broker handled a control request, when a
+follower handled an answer. Each observation lets only those states go on that could be seen so. If
+no state is left the run is not one that the model allows, and the observation that left none is
+named, with what was possible before it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.follow.internal_steps import early_questions, silent_steps
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import Decided, Record, Seen, is_action
+from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
+from kchaos.checkers.model.follow.pruning import needed, step_at_once
+from kchaos.checkers.model.follow.reachable import is_out_of_reach
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.settle.predict import prediction_of
+from kchaos.checkers.model.settle.rounds import settle
+from kchaos.checkers.model.settle.views import replicas_of
+from kchaos.checkers.model.state.state import EMPTY, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import ControllerElected, Snapshot
+from kchaos.checkers.model.values.prediction import (
+    Copied,
+    DisallowedDecision,
+    EmptiedBy,
+    ImpossibleHighWatermark,
+    PredictedReplica,
+    Prediction,
+)
+
+CLOCKS_AGREE_S = 0.015
+"""How far apart two times may be for the order of what they belong to to be open, in seconds.
+
+ZooKeeper's are cut to milliseconds, and a link writes a message down before it sends it on.
+"""
+_MOST_REASONS = 200
+MOST_STATES = 60_000
+"""How many states may be looked at for one run until the answer is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """Where a search stands: how much of each order was taken, and the state then."""
+
+    seen: int
+    decided: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How a node was reached: what was noted on the way, and from where.
+
+    Attributes:
+        is_late: Whether there is little hope that it leads to the end of the record.
+    """
+
+    node: _Node
+    notes: tuple[object, ...]
+    before: "_Step | None"
+    is_late: bool = False
+
+
+def follow(
+    record: Record,
+    *,
+    generations: Mapping[int, Generation] | None = None,
+    most_states: int = MOST_STATES,
+) -> Prediction:
+    """Return what the model predicts of a run that was seen like this.
+
+    `Prediction.emptied_by` names the observation after which no state was possible, and
+    `Prediction.limit` says that the search was given up. After either the rest is predicted as if
+    the cluster had been left alone after each event, so that it can be shown.
+
+    Raises:
+        ModelError: The record has an event that no state allows, such as the start of a broker
+            that runs.
+    """
+    search = _Search(record, generations or {}, most_states)
+    last = search.run()
+    limit = ""
+    emptied: EmptiedBy | None = None
+    if not search.is_complete:
+        if search.looked_at >= most_states:
+            limit = (
+                f"{most_states} states were looked at and none explains the whole run; snapshots "
+                "or AwaitQuiet between its acts leave fewer to look at"
+            )
+        else:
+            emptied = search.emptied_by()
+    steps: list[_Step] = []
+    at: _Step | None = last
+    while at is not None:
+        steps.append(at)
+        at = at.before
+    notes = [note for step in reversed(steps) for note in step.notes]
+    state = last.node.state
+    if not search.is_complete:
+        state, more = _left_alone(search, last.node)
+        notes += more
+    found = prediction_of(state, notes, _snapshots(notes))
+    return replace(found, emptied_by=emptied, limit=limit, states=search.looked_at)
+
+
+def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:
+    found: dict[str, dict[int, tuple[PredictedReplica, ...]]] = {}
+    for note in notes:
+        if isinstance(note, Copied):
+            found.setdefault(note.label, {})[note.broker] = note.replicas
+    return {
+        label: tuple(replica for _, replicas in sorted(brokers.items()) for replica in replicas)
+        for label, brokers in found.items()
+    }
+
+
+class _Search:
+    """Depth first, what a cluster does at once first; no state is looked at twice.
+
+    What is late is gone on from when nothing else is left.
+    """
+
+    def __init__(
+        self, record: Record, generations: Mapping[int, Generation], most_states: int
+    ) -> None:
+        self.record = record
+        self.generations = generations
+        self.lookahead = Lookahead(record)
+        self.is_complete = False
+        self.looked_at = 0
+        self._most_states = most_states
+        self._deepest: list[_Node] = []
+
+    def run(self) -> _Step:
+        """Return the step that explains the whole record, or one that explains most of it."""
+        first = _Step(_Node(0, 0, EMPTY), (), None)
+        visited = {first.node}
+        stack = [self._next(first)]
+        late: list[_Step] = []
+        deepest = first
+        while stack or late:
+            if not stack:
+                stack.append(self._next(late.pop()))
+            following = next(stack[-1], None)
+            if following is None:
+                stack.pop()
+                continue
+            if following.node in visited:
+                continue
+            visited.add(following.node)
+            self.looked_at += 1
+            if _depth(following.node) > _depth(deepest.node):
+                deepest = following
+                self._deepest = []
+            if _depth(following.node) == _depth(deepest.node):
+                self._deepest.append(following.node)
+            if self._is_end(following.node):
+                self.is_complete = True
+                return following
+            if self.looked_at >= self._most_states:
+                break
+            if following.is_late:
+                late.append(following)
+            else:
+                stack.append(self._next(following))
+        self.is_complete = self._is_end(deepest.node)
+        return deepest
+
+    def emptied_by(self) -> EmptiedBy:
+        """Return what nothing explains after the states that explain the most, and why not."""
+        found: dict[EmptiedBy, None] = {}
+        for node in self._deepest[:_MOST_REASONS]:
+            for decided in self._order(node)[:1]:
+                reason = self._why_not(node, decided)
+                if reason is not None:
+                    found[reason] = None
+        # Where a broker could have got on, what it would have said then tells more.
+        telling = [one for one in found if not one.is_pending] or list(found)
+        if not telling:
+            return EmptiedBy(source="", what="the end of the run", why="it was never reached")
+        why = "; or ".join(dict.fromkeys(one.why for one in telling[:3]))
+        return replace(telling[0], why=why)
+
+    def _is_end(self, node: _Node) -> bool:
+        return node.seen == len(self.record.seen) and node.decided == len(self.record.decided)
+
+    def _next(self, step: _Step) -> Iterator[_Step]:
+        node = step.node
+        at_once = step_at_once(node.state, self.lookahead, node.seen)
+        if at_once is not None:
+            yield self._step(step, at_once, node.seen, node.decided)
+            return
+        for world in silent_steps(node.state, self.lookahead, node.seen, node.decided):
+            yield self._step(step, world, node.seen, node.decided)
+        for decided in self._order(node):
+            world = World(node.state)
+            try:
+                if decided:
+                    take_decision(world, self.record.decided[node.decided].what)
+                    yield self._step(step, world, node.seen, node.decided + 1)
+                else:
+                    self._see(world, node)
+                    yield self._step(step, world, node.seen + 1, node.decided)
+            except Excluded:
+                continue
+        for world in early_questions(node.state, self.lookahead, node.seen):
+            yield self._step(step, world, node.seen, node.decided)
+
+    def _step(self, before: _Step, world: World, seen: int, decided: int) -> _Step:
+        state = before.node.state
+        is_late = False
+        if world.changes:
+            changes = needed(world.changes, self.lookahead)
+            state = state.changed(changes)
+            is_late = world.is_unlikely or is_out_of_reach(state, changes, self.lookahead)
+        return _Step(_Node(seen, decided, state), tuple(world.notes), before, is_late)
+
+    def _order(self, node: _Node) -> tuple[bool, ...]:
+        """Return which of the two orders may go on, the likelier first: True for decisions."""
+        seen, decided = self.record.seen, self.record.decided
+        if node.seen == len(seen):
+            return (True,) if node.decided < len(decided) else ()
+        if node.decided == len(decided):
+            return (False,)
+        item, decision = seen[node.seen], decided[node.decided]
+        if decision.what.zxid <= item.zxid:
+            return (True,)
+        apart = decision.time - item.time
+        likely = apart <= 0
+        if abs(apart) > CLOCKS_AGREE_S:
+            return (likely,)
+        return (likely, not likely)
+
+    def _see(self, world: World, node: _Node) -> None:
+        item = self.record.seen[node.seen]
+        take(world, item.what, self.lookahead, generations=self.generations, decided=node.decided)
+
+    def _why_not(self, node: _Node, decided: bool) -> EmptiedBy | None:
+        """Return why the head of one order cannot be taken, None if it can or there is none."""
+        if decided not in self._order(node):
+            return None
+        item: Seen | Decided
+        item = self.record.decided[node.decided] if decided else self.record.seen[node.seen]
+        try:
+            if decided:
+                take_decision(World(node.state), self.record.decided[node.decided].what)
+            else:
+                self._see(World(node.state), node)
+        except Excluded as error:
+            source = item.source if isinstance(item, Seen) else f"zxid 0x{item.what.zxid:x}"
+            return EmptiedBy(
+                source=source,
+                what=type(item.what).__name__,
+                why=str(error),
+                is_pending=error.is_pending,
+            )
+        return None
+
+
+def _depth(node: _Node) -> int:
+    return node.seen + node.decided
+
+
+def _left_alone(search: _Search, node: _Node) -> tuple[State, list[object]]:
+    """Go on from a node with events alone, each followed by all that can happen then."""
+    state, notes = node.state, list[object]()
+    rest: list[Seen | Decided] = [
+        *search.record.seen[node.seen :],
+        *search.record.decided[node.decided :],
+    ]
+    rest.sort(key=lambda item: item.time)
+    elected = state(("elected",))
+    if elected is not None:
+        world = World(state)
+        happen(world, ControllerElected(broker=elected), {})
+        state = world.state(state)
+    for item in rest:
+        what = item.what
+        if isinstance(what, Snapshot):
+            copied = {
+                note.broker
+                for note in notes
+                if isinstance(note, Copied) and note.label == what.label
+            }
+            for broker_id in World(state).broker_ids():
+                if broker_id not in copied:
+                    notes.append(Copied(what.label, broker_id, replicas_of(state, broker_id)))
+            continue
+        if not isinstance(item, Decided) and not is_action(what):
+            continue
+        world = World(state)
+        try:
+            happen(world, what, search.generations)  # type: ignore[arg-type]
+        except ModelError:
+            continue
+        settle(world)
+        state = world.state(state)
+        kept = (DisallowedDecision, ImpossibleHighWatermark)
+        notes += [note for note in world.notes if not isinstance(note, kept)]
+    return state, notes

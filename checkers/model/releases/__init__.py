@@ -1,0 +1,1 @@
+"""Releases: which there are, which rules each follows, and the source that shows it."""

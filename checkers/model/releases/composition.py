@@ -1,0 +1,135 @@
+"""Which rules a broker follows: composed by release, inter-broker protocol and message format.
+
+A `Generation` is what one broker does. It starts as 0.10.2 (`rules.first_release`) and is changed
+by one `Rule` after the other (`checkers.model.releases.rules`, one small module per KIP or fix);
+nobody else changes one. In a mixed cluster each broker has its own: a leader answers by the
+leader's generation, a follower asks and truncates by its own.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import cache
+
+from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.releases.generation import Generation, Versions
+from kchaos.checkers.model.releases.rules.first_release import first_generation
+from kchaos.checkers.model.releases.rules.order import RULES
+from kchaos.checkers.model.releases.versions import Version, parse_version
+
+_ANY_IV = 99
+"""The last field of a protocol version that names no IV: the newest of that release line."""
+
+
+def generation_for(
+    release: str,
+    *,
+    inter_broker_protocol: str | None = None,
+    message_format: str | None = None,
+    without: Collection[str] = (),
+    also: Collection[str] = (),
+) -> Generation:
+    """Return what a broker of that release does under that protocol and message format.
+
+    Args:
+        release: Such as "1.1.1".
+        inter_broker_protocol: Such as "1.1" or "2.7-IV1"; the release's own when None.
+        message_format: Such as "0.10.2"; the release's own when None.
+        without: Names of rules to leave out.
+        also: Names of rules to follow although the versions do not ask for them; that is how what
+            a document says is followed where no release does (`rules.order.PROPOSED`).
+
+    Raises:
+        ModelError: A version that cannot be read, or a rule that does not exist.
+    """
+    names = frozenset(without), frozenset(also)
+    return _composed(release, inter_broker_protocol, message_format, *names)
+
+
+def asks_controller_for_isr(broker: StartBroker) -> bool | None:
+    """Return whether a broker changes an ISR through the controller alone (KIP-497).
+
+    None if its versions cannot be read; the model says what is wrong with them.
+    """
+    protocol = broker.inter_broker_protocol
+    try:
+        return generation_for(
+            broker.release, inter_broker_protocol=protocol
+        ).asks_controller_for_isr
+    except ModelError:
+        return None
+
+
+@cache
+def _composed(
+    release: str,
+    inter_broker_protocol: str | None,
+    message_format: str | None,
+    without: frozenset[str],
+    also: frozenset[str],
+) -> Generation:
+    """One value for the same arguments: states are compared with the generations in them."""
+    unknown = {*without, *also} - {rule.name for rule in RULES}
+    if unknown:
+        raise ModelError(
+            f"no rule is named {', '.join(sorted(unknown))}; "
+            f"known: {', '.join(rule.name for rule in RULES)}"
+        )
+    versions = versions_of(release, inter_broker_protocol, message_format)
+    name = _name(release, inter_broker_protocol, message_format, without, also)
+    generation = first_generation(name, versions)
+    for rule in RULES:
+        if rule.name in also or (rule.applies(versions) and rule.name not in without):
+            generation = replace(rule.change(generation), rules=(*generation.rules, rule.name))
+    return generation
+
+
+def versions_of(
+    release: str, inter_broker_protocol: str | None = None, message_format: str | None = None
+) -> Versions:
+    """Return the versions as numbers; from protocol 3.0 on the message format is ignored (KIP-724).
+
+    Raises:
+        ModelError: A version that cannot be read.
+    """
+    binary = parse_version(release)
+    own = (*binary[:3], _ANY_IV) if binary[0] == 0 else (binary[0], binary[1], 0, _ANY_IV)
+    protocol = parse_protocol(inter_broker_protocol) if inter_broker_protocol else own
+    written = parse_protocol(message_format) if message_format else own
+    if protocol >= (3, 0, 0, 0):
+        written = protocol
+    magic = 2 if written >= (0, 11, 0, 0) else 1 if written >= (0, 10, 0, 0) else 0
+    return Versions(release=binary, inter_broker_protocol=protocol, magic=magic)
+
+
+def parse_protocol(text: str) -> Version:
+    """Return a value of `inter.broker.protocol.version` as four numbers, its IV the last one.
+
+    Raises:
+        ModelError: It is none.
+    """
+    version, _, iv = text.partition("-IV")
+    if "-IV" in text and not iv.isdecimal():
+        raise ModelError(f"{text!r} is not a protocol version; write it like 1.1 or 2.7-IV1")
+    numbers = parse_version(version)
+    own = int(iv) if iv else _ANY_IV
+    if numbers[0] == 0:
+        return numbers[0], numbers[1], numbers[2], own
+    return numbers[0], numbers[1], 0, own
+
+
+def _name(
+    release: str,
+    inter_broker_protocol: str | None,
+    message_format: str | None,
+    without: Collection[str],
+    also: Collection[str],
+) -> str:
+    parts = [release]
+    if inter_broker_protocol:
+        parts.append(f"protocol {inter_broker_protocol}")
+    if message_format:
+        parts.append(f"format {message_format}")
+    parts += [f"without {name}" for name in sorted(without)]
+    parts += [f"with {name}" for name in sorted(also)]
+    return " ".join(parts)

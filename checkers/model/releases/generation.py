@@ -1,0 +1,328 @@
+"""What one broker does, as a value: the points at which releases decide differently.
+
+Each decision point is a pure function. What the first release does is in `rules.first_release`;
+every other function stands in the module of the KIP or fix that brought it, under `rules`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.releases.ranges import RANGES
+from kchaos.checkers.model.releases.versions import Version
+from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk, EpochEnd, EpochQuestion
+from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.replica import FetcherThread, FetchState, Replica
+from kchaos.checkers.model.values.requests import Asked, FetchAnswer, RemoteSegment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """What a broker's generation is composed from.
+
+    Attributes:
+        release: The binary, as four numbers: 1.1.1 is (1, 1, 1, 0), 0.10.2.2 is (0, 10, 2, 2).
+        inter_broker_protocol: Four numbers, the last one the IV: "2.7-IV1" is (2, 7, 0, 1).
+        magic: 0, 1 or 2, from the message format.
+    """
+
+    release: Version
+    inter_broker_protocol: Version
+    magic: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncationState:
+    """What a follower does with an epoch's end: truncate to the offset, and whether that is all.
+
+    Attributes:
+        asks_below: As in `FetchState`, for the round after one that is not completed.
+    """
+
+    offset: int
+    completed: bool
+    asks_below: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerLog:
+    """What a follower's truncation rule looks at.
+
+    Attributes:
+        end_of_epoch: The follower's own answer to an epoch, from its own cache.
+        log: The follower's own.
+        fetch_offset: The fetcher's offset for the partition; at first the high watermark that the
+            replica had when it became a follower, later where a round of truncation left it.
+        high_watermark: The replica's present high watermark.
+        entries: The follower's own epochs.
+        asks_below: As in `FetchState`.
+    """
+
+    end_of_epoch: Callable[[int], EpochEnd]
+    log: Log
+    fetch_offset: int
+    high_watermark: int
+    entries: Entries = ()
+    asks_below: int = -1
+
+    @property
+    def log_end_offset(self) -> int:
+        """Return the end of the follower's own log, exclusive."""
+        return self.log.log_end_offset
+
+
+Failed = frozenset[TopicPartition]
+"""The partitions of a broker that fetch no more."""
+
+
+class Stopped(NamedTuple):
+    """How a fetcher thread stands after something stopped, and which partitions fetch no more."""
+
+    thread: FetcherThread
+    failed: Failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Generation:
+    """What one broker does, one field a decision point.
+
+    Attributes:
+        name: Release, then what differs from that release's own protocol and format.
+        versions: What it was composed from.
+        rules: Names of the rules that changed it, in the order in which they did.
+
+    The leader epoch cache:
+
+    Attributes:
+        loaded_entries: (entries on disk) to what a starting broker takes over.
+        recovers_epoch: (leader epoch of a batch) to whether recovery after an unclean stop may put
+            it back into the cache.
+        assign_epoch: (entries, epoch, offset) to the entries with that epoch's start.
+        entries_of_new_leader: (entries, leader epoch, log end offset) to the entries with which a
+            leader begins.
+        entries_after_old_batch: (entries) to the entries after a batch without a leader epoch, in
+            magic 0 or 1, was appended.
+        entries_after_truncation: (entries, target offset, whether the log became shorter) to the
+            entries that are left.
+        file_may_hold: (entries in the file, entries) to whether a running broker's
+            leader-epoch-checkpoint may hold the former.
+
+    Message formats, as their magic:
+
+    Attributes:
+        magic_of_append: (log, magic of the configured format) to the magic in which a leader
+            appends.
+        rolls: (log, batches that are appended) to the base offsets of those that begin a segment.
+        highest_magic: (log, fetch offset, magic of the configured format) to the highest magic
+            that a leader expects there: a consumer that cannot read it gets converted batches.
+
+    A leader, towards its followers:
+
+    Attributes:
+        sees_leader_epoch: (what is asked) to whether the leader gets to see the leader epoch.
+        refuse_epoch: (leader epoch of the request, own leader epoch) to Kafka's error, or "".
+        answer_epoch: (entries, requested epoch, log end offset) to where that epoch ends.
+        answer_ends: (entries, the follower's epochs with their ends, log end offset) to the answer;
+            no release is asked like that.
+        tells_epoch: (version of OffsetForLeaderEpoch) to whether the answer names its epoch.
+        answer_diverging: (end of the last fetched epoch, what is asked, replica) to the answer in
+            place of records, None where the logs agree.
+        counts_fetch: (answer) to whether the fetch tells the follower's log end offset.
+        advances_after_fetch: (that log end offset before, now) to whether the fetch may move the
+            high watermark.
+
+    A leader, its ISR and its high watermark:
+
+    Attributes:
+        high_watermark_beyond_log: (log) to where a new leader's high watermark begins that lay
+            beyond its log.
+        answers_nothing_at_once: Whether a Fetch that finds nothing may be answered at once.
+        may_advance: (ISR, `min.insync.replicas`) to whether the high watermark may move.
+        waits_outside_isr: (follower, brokers in the leader's metadata cache) to whether the high
+            watermark waits for a follower that has caught up and is not in the ISR.
+        needed_for_isr: (replica) to the log end offset that a follower needs to join the ISR.
+        may_join_isr: (follower, brokers in the leader's metadata cache) to whether it may join.
+        falls_out_of_isr: (log end offset of a follower that has not fetched for
+            `replica.lag.time.max.ms`, the leader's) to whether it is taken out of the ISR.
+        keeps_who_waits: (offset of a fetch of that follower that the leader has and has not
+            answered, the leader's log end offset at its fetch before) to whether it stays in the
+            ISR all the same.
+        catches_up_when_counted: Whether a follower counts as caught up from the moment at which its
+            fetch is counted, not from that at which the leader began to read for it.
+        gives_up_when_slow: Whether a leader that is slow to read for a follower, which that keeps
+            in the ISR, gives up its leadership.
+        elects_by_isr: Whether who gave up is the last whom the controller elects.
+        counts_election_as_fetch: Whether a leader that goes on in a new epoch takes the election
+            for the last fetch of followers outside the ISR, too: who then asks from where the
+            leader's log ended has caught up.
+        asks_controller_for_isr: Whether a leader lets the controller write its ISR.
+        moves_high_watermark_with_isr: Whether the high watermark moves when a leader learns of
+            its ISR.
+
+    A follower, until it fetches:
+
+    Attributes:
+        persists_high_watermark: Whether a LeaderAndIsr of a new leader epoch has the broker write
+            its high watermark to disk first.
+        skips_known_leader: (same leader, known epoch, new epoch) to whether a LeaderAndIsr leaves
+            the follower as it is.
+        truncation_at_once: (replica) to where a new follower cuts its log before anything else,
+            None where it does not.
+        first_fetch: (replica) to how the partition begins on the fetcher thread.
+        epoch_request_version: Version of OffsetForLeaderEpoch that the follower sends, None if it
+            sends none.
+        epoch_question: (replica, fetch state) to what the follower asks about leader epochs.
+        asks_for_epoch: (last epoch, -1 for none) to whether the follower asks where that ends.
+        truncate: (answer, follower) to what the follower does with the leader's answer.
+        high_watermark_after_truncation: (high watermark, log end offset) to the high watermark.
+        takes_epoch_answer: (leader epoch under which it was asked, now) to whether the answer to
+            an OffsetForLeaderEpoch counts.
+
+    A follower that fetches:
+
+    Attributes:
+        sends_leader_epoch: Whether Fetch has the current leader epoch (version 9 and later).
+        last_fetched_epoch: (fetch state, entries) to what a Fetch says, -1 for none.
+        remembers_fetched_epoch: Whether a fetcher knows the epoch of what it fetched last although
+            the epoch cache does not.
+        takes_fetch_answer: (leader epoch under which it was asked, now) to whether the answer to a
+            Fetch counts.
+        high_watermark_at_divergence: (replica, answer) to the high watermark with which the
+            follower truncates after a diverging answer.
+        fetch_after_append: (fetch state, number of batches) to the fetch state after the batches of
+            an answer, or none, were appended; its offset is set elsewhere.
+        stop_after_failed_append: (thread, failed partitions, partition) to what becomes of both
+            when an append fails.
+        stop_when_fenced: (thread, failed partitions, partition, leader epoch under which it was
+            asked) to what becomes of both at a FENCED_LEADER_EPOCH.
+        exits_on_shorter_leader: (whether unclean elections are on) to whether a broker ends itself
+            when a leader's log is shorter than its own.
+
+    A replica of a tiered log (KIP-405):
+
+    Attributes:
+        highest_remote_offset: (entries, log end offset, segments whose copies have ended) to the
+            last offset that a leader takes to be in the remote tier already, -1 for none.
+        sets_local_start: Whether a replica that builds on the remote tier knows then where its
+            local log begins.
+
+    A controller, and a broker towards it:
+
+    Attributes:
+        isr_of_preferred: (ISR, the leader until then) to the ISR with which a controller elects
+            the preferred replica while the leader lives.
+        isr_without: (ISR, a member that has gone, whether unclean elections are on) to the ISR that
+            a controller leaves where it elects nobody.
+        sees_bounce: (czxid of a registration that was seen, now) to whether a controller takes the
+            broker for one that came back.
+        tells_broker_epoch: Whether a controller's requests name the generation of the broker that
+            they are for, and a broker's ControlledShutdown its own.
+        error_of_broker_epoch: (broker epoch of a control request, -1 for none; own) to Kafka's
+            error, or "".
+        refuses_shutdown: (broker epoch of a ControlledShutdown, -1 for none; the one that the
+            controller has seen) to whether the controller refuses.
+    """
+
+    name: str
+    versions: Versions
+    rules: tuple[str, ...] = ()
+
+    loaded_entries: Callable[[Entries], Entries]
+    recovers_epoch: Callable[[int], bool]
+    assign_epoch: Callable[[Entries, int, int], Entries]
+    entries_of_new_leader: Callable[[Entries, int, int], Entries]
+    entries_after_old_batch: Callable[[Entries], Entries]
+    entries_after_truncation: Callable[[Entries, int, bool], Entries]
+    file_may_hold: Callable[[EntriesOnDisk, Entries], bool]
+
+    magic_of_append: Callable[[Log, int], int]
+    rolls: Callable[[Log, tuple[PredictedBatch, ...]], tuple[int, ...]]
+    highest_magic: Callable[[Log, int, int], int]
+
+    sees_leader_epoch: Callable[[Asked], bool]
+    refuse_epoch: Callable[[int, int], str]
+    answer_epoch: Callable[[Entries, int, int], EpochEnd]
+    answer_ends: Callable[[Entries, tuple[EpochEnd, ...], int], EpochEnd]
+    tells_epoch: Callable[[int], bool]
+    answer_diverging: Callable[[EpochEnd, Asked, Replica], FetchAnswer | None]
+    counts_fetch: Callable[[FetchAnswer], bool]
+    advances_after_fetch: Callable[[int, int], bool]
+
+    high_watermark_beyond_log: Callable[[Log], int]
+    may_advance: Callable[[tuple[int, ...], int], bool]
+    answers_nothing_at_once: bool = False
+    waits_outside_isr: Callable[[int, frozenset[int]], bool]
+    needed_for_isr: Callable[[Replica], int]
+    may_join_isr: Callable[[int, frozenset[int]], bool]
+    falls_out_of_isr: Callable[[int, int], bool]
+    keeps_who_waits: Callable[[int, int], bool]
+    catches_up_when_counted: bool = False
+    gives_up_when_slow: bool = False
+    elects_by_isr: bool = False
+    counts_election_as_fetch: bool
+    asks_controller_for_isr: bool = False
+    moves_high_watermark_with_isr: bool
+
+    persists_high_watermark: bool = False
+    skips_known_leader: Callable[[bool, int, int], bool]
+    truncation_at_once: Callable[[Replica], int | None]
+    first_fetch: Callable[[Replica], FetchState]
+    epoch_request_version: int | None
+    epoch_question: Callable[[Replica, FetchState], EpochQuestion]
+    asks_for_epoch: Callable[[int], bool]
+    truncate: Callable[[EpochEnd, FollowerLog], TruncationState]
+    high_watermark_after_truncation: Callable[[int, int], int]
+    takes_epoch_answer: Callable[[int, int], bool]
+
+    sends_leader_epoch: bool = False
+    last_fetched_epoch: Callable[[FetchState, Entries], int]
+    remembers_fetched_epoch: bool = False
+    takes_fetch_answer: Callable[[int, int], bool]
+    high_watermark_at_divergence: Callable[[Replica, FetchAnswer], int]
+    fetch_after_append: Callable[[FetchState, int], FetchState]
+    stop_after_failed_append: Callable[[FetcherThread, Failed, TopicPartition], Stopped]
+    stop_when_fenced: Callable[[FetcherThread, Failed, TopicPartition, int], Stopped]
+    exits_on_shorter_leader: Callable[[bool], bool]
+
+    highest_remote_offset: Callable[[Entries, int, tuple[RemoteSegment, ...]], int]
+    sets_local_start: bool = False
+
+    isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]]
+    isr_without: Callable[[tuple[int, ...], int, bool], tuple[int, ...]]
+    sees_bounce: Callable[[int, int], bool]
+    tells_broker_epoch: bool = False
+    error_of_broker_epoch: Callable[[int, int], str]
+    refuses_shutdown: Callable[[int, int], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One change of the protocol.
+
+    Which releases have it stands in `checkers.model.releases.ranges`, under its name; a rule that
+    is not there is followed by none, only where it is asked for.
+
+    Attributes:
+        name: The KIP or Jira that made it.
+        source: The class of Kafka that has it, or the document that says it.
+        change: A generation to the same one with the decision points that the rule replaces.
+        protocol: The inter-broker protocol from which on it is followed; None for any.
+        is_for_old_formats: Whether only message formats below 0.11 follow it.
+    """
+
+    name: str
+    source: str
+    change: Callable[[Generation], Generation]
+    protocol: Version | None = None
+    is_for_old_formats: bool = False
+
+    def applies(self, versions: Versions) -> bool:
+        """Tell whether a broker of these versions follows it."""
+        releases = RANGES.get(self.name)
+        if releases is None or not releases.includes(versions.release):
+            return False
+        if self.is_for_old_formats and versions.magic >= 2:
+            return False
+        return self.protocol is None or versions.inter_broker_protocol >= self.protocol

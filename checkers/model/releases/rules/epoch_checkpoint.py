@@ -1,0 +1,23 @@
+"""Since 3.8.0 leader-epoch-checkpoint is rewritten asynchronously after a truncation.
+
+The file of a running broker may still have entries that memory has dropped; an assignment writes it
+at once. Read from org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache
+(`truncateFromEndAsyncFlush`), 3.7.0 and 3.8.0.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk
+
+
+def file_may_be_longer(found: EntriesOnDisk, entries: Entries) -> bool:
+    """Tell whether the file has what memory has, and maybe more that was dropped from its end."""
+    return found[: len(entries)] == entries
+
+
+ASYNCHRONOUS = Rule(
+    name="asynchronous epoch checkpoint",
+    source="kafka.log.UnifiedLog",
+    change=lambda known: replace(known, file_may_hold=file_may_be_longer),
+)

@@ -1,0 +1,27 @@
+"""The high watermark belongs to the log, so a truncation takes it down too.
+
+Before, it stayed above the log end offset until the next fetch, and a leader elected in between
+began with the log's start offset. Read from kafka.cluster.Replica.convertHWToLocalOffsetMetadata,
+2.3.1, and kafka.log.Log.updateLogEndOffset, 2.4.1 (a refactoring without a Jira).
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.rules.kafka_3978 import restart_at_log_start
+
+
+def keep_within_log(high_watermark: int, log_end_offset: int) -> int:
+    """Return the high watermark, or the log end offset where that is lower now."""
+    return min(high_watermark, log_end_offset)
+
+
+HIGH_WATERMARK_IN_LOG = Rule(
+    name="high watermark in the log",
+    source="kafka.log.Log",
+    change=lambda known: replace(
+        known,
+        high_watermark_after_truncation=keep_within_log,
+        high_watermark_beyond_log=restart_at_log_start,
+    ),
+)

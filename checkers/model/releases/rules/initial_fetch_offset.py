@@ -1,0 +1,31 @@
+"""An undefined answer truncates to the fetcher's offset, no longer to the present high watermark.
+
+At first that offset is the high watermark that the replica had when it became a follower (1.1.0,
+with KAFKA-5163). Read from kafka.server.ReplicaFetcherThread.maybeTruncate,
+1.0.2 and 1.1.0.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import FollowerLog, Rule, TruncationState
+from kchaos.checkers.model.values.epoch_cache import UNDEFINED_OFFSET, EpochEnd
+
+
+def truncate_to_fetch_offset_if_undefined(
+    answer: EpochEnd, follower: FollowerLog
+) -> TruncationState:
+    """Truncate to the answered offset, or, if undefined, to the initial fetch offset (1.1.1).
+
+    That offset is the HW which the replica had when it became a follower.
+    """
+    if answer.end_offset == UNDEFINED_OFFSET:
+        return TruncationState(offset=follower.fetch_offset, completed=True)
+    offset = min(answer.end_offset, follower.log_end_offset)
+    return TruncationState(offset=offset, completed=True)
+
+
+INITIAL_FETCH_OFFSET = Rule(
+    name="initial fetch offset",
+    source="kafka.server.AbstractFetcherThread",
+    change=lambda known: replace(known, truncate=truncate_to_fetch_offset_if_undefined),
+)

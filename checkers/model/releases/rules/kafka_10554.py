@@ -1,0 +1,81 @@
+"""KAFKA-10554 (as in KIP-595): the Fetch response itself tells where the logs diverge.
+
+A follower whose cache is not empty fetches from its log end offset at once and says the last epoch
+that it has; the leader answers with a diverging epoch in place of records. Read from
+kafka.cluster.Partition.readRecords, kafka.server.AbstractFetcherThread (`partitionFetchState`,
+`truncateOnFetchResponse`) and ReplicaManager.initialFetchOffset, 2.8.2; gated by inter-broker
+protocol 2.7-IV1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import FollowerLog, Generation, Rule, TruncationState
+from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end
+from kchaos.checkers.model.releases.rules.kip_101 import truncate_first
+from kchaos.checkers.model.values.epoch_cache import (
+    UNDEFINED_OFFSET,
+    Entries,
+    EpochEnd,
+    latest_epoch,
+)
+from kchaos.checkers.model.values.replica import FetchState, Replica
+from kchaos.checkers.model.values.requests import Asked, FetchAnswer
+
+
+def fetch_at_once_with_epoch(replica: Replica) -> FetchState:
+    """Fetch from the log end offset; without any epoch begin with truncation as before."""
+    return fetch_from_log_end(replica) if replica.entries else truncate_first(replica)
+
+
+def fetch_with_epoch(fetch: FetchState, entries: Entries) -> int:
+    """Say the last epoch that was fetched, else the last one in the log, -1 for none.
+
+    The fetcher takes it from what it appends (AbstractFetcherThread.processFetchRequest), and reads
+    the cache anew when it begins or truncates.
+    """
+    return fetch.unnoted_epoch if fetch.unnoted_epoch >= 0 else latest_epoch(entries)
+
+
+def high_watermark_of_leader(replica: Replica, answer: FetchAnswer) -> int:
+    """Return the leader's high watermark, or the end of the log that is about to be cut."""
+    return min(replica.log.log_end_offset, answer.high_watermark)
+
+
+def answer_diverging(end: EpochEnd, asked: Asked, replica: Replica) -> FetchAnswer | None:
+    """Answer where the last fetched epoch ends, if the follower has more of it or a later one."""
+    if end.end_offset == UNDEFINED_OFFSET:
+        return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+    if end.epoch < asked.requested_epoch or end.end_offset < asked.fetch_offset:
+        return FetchAnswer(diverging=end, high_watermark=replica.high_watermark)
+    return None
+
+
+def _truncate_on_fetch(known: Generation) -> Generation:
+    def truncate_once(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
+        # What is left to truncate comes with the next Fetch response.
+        return replace(known.truncate(answer, follower), completed=True)
+
+    return replace(
+        known,
+        first_fetch=fetch_at_once_with_epoch,
+        last_fetched_epoch=fetch_with_epoch,
+        remembers_fetched_epoch=True,
+        truncate=truncate_once,
+        high_watermark_at_divergence=high_watermark_of_leader,
+    )
+
+
+KAFKA_10554 = Rule(
+    name="KAFKA-10554",
+    source="kafka.server.AbstractFetcherThread",
+    protocol=(2, 7, 0, 1),
+    change=_truncate_on_fetch,
+)
+
+
+DIVERGING_EPOCH = Rule(
+    name="diverging epoch in the Fetch response",
+    source="kafka.cluster.Partition",
+    protocol=(2, 7, 0, 1),
+    change=lambda known: replace(known, answer_diverging=answer_diverging),
+)

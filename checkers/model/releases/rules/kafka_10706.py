@@ -1,0 +1,23 @@
+"""KAFKA-10706: truncating to the log end offset or beyond still drops epochs from there on.
+
+An epoch that was noted on election but never got a batch otherwise contradicts the leader for ever,
+and the follower asks without end. Read from kafka.log.Log.truncateTo, 2.5.1 and 2.6.3; released in
+2.6.1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.values.epoch_cache import Entries, truncate_from_end
+
+
+def truncate_also_at_log_end(entries: Entries, offset: int, is_shorter: bool) -> Entries:
+    """Drop what begins at the target or later, whether the log was cut or not."""
+    return truncate_from_end(entries, offset)
+
+
+KAFKA_10706 = Rule(
+    name="KAFKA-10706",
+    source="kafka.log.Log",
+    change=lambda known: replace(known, entries_after_truncation=truncate_also_at_log_end),
+)

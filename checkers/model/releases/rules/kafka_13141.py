@@ -1,0 +1,22 @@
+"""KAFKA-13141 (2.7.2, 2.8.1): a fetch that is answered with a diverging epoch tells nothing.
+
+Before, a leader took its offset for the follower's log end offset. Read from
+kafka.server.ReplicaManager.updateFollowerFetchState, 2.8.0 and 2.8.1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.values.requests import FetchAnswer
+
+
+def count_what_agrees(answer: FetchAnswer) -> bool:
+    """Take the offset of a fetch for the follower's log end offset unless the logs diverge."""
+    return not answer.error and answer.diverging is None
+
+
+KAFKA_13141 = Rule(
+    name="KAFKA-13141",
+    source="kafka.server.ReplicaManager",
+    change=lambda known: replace(known, counts_fetch=count_what_agrees),
+)

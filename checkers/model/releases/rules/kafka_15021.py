@@ -1,0 +1,15 @@
+"""KAFKA-15021 (3.6.0): the high watermark waits outside the ISR only for those that may join it.
+
+Read from kafka.cluster.Partition.maybeIncrementLeaderHW, 3.5.2 and 3.6.0.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.rules.kip_841 import is_alive
+
+KAFKA_15021 = Rule(
+    name="KAFKA-15021",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, waits_outside_isr=is_alive),
+)

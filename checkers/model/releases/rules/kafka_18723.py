@@ -1,0 +1,20 @@
+"""KAFKA-18723: a Fetch response that was asked for under another leader epoch is ignored.
+
+Read from kafka.server.AbstractFetcherThread.processFetchRequest, 3.9.0 and 3.9.1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+
+
+def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
+    """Tell whether the follower is still in the epoch under which it fetched."""
+    return asked_leader_epoch == leader_epoch
+
+
+KAFKA_18723 = Rule(
+    name="KAFKA-18723",
+    source="kafka.server.AbstractFetcherThread",
+    change=lambda known: replace(known, takes_fetch_answer=was_asked_in_this_epoch),
+)

@@ -1,0 +1,23 @@
+"""KAFKA-7128: a follower joins the ISR only when it has reached the leader's own epoch.
+
+Before, a log end offset at the new leader's lagging high watermark was enough, so that a follower
+without committed records could join and then be elected. Read from
+kafka.cluster.Partition.maybeExpandIsr (`leaderEpochStartOffsetOpt`), 2.0.0 and 2.0.1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.values.replica import Replica
+
+
+def start_of_epoch(replica: Replica) -> int:
+    """Return the start of the leader's epoch, or its high watermark where that is above it."""
+    return max(replica.high_watermark, replica.epoch_start_offset)
+
+
+KAFKA_7128 = Rule(
+    name="KAFKA-7128",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, needed_for_isr=start_of_epoch),
+)

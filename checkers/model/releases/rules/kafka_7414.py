@@ -1,0 +1,21 @@
+"""KAFKA-7414: a broker lives on when a leader's log is shorter and unclean elections are off.
+
+Read from kafka.server.ReplicaFetcherThread.handleOffsetOutOfRange, 2.0.0 (where it throws
+FatalExitError) and 2.0.1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+
+
+def live_on(allows_unclean_election: bool) -> bool:
+    """Never end the broker: truncate as with unclean elections."""
+    return False
+
+
+KAFKA_7414 = Rule(
+    name="KAFKA-7414",
+    source="kafka.server.ReplicaFetcherThread",
+    change=lambda known: replace(known, exits_on_shorter_leader=live_on),
+)

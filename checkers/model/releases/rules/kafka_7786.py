@@ -1,0 +1,20 @@
+"""KAFKA-7786: an answer that was asked for under another leader epoch is ignored.
+
+Read from kafka.server.AbstractFetcherThread.truncateToEpochEndOffsets, 2.1.0 and 2.1.1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+
+
+def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
+    """Tell whether the follower is still in the epoch under which it asked."""
+    return asked_leader_epoch == leader_epoch
+
+
+KAFKA_7786 = Rule(
+    name="KAFKA-7786",
+    source="kafka.server.AbstractFetcherThread",
+    change=lambda known: replace(known, takes_epoch_answer=was_asked_in_this_epoch),
+)

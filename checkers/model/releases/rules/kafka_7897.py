@@ -1,0 +1,35 @@
+"""KAFKA-7897: a log in a message format without leader epochs has no epoch cache at all.
+
+From 2.0.1 on an election alone puts an epoch into the cache, also where batches carry none, and a
+follower then truncates far too much. Read from kafka.log.Log.initializeLeaderEpochCache, 2.1.0 and
+2.1.1. The same change stopped recovery from restoring epoch 0 (kafka.log.LogSegment.recover).
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.rules.first_release import keep_no_epoch, load_no_entries
+
+
+def recover_above_zero(leader_epoch: int) -> bool:
+    """Put an epoch back unless it is 0, the condition that KAFKA-10432 corrects."""
+    return leader_epoch > 0
+
+
+KAFKA_7897 = Rule(
+    name="KAFKA-7897",
+    source="kafka.log.Log",
+    is_for_old_formats=True,
+    change=lambda known: replace(
+        known,
+        loaded_entries=load_no_entries,
+        assign_epoch=keep_no_epoch,
+        entries_of_new_leader=keep_no_epoch,
+    ),
+)
+
+EPOCH_ZERO = Rule(
+    name="recovery without epoch 0",
+    source="kafka.log.LogSegment",
+    change=lambda known: replace(known, recovers_epoch=recover_above_zero),
+)

@@ -1,0 +1,23 @@
+"""KAFKA-8841: a follower's fetch moves the high watermark only when it moved that follower's end.
+
+Before, every fetch tried, so that the fetch of a follower that is level was enough after the ISR
+had become smaller. Without KAFKA-13091 the high watermark may then stand still until the next
+append. Read from kafka.cluster.Partition.updateFollowerFetchState (`prevFollowerEndOffset`), 2.4.0
+and 2.8.2, and updateReplicaLogReadResult, 2.3.1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+
+
+def advance_if_it_moved(before: int, now: int) -> bool:
+    """Tell whether the follower's log end offset is another one than at its fetch before."""
+    return before != now
+
+
+KAFKA_8841 = Rule(
+    name="KAFKA-8841",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(known, advances_after_fetch=advance_if_it_moved),
+)

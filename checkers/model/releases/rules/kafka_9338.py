@@ -1,0 +1,22 @@
+"""KAFKA-9338 (2.5.0): a fetch session remembers the follower's leader epoch too.
+
+Before, the leader saw none inside a session and refused full fetches only. Read from
+kafka.server.CachedPartition, 2.4.1 and 2.5.0.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.values.requests import Asked
+
+
+def see_epoch(asked: Asked) -> bool:
+    """See the leader epoch of every request that carries one (KAFKA-9338)."""
+    return asked.carries_leader_epoch
+
+
+KAFKA_9338 = Rule(
+    name="KAFKA-9338",
+    source="kafka.server.FetchSession",
+    change=lambda known: replace(known, sees_leader_epoch=see_epoch),
+)

@@ -1,0 +1,29 @@
+"""KAFKA-9654: a follower that was fenced under an older epoch than its own tries again.
+
+Before, any FENCED_LEADER_EPOCH stopped the partition. Read from
+kafka.server.AbstractFetcherThread.onPartitionFenced, 2.4.1 and 2.5.1; released in 2.5.0.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.releases.generation import Failed, Rule, Stopped
+from kchaos.checkers.model.releases.rules import kip_461
+from kchaos.checkers.model.values.replica import FetcherThread
+
+
+def fail_partition_if_epoch_is_the_same(
+    thread: FetcherThread, failed: Failed, partition: TopicPartition, asked_leader_epoch: int
+) -> Stopped:
+    """Stop the partition only if it is still in the epoch under which it was fenced."""
+    fetch = thread.fetch(partition)
+    if fetch is not None and fetch.leader_epoch != asked_leader_epoch:
+        return Stopped(thread, failed)
+    return kip_461.fail_partition(thread, failed, partition)
+
+
+KAFKA_9654 = Rule(
+    name="KAFKA-9654",
+    source="kafka.server.AbstractFetcherThread",
+    change=lambda known: replace(known, stop_when_fenced=fail_partition_if_epoch_is_the_same),
+)

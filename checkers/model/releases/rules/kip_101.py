@@ -1,0 +1,95 @@
+"""KIP-101: followers ask for the end of their last leader epoch in place of trusting their HW.
+
+Jira KAFKA-1211 and KAFKA-3919. Read from kafka.server.epoch.LeaderEpochFileCache (`assign`,
+`endOffsetFor`) and kafka.server.ReplicaFetcherThread (`maybeTruncate`,
+`shouldSendLeaderEpochRequest`), 0.11.0.3, 1.0.2 and 1.1.1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import FollowerLog, Rule, TruncationState
+from kchaos.checkers.model.releases.rules.first_release import keep_entries
+from kchaos.checkers.model.values.epoch_cache import (
+    UNDEFINED,
+    UNDEFINED_OFFSET,
+    Entries,
+    EpochEnd,
+    EpochEntry,
+    end_of_epoch,
+    latest_epoch,
+)
+from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica
+
+
+def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:
+    """Return the entries with a later epoch added; an epoch or offset that goes back is ignored."""
+    last_offset = entries[-1].start_offset if entries else -1
+    if epoch > latest_epoch(entries) and offset >= last_offset:
+        return (*entries, EpochEntry(epoch, offset))
+    return entries
+
+
+def answer_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) -> EpochEnd:
+    """Return where the requested epoch ends, or the start of the first epoch above it.
+
+    Undefined for an epoch below the first cached and for one above the last. With an empty cache
+    the latest epoch is -1, so that a question for -1 is answered with the log end offset
+    (KAFKA-6857).
+    """
+    if requested_epoch == latest_epoch(entries):
+        return EpochEnd(requested_epoch, log_end_offset)
+    if requested_epoch > latest_epoch(entries) or requested_epoch < entries[0].epoch:
+        return UNDEFINED
+    return end_of_epoch(entries, requested_epoch)
+
+
+def truncate_to_high_watermark_if_undefined(
+    answer: EpochEnd, follower: FollowerLog
+) -> TruncationState:
+    """Truncate to the answered offset, or, if undefined, to the present HW (0.11.0.3 and 1.0.2)."""
+    if answer.end_offset == UNDEFINED_OFFSET:
+        return TruncationState(offset=follower.high_watermark, completed=True)
+    offset = min(answer.end_offset, follower.log_end_offset)
+    return TruncationState(offset=offset, completed=True)
+
+
+def cut_nothing_at_once(replica: Replica) -> int | None:
+    """Return None: the fetcher thread truncates, when it knows where."""
+    return None
+
+
+def truncate_first(replica: Replica) -> FetchState:
+    """Begin with truncation, from the high watermark (ReplicaManager.makeFollowers)."""
+    return FetchState(
+        fetch_offset=replica.high_watermark,
+        state=FetcherState.TRUNCATING,
+        leader_epoch=replica.leader_epoch,
+    )
+
+
+def ask_for_any_epoch(last_epoch: int) -> bool:
+    """Ask also without an epoch, for epoch -1."""
+    return True
+
+
+KIP_101 = Rule(
+    name="KIP-101",
+    source="kafka.server.epoch.LeaderEpochFileCache",
+    change=lambda known: replace(
+        known,
+        loaded_entries=keep_entries,
+        assign_epoch=assign_epoch,
+        answer_epoch=answer_epoch,
+        truncation_at_once=cut_nothing_at_once,
+        first_fetch=truncate_first,
+        asks_for_epoch=ask_for_any_epoch,
+        truncate=truncate_to_high_watermark_if_undefined,
+    ),
+)
+
+EPOCH_REQUEST_0 = Rule(
+    name="OffsetForLeaderEpoch v0",
+    source="kafka.server.ReplicaFetcherThread",
+    protocol=(0, 11, 0, 2),
+    change=lambda known: replace(known, epoch_request_version=0),
+)

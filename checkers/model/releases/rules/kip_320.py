@@ -1,0 +1,74 @@
+"""KIP-320: requests carry the follower's leader epoch, and a leader in another epoch refuses them.
+
+Jira KAFKA-7395 and KAFKA-6880. Read from kafka.cluster.Partition.checkCurrentLeaderEpoch,
+`makeFollower`, kafka.server.AbstractFetcherThread.onPartitionFenced and
+kafka.server.ReplicaFetcherThread (request versions), 2.1.0 and 2.1.1. OffsetForLeaderEpoch carries
+the epoch from inter-broker protocol 2.1-IV1 (version 2) and Fetch from 2.1-IV2 (version 10).
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.releases.generation import Failed, Rule, Stopped
+from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH
+from kchaos.checkers.model.values.replica import FetcherThread
+from kchaos.checkers.model.values.requests import Asked
+
+
+def see_epoch_outside_sessions(asked: Asked) -> bool:
+    """See the leader epoch of every request but an incremental Fetch: the session has none."""
+    return asked.carries_leader_epoch and not asked.is_incremental
+
+
+def refuse_other_epoch(asked_leader_epoch: int, leader_epoch: int) -> str:
+    """Refuse a follower that is behind, and one that is ahead."""
+    if asked_leader_epoch < leader_epoch:
+        return "FENCED_LEADER_EPOCH"
+    if asked_leader_epoch > leader_epoch:
+        return "UNKNOWN_LEADER_EPOCH"
+    return ""
+
+
+def never_skip(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:
+    """Restart truncation and fetching in every new epoch."""
+    return False
+
+
+def ask_for_known_epoch(last_epoch: int) -> bool:
+    """Ask only with an epoch; without one the follower truncates to its high watermark."""
+    return last_epoch != UNDEFINED_EPOCH
+
+
+def leave_thread(
+    thread: FetcherThread, failed: Failed, partition: TopicPartition, asked_leader_epoch: int
+) -> Stopped:
+    """Take the partition from its thread, until the next LeaderAndIsr adds it again."""
+    return Stopped(thread.with_fetch(partition, None), failed)
+
+
+KIP_320 = Rule(
+    name="KIP-320",
+    source="kafka.cluster.Partition",
+    change=lambda known: replace(
+        known,
+        sees_leader_epoch=see_epoch_outside_sessions,
+        refuse_epoch=refuse_other_epoch,
+        skips_known_leader=never_skip,
+        asks_for_epoch=ask_for_known_epoch,
+        stop_when_fenced=leave_thread,
+    ),
+)
+
+EPOCH_REQUEST_2 = Rule(
+    name="OffsetForLeaderEpoch v2",
+    source="kafka.server.ReplicaFetcherThread",
+    protocol=(2, 1, 0, 1),
+    change=lambda known: replace(known, epoch_request_version=2),
+)
+
+FETCH_10 = Rule(
+    name="Fetch v10",
+    source="kafka.server.ReplicaFetcherThread",
+    protocol=(2, 1, 0, 2),
+    change=lambda known: replace(known, sends_leader_epoch=True),
+)

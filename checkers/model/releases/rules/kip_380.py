@@ -1,0 +1,62 @@
+"""KIP-380: control requests name the generation of the broker that they are meant for, its czxid.
+
+Jira KAFKA-7235 and KAFKA-1120. Read from kafka.controller.KafkaController (BrokerChange,
+doControlledShutdown), kafka.controller.ControllerChannelManager (sendRequestsToBrokers) and
+kafka.server.KafkaApis (isBrokerEpochStale), 2.1.1, 2.2.0, 2.2.2 and 2.5.1.
+
+A controller tells the epoch from inter-broker protocol 2.2-IV0 on. A broker looks at it whatever
+its own protocol is: without one it obeys, and so a request at an older protocol passes the fence.
+After STALE_BROKER_EPOCH the controller goes on with its next request: the callback of a
+LeaderAndIsr looks for offline replicas only, and nothing is sent again.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+
+STALE = "STALE_BROKER_EPOCH"
+UNKNOWN = "UNKNOWN_SERVER_ERROR"
+
+
+def is_higher(seen_czxid: int, czxid: int) -> bool:
+    """Tell whether a broker bounced: its registration is later than the one that was seen."""
+    return czxid > seen_czxid
+
+
+def is_for_an_earlier_generation(told: int, own: int) -> bool:
+    """Tell whether a request was meant for an earlier generation; -1 says nothing about it."""
+    return 0 <= told < own
+
+
+def refuse_other_epochs(told: int, own: int) -> str:
+    """Refuse an earlier generation's request, and fail at one that is ahead of the broker's own.
+
+    Up to 2.5.0 the latter throws an IllegalStateException (KAFKA-9839).
+    """
+    if is_for_an_earlier_generation(told, own):
+        return STALE
+    return UNKNOWN if told > own else ""
+
+
+KIP_380 = Rule(
+    name="KIP-380",
+    source="kafka.controller.KafkaController",
+    change=lambda known: replace(known, sees_bounce=is_higher),
+)
+
+BROKER_EPOCHS = Rule(
+    name="broker epochs",
+    source="kafka.server.KafkaApis",
+    change=lambda known: replace(
+        known,
+        error_of_broker_epoch=refuse_other_epochs,
+        refuses_shutdown=is_for_an_earlier_generation,
+    ),
+)
+
+EPOCHS_TOLD = Rule(
+    name="broker epochs told",
+    source="kafka.controller.ControllerChannelManager",
+    protocol=(2, 2, 0, 0),
+    change=lambda known: replace(known, tells_broker_epoch=True),
+)

@@ -1,0 +1,35 @@
+"""KIP-461: a failing append stops one partition, where it ended the whole fetcher thread before.
+
+Jira KAFKA-8346. The partition is listed as failed until the next LeaderAndIsr, and so is one that
+was fenced. Read from kafka.server.AbstractFetcherThread.processFetchRequest, `onPartitionFenced`
+and `markPartitionFailed`, 2.2.2 and 2.3.1.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.releases.generation import Failed, Rule, Stopped
+from kchaos.checkers.model.values.replica import FetcherThread
+
+
+def fail_partition(thread: FetcherThread, failed: Failed, partition: TopicPartition) -> Stopped:
+    """Take the partition from its thread and list it as failed."""
+    return Stopped(thread.with_fetch(partition, None), failed | {partition})
+
+
+def fail_fenced_partition(
+    thread: FetcherThread, failed: Failed, partition: TopicPartition, asked_leader_epoch: int
+) -> Stopped:
+    """Do the same with a partition that was fenced."""
+    return fail_partition(thread, failed, partition)
+
+
+KIP_461 = Rule(
+    name="KIP-461",
+    source="kafka.server.AbstractFetcherThread",
+    change=lambda known: replace(
+        known,
+        stop_after_failed_append=fail_partition,
+        stop_when_fenced=fail_fenced_partition,
+    ),
+)

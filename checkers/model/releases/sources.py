@@ -1,0 +1,251 @@
+"""Looks every rule up in the source of every release.
+
+    python -m kchaos.checkers.model.releases.sources GIT_DIR
+
+GIT_DIR is a clone of Kafka's repository, a bare one or the .git folder of a checkout, with its
+tags. A release that has no tag there is read from the source jars that Kafka publishes, such as
+org.apache.kafka:kafka_2.13:3.9.1:sources, under a folder in Maven's layout (`--jars`). The command
+prints a table, compares it with `ranges.RANGES`, and ends with 1 where they differ, with 2 where
+nothing could be looked up. With `--write` it also writes the page and the data that are made from
+the table.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import textwrap
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.releases.probes import Place, RuleEntry, find, read_entries
+from kchaos.checkers.model.releases.ranges import RANGES
+from kchaos.checkers.model.releases.rules.order import RULES
+from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version, runs
+
+ENTRIES_FILE = Path(__file__).with_name("sources.toml")
+COMPARED_FILE = Path(__file__).with_name("compared.json")
+
+_MODULES = {
+    "core": ("kafka_2.13", "kafka_2.12"),
+    "storage": ("kafka-storage",),
+    "server": ("kafka-server",),
+    "server-common": ("kafka-server-common",),
+    "clients": ("kafka-clients",),
+}
+"""Which Maven artifacts have which of the repository's modules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was looked up.
+
+    Attributes:
+        read_at: For each release that could be read, "tag" or "source jar".
+        places: For each rule, the releases that have it, each with the place.
+    """
+
+    read_at: Mapping[str, str]
+    places: Mapping[str, Mapping[str, Place]]
+
+
+def look_up(entries: Iterable[RuleEntry], git_dir: Path, jars: Path | None) -> Found:
+    """Return where each rule is in each release that can be read.
+
+    Raises:
+        ModelError: The folder is no git directory, or git is missing.
+    """
+    entries = tuple(entries)
+    paths = sorted({path for entry in entries for probe in entry.probes for path in probe.files})
+    tagged = set(_git(git_dir, "tag", "--list").decode().split())
+    read_at: dict[str, str] = {}
+    places: dict[str, dict[str, Place]] = {entry.name: {} for entry in entries}
+    for release in RELEASED:
+        if release in tagged:
+            texts = _tag_texts(git_dir, release, paths)
+            read_at[release] = "tag"
+        else:
+            texts = _jar_texts(jars, release, paths) if jars else {}
+            if not texts:
+                continue
+            read_at[release] = "source jar"
+        for entry in entries:
+            place = find(entry, texts)
+            if place is not None:
+                places[entry.name][release] = place
+    return Found(read_at=read_at, places=places)
+
+
+def differences(found: Found) -> list[str]:
+    """Return where what was found is not what `ranges.RANGES` declares, one sentence each."""
+    said = [
+        f"{name}: declared, and {ENTRIES_FILE.name} has no probes for it"
+        for name in RANGES
+        if name not in found.places
+    ]
+    for name, places in found.places.items():
+        if name not in RANGES:
+            said.append(f"{name}: has probes, and ranges.py does not declare it")
+            continue
+        for release in found.read_at:
+            declared = RANGES[name].includes(parse_version(release))
+            if declared and release not in places:
+                said.append(f"{name}: declared for {release}, and not in its source")
+            elif not declared and release in places:
+                said.append(f"{name}: in {release} at {places[release]}, and not declared for it")
+    return said
+
+
+def table(found: Found) -> str:
+    """Return rules by releases as text: x where the rule was found, ? for what was not read."""
+    width = max(map(len, found.places), default=0)
+    lines = [f"one column for each release from {RELEASED[0]} to {RELEASED[-1]}:"]
+    for name, places in found.places.items():
+        marks = "".join(
+            "?" if release not in found.read_at else "x" if release in places else "."
+            for release in RELEASED
+        )
+        lines.append(f"{name:<{width}} {marks} {runs(tuple(places))}")
+    return "\n".join(lines)
+
+
+def _git(git_dir: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    try:
+        done = subprocess.run(
+            ["git", f"--git-dir={git_dir}", *arguments],
+            input=stdin,
+            capture_output=True,
+            check=True,
+        )
+    except FileNotFoundError as error:
+        raise ModelError("git is not installed; it is needed to read Kafka's tags") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip()
+        raise ModelError(f"git {arguments[0]} on {git_dir} failed: {said}") from error
+    return done.stdout
+
+
+def _tag_texts(git_dir: Path, release: str, paths: Iterable[str]) -> dict[str, str]:
+    paths = list(paths)
+    asked = "".join(f"refs/tags/{release}:{path}\n" for path in paths).encode()
+    answer = _git(git_dir, "cat-file", "--batch", stdin=asked)
+    texts, at = {}, 0
+    for path in paths:
+        end = answer.index(b"\n", at)
+        header = answer[at:end].split()
+        at = end + 1
+        if header[-1] != b"missing":
+            size = int(header[-1])
+            texts[path] = answer[at : at + size].decode(errors="replace")
+            at += size + 1
+    return texts
+
+
+def _jar_texts(jars: Path, release: str, paths: Iterable[str]) -> dict[str, str]:
+    texts = {}
+    for path in paths:
+        module, _, rest = path.partition("/src/main/")
+        inside = rest.partition("/")[2]
+        for artifact in _MODULES[module]:
+            jar = jars / f"org/apache/kafka/{artifact}/{release}/{artifact}-{release}-sources.jar"
+            if jar.is_file():
+                with zipfile.ZipFile(jar) as archive:
+                    if inside in archive.namelist():
+                        texts[path] = archive.read(inside).decode(errors="replace")
+    return texts
+
+
+_MODELED = "a rule of `checkers/model/releases/rules/`, which `--without` switches off"
+_LOOKED_UP = "no rule of its own: looked up alone, done alike for all releases, or left out"
+
+
+def page(entries: Iterable[RuleEntry], found: Found) -> str:
+    """Return docs/rules.md: each rule with its meaning, its releases and where it was found."""
+    jars = [release for release, source in found.read_at.items() if source != "tag"]
+    rules = {rule.name for rule in RULES}
+    paragraphs = [
+        "# Which release has which rule",
+        "Written by `python -m kchaos.checkers.model.releases.sources GIT_DIR --jars DIR --write "
+        "docs/rules.md`; do not edit.",
+        f"Each rule was looked up in the source of every release from {RELEASED[0]} to "
+        f"{RELEASED[-1]} ({len(found.read_at)} of {len(RELEASED)}) by the identifiers in "
+        "`checkers/model/releases/sources.toml`: at the release's tag, or in the source jars that "
+        f"Kafka publishes for {', '.join(jars) or 'none'}. That the identifiers are there is "
+        "looked up; what they do was read by a person, and only what [kafka.md](kafka.md) calls "
+        "seen was seen on real brokers.",
+        'A range that ends with "on" goes on to the last release in this list. A place is named '
+        "for the first release of each line.",
+    ]
+    for entry in entries:
+        places = found.places[entry.name]
+        facts = [f"- Releases: {runs(tuple(places))}"]
+        if entry.protocol:
+            facts.append(f"- Inter-broker protocol: {entry.protocol} and later")
+        facts.append(f"- Found at (release:line): {_firsts(places)}")
+        facts.append(f"- In the model: {_MODELED if entry.name in rules else _LOOKED_UP}")
+        wrapped = (textwrap.fill(fact, 100, subsequent_indent="  ") for fact in facts)
+        paragraphs += [f"## {entry.name}", entry.meaning, "\n".join(wrapped)]
+    return "\n\n".join(_wrapped(paragraph) for paragraph in paragraphs) + "\n"
+
+
+def _wrapped(paragraph: str) -> str:
+    if "\n" in paragraph or paragraph.startswith(("#", "-")):
+        return paragraph
+    return textwrap.fill(paragraph, 100, break_on_hyphens=False, break_long_words=False)
+
+
+def _firsts(places: Mapping[str, Place]) -> str:
+    """Return where a rule is at the first release of each line, the file named when it changes."""
+    files: dict[str, list[str]] = {}
+    lines: set[tuple[int, ...]] = set()
+    for release, place in places.items():
+        line = line_of(parse_version(release))
+        if line not in lines:
+            files.setdefault(place.file, []).append(f"{release}:{place.line}")
+        lines.add(line)
+    return "; ".join(f"{file} {', '.join(at)}" for file, at in files.items())
+
+
+def compared(found: Found) -> str:
+    """Return what `status` reads, as JSON: how each release was read, who has each rule."""
+    document = {
+        "read_at": dict(found.read_at),
+        "found": {name: runs(tuple(places)) for name, places in found.places.items()},
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Look up, print, compare and, if asked, write; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m kchaos.checkers.model.releases.sources", description=__doc__
+    )
+    parser.add_argument("git_dir", type=Path, help="git directory of a clone of Kafka, with tags")
+    parser.add_argument("--jars", type=Path, help="folder in Maven's layout with the source jars")
+    parser.add_argument("--write", type=Path, help="the page to write, docs/rules.md")
+    options = parser.parse_args(arguments)
+    try:
+        entries = read_entries(ENTRIES_FILE)
+        found = look_up(entries, options.git_dir, options.jars)
+    except ModelError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(table(found))
+    unread = [release for release in RELEASED if release not in found.read_at]
+    if unread:
+        print(f"not read, no tag and no source jar: {', '.join(unread)}")
+    said = differences(found)
+    print("\n".join(said) or "what the rules declare is what the source has")
+    if options.write and (said or unread):
+        print(f"{options.write} is not written: every release must be read and agree")
+    elif options.write:
+        options.write.write_text(page(entries, found), encoding="utf-8")
+        COMPARED_FILE.write_text(compared(found), encoding="utf-8")
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,283 @@
+"""What an event does at once: the transition for each action and each decision."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kchaos.checkers.acts import (
+    AdoptTopicConfiguration,
+    CutLink,
+    EndForgery,
+    ForgeAnswers,
+    HealLink,
+    Hold,
+    HoldPoint,
+    LoseEpochs,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ReleasePoint,
+    ResumeBroker,
+    StaleRequest,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+    WipeLogDirectory,
+)
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.broker import cleaning, exchange, leader, process, topic_settings
+from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.settle import stale_request
+from kchaos.checkers.model.state.state import Broker, Checkpoint
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    Event,
+    HighWatermarkObserved,
+    LogCleaned,
+    PartitionState,
+    Produce,
+    TopicConfigured,
+    TopicCreated,
+)
+from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
+from kchaos.checkers.model.values.replica import Replica
+
+
+def happen(world: World, event: Event, generations: Mapping[int, Generation]) -> None:
+    """Let one event take effect, without what brokers do because of it.
+
+    Args:
+        world: The transition.
+        event: Any; a snapshot changes nothing, nor does `AskBrokerToStop`: the broker works on.
+        generations: In place of what `StartBroker` says, for brokers that are not as released.
+
+    Raises:
+        ModelError: The state makes the event impossible.
+    """
+    match event:
+        case StartBroker():
+            _start(world, event, generations.get(event.broker))
+        case StopBroker():
+            _stop(world, event)
+        case PauseBroker():
+            _pause(world, event)
+        case ResumeBroker():
+            _resume(world, event)
+        case LoseTail():
+            _lose_tail(world, event)
+        case LoseEpochs():
+            _lose_epochs(world, event)
+        case WipeLogDirectory():
+            _wipe(world, event)
+        case CutLink():
+            world.put(("cuts",), (*world.cuts(), event))
+        case HealLink():
+            world.put(("cuts",), tuple(cut for cut in world.cuts() if not event.heals(cut)))
+        case Hold():
+            world.put(("holds",), (*world.holds(), event))
+        case ReleaseHold():
+            _release(world, event.name)
+        case ForgeAnswers() | EndForgery():
+            _forge(world, event)
+        case StaleRequest():
+            stale_request.late_request(world, event)
+        case HoldPoint():
+            world.put(("point holds",), (*world.point_holds(), event))
+        case ReleasePoint():
+            left = tuple(hold for hold in world.point_holds() if hold.name != event.name)
+            world.put(("point holds",), left)
+        case Produce():
+            _produce(world, event)
+        case HighWatermarkObserved() | LogCleaned():
+            _look(world, event)
+        case TopicCreated():
+            outboxes.topic_created(world, event)
+        case TopicConfigured():
+            topic_settings.configured(world, event)
+        case AdoptTopicConfiguration():
+            topic_settings.adopt(world, event)
+        case PartitionState():
+            outboxes.partition_state(world, event)
+        case BrokerRegistered():
+            outboxes.broker_registered(world, event)
+        case BrokerUnregistered():
+            outboxes.broker_unregistered(world, event)
+        case ControllerElected():
+            outboxes.controller_elected(world, event)
+
+
+def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:
+    if isinstance(event, ForgeAnswers):
+        left = (*world.forgeries(), event)
+    else:
+        left = tuple(one for one in world.forgeries() if one.name != event.name)
+    world.put(("forgeries",), left)
+
+
+def _start(world: World, event: StartBroker, generation: Generation | None) -> None:
+    if world.running(event.broker) is not None:
+        raise ModelError(f"broker {event.broker} runs already; stop it first")
+    process.start(
+        world,
+        event,
+        generation
+        or generation_for(
+            event.release,
+            inter_broker_protocol=event.inter_broker_protocol,
+            message_format=event.message_format,
+        ),
+    )
+
+
+def _stop(world: World, event: StopBroker) -> None:
+    broker = world.broker(event.broker)
+    if broker is None or not (broker.is_running or broker.has_exited):
+        raise ModelError(f"broker {event.broker} does not run; start it first")
+    checkpointed = None
+    if event.checkpointed is not None:
+        checkpointed = {TopicPartition(*each[:2]): each[2] for each in event.checkpointed}
+    process.stop(world, event.broker, is_clean=event.clean, checkpointed=checkpointed)
+    stopped = world.broker(event.broker)
+    assert stopped is not None
+    world.put_broker(event.broker, replace(stopped, has_exited=False))
+
+
+def _pause(world: World, event: PauseBroker) -> None:
+    world.put_broker(event.broker, replace(_running(world, event.broker), is_paused=True))
+    for leader_id in world.leaders(event.broker):
+        waiting = world.exchanges(event.broker, leader_id)
+        paused = tuple(replace(one, was_paused=True) for one in waiting)
+        world.put_exchanges(event.broker, leader_id, paused)
+
+
+def _resume(world: World, event: ResumeBroker) -> None:
+    broker = _running(world, event.broker)
+    world.put_broker(event.broker, replace(broker, is_paused=False))
+    waiting: tuple[Produce, ...] = world.get(("delayed", event.broker)) or ()
+    world.put(("delayed", event.broker), None)
+    for request in waiting:
+        leader.produce(world, request)
+
+
+def _lose_tail(world: World, event: LoseTail) -> None:
+    if world.broker(event.broker) is None or world.running(event.broker) is not None:
+        raise ModelError(f"broker {event.broker} must be stopped to lose its tail")
+    partition = TopicPartition(event.topic, event.partition)
+    replica = world.replica(event.broker, partition)
+    if replica is None:
+        raise ModelError(f"broker {event.broker} has no replica of {event.topic}")
+    if any(
+        batch.base_offset < event.log_end_offset <= batch.last_offset
+        for batch in replica.log.batches
+    ):
+        raise ModelError(f"offset {event.log_end_offset} is inside a batch, not at an edge")
+    shorter = replica.log.lose_tail(event.log_end_offset)
+    world.put(("replica", event.broker, partition), replace(replica, log=shorter))
+
+
+def _lose_epochs(world: World, event: LoseEpochs) -> None:
+    if world.broker(event.broker) is None or world.running(event.broker) is not None:
+        raise ModelError(f"broker {event.broker} must be stopped to lose its epochs")
+    partition = TopicPartition(event.topic, event.partition)
+    replica = world.replica(event.broker, partition)
+    if replica is None:
+        raise ModelError(f"broker {event.broker} has no replica of {event.topic}")
+    world.put(("replica", event.broker, partition), replace(replica, entries=()))
+
+
+def _wipe(world: World, event: WipeLogDirectory) -> None:
+    """Empty every replica: the next start finds no log, and makes one when it is told to."""
+    if world.broker(event.broker) is None or world.running(event.broker) is not None:
+        raise ModelError(f"broker {event.broker} must be stopped to lose its logs")
+    for partition in world.partitions(event.broker):
+        world.put(("replica", event.broker, partition), Replica())
+        world.put(("checkpoint", event.broker, partition), Checkpoint())
+
+
+def _produce(world: World, event: Produce) -> None:
+    if world.get(("answer", event.operation)) is not None:
+        raise ModelError(f"operation {event.operation!r} was used before")
+    broker = world.running(event.broker)
+    waiting = PredictedProduce(operation=event.operation, acknowledged=None, base_offset=-1)
+    world.answer(waiting)
+    if broker is None:
+        world.answer(replace(waiting, acknowledged=False, error="BROKER_NOT_AVAILABLE"))
+    elif broker.is_paused:
+        delayed = world.get(("delayed", event.broker)) or ()
+        world.put(("delayed", event.broker), (*delayed, event))
+    else:
+        leader.produce(world, event)
+
+
+def _release(world: World, name: str) -> None:
+    world.put(("holds",), tuple(hold for hold in world.holds() if hold.name != name))
+    for epoch in world.controller_epochs():
+        for broker_id in world.broker_ids():
+            _release_outbox(world, epoch, broker_id, name)
+    for broker_id in world.broker_ids():
+        for leader_id in world.leaders(broker_id):
+            for one in world.exchanges(broker_id, leader_id):
+                if name in one.holds:
+                    left = tuple(hold for hold in one.holds if hold != name)
+                    exchange.change(world, broker_id, leader_id, one, replace(one, holds=left))
+
+
+def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None:
+    outbox = world.outbox(epoch, broker_id)
+    if outbox is None or name not in outbox.held_by:
+        return
+    left = tuple(hold for hold in outbox.held_by if hold != name)
+    world.put(("outbox", epoch, broker_id), replace(outbox, held_by=left))
+    # What has to wait for a fetcher of the broker is the next that the controller sends.
+    if left or outbox.is_unanswered:
+        return
+    if outboxes.may_deliver(world, epoch, broker_id):
+        outboxes.deliver(world, epoch, broker_id)
+
+
+def _look(world: World, event: HighWatermarkObserved | LogCleaned) -> None:
+    if isinstance(event, LogCleaned):
+        cleaning.clean(world, event)
+    else:
+        _observe(world, event)
+
+
+def _observe(world: World, event: HighWatermarkObserved) -> None:
+    """Note what a running broker's checkpoint file held, and whether it can have held that.
+
+    A file only moves forward to what memory held later, so every older value is dropped. Of a value
+    that came more than once, the file may have held the first.
+    """
+    partition = TopicPartition(event.topic, event.partition)
+    found = event.high_watermark
+    possible: tuple[int, ...] = ()
+    if world.replica(event.broker, partition) is not None:
+        possible = world.checkpoint(event.broker, partition).possible
+    if found in possible:
+        later = possible[possible.index(found) :]
+        world.put(
+            ("checkpoint", event.broker, partition),
+            Checkpoint(known=found, possible=later, is_observed=True),
+        )
+        return
+    world.notes.append(
+        ImpossibleHighWatermark(
+            index=-1,
+            broker=event.broker,
+            topic=event.topic,
+            partition=event.partition,
+            high_watermark=found,
+            allowed=tuple(sorted(set(possible))),
+        )
+    )
+
+
+def _running(world: World, broker_id: int) -> Broker:
+    broker = world.running(broker_id)
+    if broker is None:
+        raise ModelError(f"broker {broker_id} does not run; start it first")
+    return broker

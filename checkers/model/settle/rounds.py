@@ -1,0 +1,195 @@
+"""One scheduler over the machine: everything that can happen happens, in a fixed order.
+
+It stands for a cluster that is left alone after each event until nothing changes any more.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.broker import exchange, leader
+from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.prediction import EpochRound
+from kchaos.checkers.model.values.requests import Exchange, Stage
+
+_ROUNDS_LIMIT = 10_000
+"""A guard against an endless loop in the model itself; real timelines need some dozens."""
+
+
+Step = Callable[..., bool]
+Perform = Callable[..., bool]
+"""Performs a step, (world, step, its other arguments), and returns whether it changed anything."""
+
+
+def _at_once(world: World, step: Step, *arguments: Any) -> bool:
+    return step(world, *arguments)
+
+
+def settle(world: World, perform: Perform = _at_once) -> None:
+    """Let controllers, leaders and fetchers work, in a fixed order, until nothing changes.
+
+    A truncation that never completes (KAFKA-10706) repeats itself without a change, so it ends the
+    rounds too, and its partition stays "truncating".
+
+    Args:
+        world: The transition.
+        perform: Performs one step; it may remember what a step did where it read the same.
+
+    Raises:
+        ModelError: The rounds do not end.
+    """
+    for _ in range(_ROUNDS_LIMIT):
+        changed = _control(world, perform)
+        changed = _learn(world, perform) or changed
+        for broker_id in world.broker_ids():
+            for leader_id in world.leaders(broker_id):
+                changed = perform(world, _work, broker_id, leader_id) or changed
+        if not changed:
+            return
+    raise ModelError(f"followers still change after {_ROUNDS_LIMIT} rounds; this is the model's")
+
+
+def _control(world: World, perform: Perform) -> bool:
+    changed = False
+    for broker_id in world.broker_ids():
+        changed = perform(world, outboxes.learn_epoch, broker_id) or changed
+    for epoch in world.controller_epochs():
+        changed = perform(world, _observe, epoch) or changed
+        for broker_id in world.broker_ids():
+            changed = perform(world, _deliver, epoch, broker_id) or changed
+    return changed
+
+
+def _observe(world: World, epoch: int) -> bool:
+    if not outboxes.sees_changes(world, epoch):
+        return False
+    outboxes.observe(world, epoch)
+    return True
+
+
+def _deliver(world: World, epoch: int, broker_id: int) -> bool:
+    changed = False
+    while True:
+        if outboxes.may_answer(world, epoch, broker_id):
+            outboxes.answered(world, epoch, broker_id)
+        elif outboxes.may_send(world, epoch, broker_id):
+            outboxes.send(world, epoch, broker_id)
+        else:
+            return changed
+        changed = True
+
+
+def _learn(world: World, perform: Perform) -> bool:
+    changed = False
+    for partition in world.get(("topics",)) or ():
+        for broker_id in world.assignment(partition):
+            changed = perform(world, _learn_isr, broker_id, partition) or changed
+    return changed
+
+
+def _learn_isr(world: World, broker_id: int, partition: TopicPartition) -> bool:
+    if world.get(("isr change", broker_id, partition)) is None:
+        return False
+    broker = world.broker(broker_id)
+    if broker is None:
+        return False
+    asks = broker.generation.asks_controller_for_isr
+    if asks and not _reaches_controller(world, broker_id):
+        return False
+    leader.learn_isr(world, broker_id, partition)
+    return True
+
+
+def _reaches_controller(world: World, broker_id: int) -> bool:
+    epochs = world.controller_epochs()
+    if not epochs:
+        return False
+    controller = world.controller(epochs[-1]).broker
+    if controller == broker_id:
+        return True
+    held = any(
+        True
+        for direction in ("request", "response")
+        for _ in world.holding("AlterPartition", broker_id, controller, direction)
+    )
+    return not held and world.passes(broker_id, controller) and world.passes(controller, broker_id)
+
+
+def _work(world: World, broker_id: int, leader_id: int) -> bool:
+    """Do one round of a fetcher thread's doWork: truncate, then fetch."""
+    broker, thread = world.broker(broker_id), world.thread(broker_id, leader_id)
+    if broker is None or thread is None or thread.is_dead or not broker.is_working:
+        return False
+    waiting = exchange.awaited(world, broker_id, leader_id)
+    if waiting is not None:
+        changed = _go_on(world, broker_id, leader_id, waiting)
+        changed = _reset_offsets(world, broker_id, leader_id) or changed
+        is_over = exchange.awaited(world, broker_id, leader_id) is None
+        return changed or (is_over and waiting.api == LIST_OFFSETS)
+    changed = exchange.go_on_without_asking(world, broker_id, leader_id)
+    for api in (OFFSET_FOR_LEADER_EPOCH, FETCH):
+        asked = exchange.question(world, broker_id, leader_id, api)
+        if asked is not None and world.passes(broker_id, leader_id):
+            sent = exchange.send(world, broker_id, leader_id, asked)
+            changed = _go_on(world, broker_id, leader_id, sent) or changed
+            if exchange.awaited(world, broker_id, leader_id) is not None:
+                return True
+    return _reset_offsets(world, broker_id, leader_id) or changed
+
+
+def _reset_offsets(world: World, broker_id: int, leader_id: int) -> bool:
+    """Let a thread that is out of range ask for its leader's end and start."""
+    changed = False
+    while (asked := exchange.question(world, broker_id, leader_id, LIST_OFFSETS)) is not None:
+        sent = exchange.send(world, broker_id, leader_id, asked)
+        changed = _go_on(world, broker_id, leader_id, sent) or changed
+        if exchange.awaited(world, broker_id, leader_id) is not None:
+            return True
+        thread = world.thread(broker_id, leader_id)
+        if thread is not None and thread.reset is not None and thread.reset.is_asked:
+            exchange.go_on_without_asking(world, broker_id, leader_id)
+    return changed
+
+
+def _go_on(world: World, broker_id: int, leader_id: int, request: Exchange) -> bool:
+    """Let a request go as far as it gets; returns whether anything changed but its way."""
+    if request.holds:
+        return False
+    changed = False
+    if request.stage is Stage.SENT:
+        if not world.passes(broker_id, leader_id):
+            # What stays in a cut times out at last, and the thread asks anew.
+            exchange.end(world, broker_id, leader_id, request)
+            return False
+        request, changed = exchange.read(world, broker_id, leader_id, request)
+        if request.stage is Stage.WAITING:
+            request = exchange.answer_waiting(world, broker_id, leader_id, request)
+        if not world.passes(leader_id, broker_id):
+            exchange.end(world, broker_id, leader_id, request)
+            return changed
+        request = exchange.hold_answer(world, broker_id, leader_id, request)
+        if request.holds:
+            world.notes += exchange.rounds(world, broker_id, leader_id, request)
+            delivered = replace(request, stage=Stage.DELIVERED)
+            exchange.change(world, broker_id, leader_id, request, delivered)
+            return True
+    elif not world.passes(leader_id, broker_id):
+        return False
+    answered = exchange.rounds(world, broker_id, leader_id, request)
+    is_held = request.stage is Stage.DELIVERED
+    moved = exchange.handle(world, broker_id, leader_id, request)
+    if not is_held:
+        _note_rounds(world, answered, is_new=moved)
+    return moved or changed or is_held
+
+
+def _note_rounds(world: World, answered: list[EpochRound], *, is_new: bool) -> None:
+    """Note what was answered; a repetition that changes nothing is noted once."""
+    for one in answered:
+        known = [note for note in world.notes if isinstance(note, EpochRound)]
+        if is_new or one not in known[-1:]:
+            world.notes.append(one)

@@ -1,0 +1,68 @@
+"""A control request that no controller has in its outbox: made for an earlier generation, perhaps.
+
+Where a run is followed by its links such a request is seen there like any other; this is for
+timelines without links.
+"""
+
+from typing import Any
+
+from kchaos.checkers.acts import StaleRequest, TopicPartition
+from kchaos.checkers.model.broker import control_handling, process
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.requests import (
+    ControlRequest,
+    LeaderAndIsr,
+    StopReplica,
+    UpdateMetadata,
+)
+
+
+def late_request(world: World, event: StaleRequest) -> None:
+    """Let a broker handle a control request that no controller has in its outbox.
+
+    It may be for an earlier generation. What a controller decides because of a ControlledShutdown
+    is seen in ZooKeeper and at the links, not predicted here.
+    """
+    broker = world.broker(event.target)
+    if broker is None or not broker.is_working or event.api == "ControlledShutdown":
+        return
+    epoch = -1 if event.broker_epoch is None else event.broker_epoch
+    requests = late_requests(event)
+    for index, request in enumerate(requests, start=1):
+        control_handling.handle(
+            world,
+            event.target,
+            event.controller_epoch,
+            request,
+            broker_epoch=epoch,
+            is_last=index == len(requests),
+        )
+    process.write_checkpoint(world, event.target)
+
+
+def late_requests(event: StaleRequest) -> list[ControlRequest]:
+    """Return what a late request says, one value for each part that a broker handles apart."""
+    partitions = [TopicPartition(*state[:2]) for state in event.states]
+    match event.api:
+        case "LeaderAndIsr":
+            return [LeaderAndIsr(states=(_state_of(state),)) for state in event.states]
+        case "UpdateMetadata":
+            return [UpdateMetadata(live=frozenset(event.live), told=frozenset(partitions))]
+        case "StopReplica":
+            return [StopReplica(partition=one, deletes=event.deletes) for one in partitions]
+        case _:
+            return []
+
+
+def _state_of(state: tuple[Any, ...]) -> PartitionState:
+    topic, partition, leader_id, leader_epoch, isr, controller_epoch, version, _ = state
+    return PartitionState(
+        topic=topic,
+        partition=partition,
+        leader=leader_id,
+        leader_epoch=leader_epoch,
+        isr=isr,
+        controller_epoch=controller_epoch,
+        version=version,
+    )

@@ -1,0 +1,1 @@
+"""The state of the machine, and a transition in the making."""

@@ -1,0 +1,277 @@
+"""A transition in the making: what it reads of a state, what it changes, what it notes.
+
+Transitions are functions over a `World`. They read components, put new values, and note what has
+happened for the journal; the state that they began with never changes. `World.read` is any function
+from component to value, so that an explorer can follow what a transition reads.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kchaos.checkers.acts import CutLink, ForgeAnswers, Hold, HoldPoint, TopicPartition
+from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import (
+    EMPTY,
+    Broker,
+    Checkpoint,
+    Component,
+    Read,
+    State,
+)
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.prediction import PredictedProduce
+from kchaos.checkers.model.values.replica import FetcherThread, Replica
+from kchaos.checkers.model.values.requests import Controller, Exchange, Outbox
+
+_FORMAT = "message.format.version"
+_UNCLEAN = "unclean.leader.election.enable"
+
+
+class World:
+    """One transition over a state.
+
+    Attributes:
+        changes: The components that it changed so far.
+        notes: What has happened so far, for the journal (`checkers.model.values.prediction`).
+        is_unlikely: Whether a search goes on with what it leads to last.
+    """
+
+    __slots__ = ("_read", "changes", "is_unlikely", "notes")
+
+    def __init__(self, read: Read = EMPTY) -> None:
+        self._read = read
+        self.changes: dict[Component, Any] = {}
+        self.notes: list[Any] = []
+        self.is_unlikely = False
+
+    def get(self, component: Component) -> Any:
+        """Return a component as it is now in this transition."""
+        if component in self.changes:
+            return self.changes[component]
+        return self._read(component)
+
+    def put(self, component: Component, value: Any) -> None:
+        """Change a component; None takes it away."""
+        self.changes[component] = value
+
+    def state(self, before: State) -> State:
+        """Return the state after this transition over `before`."""
+        return before.changed(self.changes)
+
+    # -- brokers ----------------------------------------------------------------------------
+
+    def broker_ids(self) -> tuple[int, ...]:
+        """Return the brokers that have ever run, ascending."""
+        found: tuple[int, ...] = self.get(("brokers",)) or ()
+        return found
+
+    def broker(self, broker: int) -> Broker | None:
+        """Return a broker, None if it never ran."""
+        found: Broker | None = self.get(("broker", broker))
+        return found
+
+    def running(self, broker: int) -> Broker | None:
+        """Return a broker whose process runs, paused or not."""
+        found = self.broker(broker)
+        return found if found is not None and found.is_running else None
+
+    def put_broker(self, broker: int, value: Broker) -> None:
+        """Change a broker, or add one."""
+        if broker not in self.broker_ids():
+            self.put(("brokers",), tuple(sorted((*self.broker_ids(), broker))))
+        self.put(("broker", broker), value)
+
+    # -- replicas ---------------------------------------------------------------------------
+
+    def partitions(self, broker: int) -> tuple[TopicPartition, ...]:
+        """Return the partitions that have a replica on the broker."""
+        found: tuple[TopicPartition, ...] = self.get(("partitions", broker)) or ()
+        return found
+
+    def replica(self, broker: int, partition: TopicPartition) -> Replica | None:
+        """Return a replica, None if the broker has none."""
+        found: Replica | None = self.get(("replica", broker, partition))
+        return found
+
+    def known_replica(self, broker: int, partition: TopicPartition) -> Replica:
+        """Return a replica that is there."""
+        found = self.replica(broker, partition)
+        assert found is not None, f"broker {broker} has no replica of {partition}"
+        return found
+
+    def put_replica(self, broker: int, partition: TopicPartition, value: Replica) -> None:
+        """Change a replica or add one; a new high watermark may come to be checkpointed."""
+        before = self.replica(broker, partition)
+        if before is None:
+            self.put(("partitions", broker), tuple(sorted((*self.partitions(broker), partition))))
+            self.put(("checkpoint", broker, partition), Checkpoint())
+        self.put(("replica", broker, partition), value)
+        if before is None or before.high_watermark != value.high_watermark:
+            self._note_high_watermark(broker, partition, value.high_watermark)
+
+    def checkpoint(self, broker: int, partition: TopicPartition) -> Checkpoint:
+        """Return what the broker's checkpoint file may hold for a replica that is there."""
+        found: Checkpoint = self.get(("checkpoint", broker, partition))
+        return found
+
+    def _note_high_watermark(self, broker: int, partition: TopicPartition, offset: int) -> None:
+        checkpoint = self.checkpoint(broker, partition)
+        if checkpoint.possible[-1] != offset:
+            self.put(
+                ("checkpoint", broker, partition),
+                Checkpoint(
+                    known=checkpoint.known,
+                    possible=(*checkpoint.possible, offset),
+                    is_observed=checkpoint.is_observed,
+                ),
+            )
+
+    # -- fetchers ---------------------------------------------------------------------------
+
+    def leaders(self, broker: int) -> tuple[int, ...]:
+        """Return the leaders to which the broker has fetcher threads, ascending."""
+        found: tuple[int, ...] = self.get(("leaders", broker)) or ()
+        return found
+
+    def thread(self, broker: int, leader: int) -> FetcherThread | None:
+        """Return a fetcher thread, None if there is none."""
+        found: FetcherThread | None = self.get(("thread", broker, leader))
+        return found
+
+    def put_thread(self, broker: int, leader: int, value: FetcherThread | None) -> None:
+        """Change a fetcher thread, add one, or end it."""
+        leaders = set(self.leaders(broker))
+        wanted = leaders | {leader} if value is not None else leaders - {leader}
+        if wanted != leaders:
+            self.put(("leaders", broker), tuple(sorted(wanted)))
+        self.put(("thread", broker, leader), value)
+
+    def exchanges(self, broker: int, leader: int) -> tuple[Exchange, ...]:
+        """Return the requests in flight between a follower and its leader, oldest first."""
+        found: tuple[Exchange, ...] = self.get(("exchanges", broker, leader)) or ()
+        return found
+
+    def put_exchanges(self, broker: int, leader: int, value: tuple[Exchange, ...]) -> None:
+        """Change the requests in flight between a follower and its leader."""
+        self.put(("exchanges", broker, leader), value or None)
+
+    # -- cluster metadata -------------------------------------------------------------------
+
+    def assignment(self, partition: TopicPartition) -> tuple[int, ...]:
+        """Return the partition's replicas, preferred one first; none before it exists."""
+        found: tuple[int, ...] = self.get(("assignment", partition)) or ()
+        return found
+
+    def partition_state(self, partition: TopicPartition) -> PartitionState | None:
+        """Return the partition's state as ZooKeeper has it."""
+        found: PartitionState | None = self.get(("state", partition))
+        return found
+
+    def min_insync_replicas(self, broker: Broker, partition: TopicPartition) -> int:
+        """Return `min.insync.replicas` of the topic, or of the broker where it has none."""
+        of_topic = self.topic_configuration(broker.configuration.broker, partition.topic)
+        found = of_topic.get("min.insync.replicas")
+        return int(found) if found is not None else broker.configuration.min_insync_replicas
+
+    def allows_unclean_election(self, topic: str, brokers: Iterable[Broker]) -> bool:
+        """Return `unclean.leader.election.enable` of the topic, or of any broker where it has none.
+
+        It is read from ZooKeeper when it is asked for, and not as a broker has taken it over
+        (kafka.controller.PartitionLeaderSelector and kafka.server.ReplicaFetcherThread, 0.10.2.2
+        to 2.0.0).
+        """
+        found = dict(self.get(("topic configuration", topic)) or ()).get(_UNCLEAN)
+        if found is not None:
+            return str(found).strip().lower() == "true"
+        return any(one.configuration.unclean_leader_election for one in brokers)
+
+    def topic_configuration(self, broker: int, topic: str) -> dict[str, str]:
+        """Return the topic's own configuration as the broker has it."""
+        adopted = self.get(("adopted", broker, topic))
+        if adopted is None:
+            adopted = self.get(("topic configuration", topic)) or ()
+        return dict(adopted)
+
+    def generation(self, broker: Broker, partition: TopicPartition) -> Generation:
+        """Return what the broker does with this partition, whose topic may have its own format."""
+        own = broker.configuration
+        topic_format = self.topic_configuration(own.broker, partition.topic).get(_FORMAT)
+        if topic_format is None:
+            return broker.generation
+        return generation_for(
+            own.release,
+            inter_broker_protocol=own.inter_broker_protocol,
+            message_format=topic_format,
+        )
+
+    def registered(self) -> dict[int, int]:
+        """Return the czxid of each broker's registration."""
+        return dict(self.get(("registered",)) or ())
+
+    def controller_epochs(self) -> tuple[int, ...]:
+        """Return the epochs of the controllers that have not resigned, the newest last."""
+        found: tuple[int, ...] = self.get(("controllers",)) or ()
+        return found
+
+    def controller(self, epoch: int) -> Controller:
+        """Return the controller of an epoch."""
+        found: Controller = self.get(("controller", epoch))
+        return found
+
+    def outbox(self, epoch: int, broker: int) -> Outbox | None:
+        """Return a controller's outbox for a broker, None while it does not know the broker."""
+        found: Outbox | None = self.get(("outbox", epoch, broker))
+        return found
+
+    # -- links ------------------------------------------------------------------------------
+
+    def cuts(self) -> tuple[CutLink, ...]:
+        """Return the cuts that act, in the order in which they were made."""
+        found: tuple[CutLink, ...] = self.get(("cuts",)) or ()
+        return found
+
+    def point_holds(self) -> tuple[HoldPoint, ...]:
+        """Return the holds at points inside brokers, in the order in which they were made."""
+        found: tuple[HoldPoint, ...] = self.get(("point holds",)) or ()
+        return found
+
+    def holds(self) -> tuple[Hold, ...]:
+        """Return the holds that act, in the order in which they were made."""
+        found: tuple[Hold, ...] = self.get(("holds",)) or ()
+        return found
+
+    def forgeries(self) -> tuple[ForgeAnswers, ...]:
+        """Return what replaces answers to OffsetForLeaderEpoch, in the order in which it began."""
+        found: tuple[ForgeAnswers, ...] = self.get(("forgeries",)) or ()
+        return found
+
+    def passes(self, source: int, target: int) -> bool:
+        """Tell whether bytes get from one broker to another: both work, no cut is between."""
+        for broker in (self.broker(source), self.broker(target)):
+            if broker is None or not broker.is_working:
+                return False
+        return not any(_stops(cut, source, target) for cut in self.cuts())
+
+    # -- clients ----------------------------------------------------------------------------
+
+    def answer(self, outcome: PredictedProduce) -> None:
+        """Answer a client's produce; None for `acknowledged` says that it still waits."""
+        self.put(("answer", outcome.operation), outcome)
+        self.notes.append(outcome)
+
+    def holding(self, api: str, source: int, target: int, direction: str) -> Iterator[Hold]:
+        """Yield the holds that may keep messages of this kind."""
+        for hold in self.holds():
+            if (
+                (hold.api, hold.direction) == (api, direction)
+                and hold.source in (None, source)
+                and hold.target in (None, target)
+            ):
+                yield hold
+
+
+def _stops(cut: CutLink, source: int, target: int) -> bool:
+    if (cut.source, cut.target) == (source, target):
+        return True
+    return not cut.one_way and (cut.target, cut.source) == (source, target)

@@ -1,0 +1,287 @@
+"""What happens to a cluster, in the model's own vocabulary.
+
+A timeline is a sequence of events in the order in which they happened. *Actions* are what the
+scenario did: those of `checkers.acts` upon which the model acts, what clients produced, and what
+was looked at. *Decisions* are what the cluster wrote to ZooKeeper, in zxid order; the model follows
+them, and separately checks that its rules allow each one. Between two events the model lets every
+follower fetch until nothing changes any more, except where a cut or a hold stands in the way.
+
+Events are frozen values with a JSON form: `event_to_json` and `event_from_json`.
+"""
+
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kchaos.checkers.acts import (
+    AdoptTopicConfiguration,
+    AskBrokerToStop,
+    CutLink,
+    EndForgery,
+    ForgeAnswers,
+    HealLink,
+    Hold,
+    HoldPoint,
+    LoseEpochs,
+    LoseTail,
+    PauseBroker,
+    ReleaseHold,
+    ReleasePoint,
+    ResumeBroker,
+    StaleRequest,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+    WipeLogDirectory,
+    fields_of,
+)
+from kchaos.checkers.json_form import from_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produce:
+    """One ProduceRequest with one batch of known records reaches one broker.
+
+    Attributes:
+        operation: Names the operation in history and prediction.
+        broker: The broker that it was sent to (it may be a zombie).
+        records: The records' values.
+        keys: Their keys, one for each record; empty means that all are null.
+        acks: 1 or -1 (all).
+        codec: "none" or a codec of Kafka's; with magic below 2 it decides between one entry a
+            record and one wrapper.
+    """
+
+    operation: str
+    broker: int
+    topic: str
+    partition: int
+    records: tuple[str, ...]
+    acks: int
+    codec: str = "none"
+    keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless each record has a key, or none has."""
+        if self.keys and len(self.keys) != len(self.records):
+            raise ValueError(f"{len(self.keys)} keys for {len(self.records)} records")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCleaned:
+    """A running broker's log cleaner has gone over one log: what it left was looked at.
+
+    The model lets a record go only if the same log has a later one with the same key below
+    `cleaned_until`; whatever else is missing stays in the prediction.
+
+    Attributes:
+        cleaned_until: The first offset that it did not look at, as `cleaner-offset-checkpoint` has
+            it (exclusive).
+        kept: Ranges of offsets below it at which the disk still has records, as (first, last),
+            both inclusive.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    cleaned_until: int
+    kept: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermarkObserved:
+    """The `replication-offset-checkpoint` of a running broker held this high watermark.
+
+    A file only moves forward to what memory held later, so the model drops every older value from
+    what the file may still hold, and reports one that it does not allow at that moment.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteCopy:
+    """A broker wrote to the metadata topic that it copies a segment, or that it has copied it.
+
+    Attributes:
+        is_finished: Whether the copy has ended.
+        end_offset: Inclusive.
+        leader_epochs: (leader epoch, its first offset in the segment), ascending.
+    """
+
+    partition: TopicPartition
+    segment_id: str
+    broker: int
+    is_finished: bool
+    start_offset: int
+    end_offset: int
+    leader_epochs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierRead:
+    """A consumer begins to read a tiered log from one broker: the model says what that log is.
+
+    Attributes:
+        operation: Names the read in the evidence and in the prediction.
+        manner: "in sequence", or "descending": one Fetch for each offset.
+        first_offset: Where the broker said that its log begins, inclusive.
+        end_offset: Its high watermark as it said, exclusive.
+        local_start_offset: Where it said that what is local begins.
+        source: What the broker is of the partition: "leader", or "follower".
+    """
+
+    operation: str
+    broker: int
+    topic: str
+    partition: int
+    manner: str
+    first_offset: int
+    end_offset: int
+    local_start_offset: int
+    source: str = "leader"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Every replica's files were copied now; the model predicts what they hold."""
+
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreated:
+    """`/brokers/topics/T` was written.
+
+    Attributes:
+        assignment: Replica ids per partition, preferred replica first; index is the partition.
+    """
+
+    topic: str
+    assignment: tuple[tuple[int, ...], ...]
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigured:
+    """`/config/topics/T` was written.
+
+    Brokers that run go on with what they had until they adopt it.
+
+    Attributes:
+        configuration: (name, value) of every setting of the topic's own.
+    """
+
+    topic: str
+    configuration: tuple[tuple[str, str], ...]
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """The partition's state znode was created or set.
+
+    Attributes:
+        leader: Broker id, or -1.
+        isr: In the order in which it was written.
+        version: The znode's version after the write.
+        written_by: The broker whose session wrote it, or None if unknown.
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    version: int
+    written_by: int | None = None
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistered:
+    """`/brokers/ids/N` was created; its czxid is the broker epoch of KIP-380."""
+
+    broker: int
+    czxid: int
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUnregistered:
+    """`/brokers/ids/N` was deleted, or its session ended."""
+
+    broker: int
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerElected:
+    """`/controller` was created by this broker."""
+
+    broker: int
+    zxid: int = -1
+
+
+Action = (
+    StartBroker
+    | StopBroker
+    | AskBrokerToStop
+    | PauseBroker
+    | ResumeBroker
+    | LoseTail
+    | LoseEpochs
+    | WipeLogDirectory
+    | CutLink
+    | HealLink
+    | Hold
+    | ReleaseHold
+    | ForgeAnswers
+    | EndForgery
+    | AdoptTopicConfiguration
+    | StaleRequest
+    | HoldPoint
+    | ReleasePoint
+    | Produce
+    | LogCleaned
+    | HighWatermarkObserved
+    | Snapshot
+    | TierRead
+)
+Decision = (
+    TopicCreated
+    | TopicConfigured
+    | PartitionState
+    | BrokerRegistered
+    | BrokerUnregistered
+    | ControllerElected
+)
+Event = Action | Decision
+
+EVENTS: Mapping[str, type[Any]] = {
+    event.__name__: event for event in (*typing.get_args(Action), *typing.get_args(Decision))
+}
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """The event as a plain object: its class name under "event", then its fields."""
+    return {"event": type(event).__name__} | fields_of(event)
+
+
+def event_from_json(data: Mapping[str, Any]) -> Event:
+    """The event that `event_to_json` wrote.
+
+    Raises:
+        ValueError: No such event, or fields that it does not have or that have another type.
+    """
+    name = data.get("event")
+    if not isinstance(name, str) or name not in EVENTS:
+        raise ValueError(f"no event is named {name!r}; known: {', '.join(EVENTS)}")
+    arguments = {key: value for key, value in data.items() if key != "event"}
+    event: Event = from_json(EVENTS[name], arguments)
+    return event

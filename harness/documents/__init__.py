@@ -1,0 +1,24 @@
+"""What a document weighs against each other, side by side, by the machine that judges runs.
+
+`documents` knows every document by name; each has a module of its own, whose alternatives are rules
+(`checkers.model.releases.rules`) that no release follows. `comparison` is the form of what comes
+out.
+"""
+
+from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
+from kchaos.harness.documents.documents import DOCUMENTS, Document, document_named
+from kchaos.harness.documents.searching import Bounds, Say
+
+__all__ = [
+    "DOCUMENTS",
+    "Bounds",
+    "Cell",
+    "Claim",
+    "Column",
+    "Comparison",
+    "Document",
+    "Result",
+    "Row",
+    "Say",
+    "document_named",
+]

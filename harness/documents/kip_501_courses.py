@@ -1,0 +1,306 @@
+"""KIP-501's solutions, played over a time line: that of a recorded run, or its own example.
+
+The time line says when followers' fetches came, when they were read and answered, how the leader's
+log grew, when it looked who is in sync, and when it died. A course is what comes of that under one
+solution. What a time line cannot say is assumed, and named where it is: once the leader has moved
+the other brokers fetch in time, unless they are named as slow too.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kchaos.checkers.model.releases.rules.kip_501 import (
+    Follower,
+    Solution,
+    counted,
+    keeps,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """One fetch of a follower; times in seconds.
+
+    Attributes:
+        pending_from: When ReplicaManager has it, from which on it counts as pending; a request
+            that waits at a link or in the request queue has not come so far.
+        read_at: When the leader takes the fetch's time and its own log end.
+        counted_at: When the read is over and counted; inf if it never was.
+    """
+
+    follower: int
+    offset: int
+    pending_from: float
+    read_at: float
+    counted_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLine:
+    """What happened to one partition while one broker led it.
+
+    Attributes:
+        assignment: Preferred replica first; elections go by it.
+        isr: At the beginning.
+        known: What the leader knew of its followers at the beginning, by id.
+        log_ends: (time, the leader's log end offset from then on), ascending.
+        checks: When the leader looked who is in sync, ascending.
+        dies_at: When the leader died; None if it did not.
+        back_at: When it was there again.
+        down: Followers that died, and when.
+        slow: Brokers that would be as slow as the leader if they led.
+        level_is_in_sync: Whether who has the leader's end is in sync, as from 2.1.0 on.
+        began: The first moment; ended: the last.
+    """
+
+    leader: int
+    assignment: tuple[int, ...]
+    isr: tuple[int, ...]
+    lag_s: float
+    known: Mapping[int, Follower]
+    fetches: tuple[Fetch, ...]
+    log_ends: tuple[tuple[float, int], ...]
+    checks: tuple[float, ...]
+    began: float
+    ended: float
+    dies_at: float | None = None
+    back_at: float | None = None
+    down: Mapping[int, float] = field(default_factory=dict)
+    slow: frozenset[int] = frozenset()
+    min_insync_replicas: int = 1
+    level_is_in_sync: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Leader (-1 for none) and ISR from a time on, and why."""
+
+    time: float
+    leader: int
+    isr: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """What comes of a time line under one solution.
+
+    Attributes:
+        states: From the beginning on.
+        kept: (time, follower) of each look at which only a pending fetch kept it in the ISR.
+        moves: How often the leader gave up.
+        offline_s: For how long the partition had no leader.
+        under_min_isr_s: For how long fewer were in sync than min.insync.replicas asks for.
+    """
+
+    solution: Solution
+    states: tuple[State, ...]
+    kept: tuple[tuple[float, int], ...]
+    moves: int
+    offline_s: float
+    under_min_isr_s: float
+
+
+def play(line: TimeLine, solution: Solution, *, by_assignment: bool = True) -> Course:
+    """The course of a time line under a solution.
+
+    Args:
+        by_assignment: Who leads next is the first live in-sync replica of the assignment, as
+            controllers choose in every release (PartitionStateMachine.offlinePartitionLeader
+            Election); otherwise the first of the ISR, with the one that gave up last in it, as the
+            document means it.
+    """
+    course = _Course(line, solution, by_assignment)
+    for time, _, what, about in sorted(_events(line, solution), key=lambda one: one[:2]):
+        if course.is_over:
+            break
+        course.happen(time, what, about)
+    return course.finished()
+
+
+_ORDER = {"counted": 0, "slow": 1, "down": 2, "check": 3, "dies": 4, "back": 5}
+
+
+def _events(line: TimeLine, solution: Solution) -> Iterator[tuple[float, int, str, object]]:
+    for fetch in line.fetches:
+        if fetch.counted_at < math.inf:
+            yield fetch.counted_at, _ORDER["counted"], "counted", fetch
+        limit = solution.gives_up_after_s
+        if limit is not None and fetch.pending_from + limit < fetch.counted_at:
+            # What was slow before the time line begins is found when it does.
+            yield max(fetch.pending_from + limit, line.began), _ORDER["slow"], "slow", fetch
+    for time in line.checks:
+        yield time, _ORDER["check"], "check", None
+    for follower, time in line.down.items():
+        yield time, _ORDER["down"], "down", follower
+    if line.dies_at is not None:
+        yield line.dies_at, _ORDER["dies"], "dies", None
+    if line.back_at is not None:
+        yield line.back_at, _ORDER["back"], "back", None
+
+
+class _Course:
+    """A course that is being played."""
+
+    def __init__(self, line: TimeLine, solution: Solution, by_assignment: bool) -> None:
+        self.line = line
+        self.solution = solution
+        self.by_assignment = by_assignment
+        self.known = dict(line.known)
+        self.states = [State(time=line.began, leader=line.leader, isr=line.isr, why="at first")]
+        self.kept: list[tuple[float, int]] = []
+        self.moves = 0
+        self.dead: set[int] = set()
+
+    @property
+    def now(self) -> State:
+        return self.states[-1]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing that the time line tells matters any more: another broker leads."""
+        return self.now.leader not in (self.line.leader, -1)
+
+    def happen(self, time: float, what: str, about: object) -> None:
+        match what, about:
+            case "counted", Fetch() as fetch if self.now.leader == self.line.leader:
+                self._count(fetch)
+            case "slow", Fetch() as fetch if self._is_pending(fetch, time):
+                self._give_up(time, fetch)
+            case "down", int(follower):
+                self.dead.add(follower)
+            case "check", _ if self.now.leader == self.line.leader:
+                self._look(time)
+            case "dies", _:
+                self._die(time)
+            case "back", _ if self.now.leader == -1:
+                self._to(time, self.line.leader, self.now.isr, "the leader is back")
+            case _:
+                pass
+
+    def _log_end(self, time: float) -> int:
+        return max((end for since, end in self.line.log_ends if since <= time), default=0)
+
+    def _is_pending(self, fetch: Fetch, time: float) -> bool:
+        is_there = fetch.pending_from <= time < fetch.counted_at
+        return is_there and self.now.leader == self.line.leader
+
+    def _pending_offset(self, follower: int, time: float) -> int | None:
+        pending = [
+            one.offset
+            for one in self.line.fetches
+            if one.follower == follower and self._is_pending(one, time)
+        ]
+        return max(pending, default=None)
+
+    def _count(self, fetch: Fetch) -> None:
+        end = self._log_end(fetch.read_at)
+        self.known[fetch.follower] = counted(
+            self.known.get(fetch.follower, Follower()),
+            self.solution,
+            offset=fetch.offset,
+            log_end_offset=end,
+            read_at=fetch.read_at,
+            now=fetch.counted_at,
+        )
+        isr = self.now.isr
+        ends = [self._log_end(fetch.counted_at)]
+        ends += [self.known[one].log_end_offset for one in isr if one in self.known]
+        if fetch.follower not in isr and fetch.offset >= min(ends):
+            why = f"{fetch.follower} has caught up"
+            self._to(fetch.counted_at, self.line.leader, (*isr, fetch.follower), why)
+
+    def _look(self, time: float) -> None:
+        end = self._log_end(time)
+        out = set()
+        for one in self.now.isr:
+            if one == self.line.leader:
+                continue
+            follower, pending = self.known.get(one, Follower()), self._pending_offset(one, time)
+            if not self._lags(follower, end, time):
+                continue
+            if keeps(self.solution, follower, pending):
+                self.kept.append((time, one))
+            else:
+                out.add(one)
+        if out:
+            isr = tuple(one for one in self.now.isr if one not in out)
+            self._to(time, self.line.leader, isr, f"{_named(out)} out of sync")
+
+    def _lags(self, follower: Follower, end: int, time: float) -> bool:
+        is_level = self.line.level_is_in_sync and follower.log_end_offset == end
+        return not is_level and time - follower.caught_up_at > self.line.lag_s
+
+    def _give_up(self, time: float, fetch: Fetch) -> None:
+        """The leader moves itself to the end of the ISR and lets the controller choose."""
+        known = self.known.get(fetch.follower, Follower())
+        again = self.now.time == time
+        if again or not keeps(self.solution, known, fetch.offset):
+            return
+        leader = self.line.leader
+        isr = (*(one for one in self.now.isr if one != leader), leader)
+        order = self.line.assignment if self.by_assignment else isr
+        chosen = next(one for one in order if one in isr and one not in self.dead)
+        why = f"{leader} gives up: {_seconds(time - fetch.pending_from)} with a fetch unanswered"
+        self.moves += 1
+        if chosen == leader:
+            # What was noted at its election does not matter: it leads on, and is asked again.
+            self._to(time, leader, isr, f"{why}; it is chosen again")
+            return
+        self._to(time, chosen, isr, why)
+        self._go_on_elsewhere(time)
+
+    def _go_on_elsewhere(self, time: float) -> None:
+        """Where every broker is slow the leadership goes round while the first fetch would wait."""
+        limit = self.solution.gives_up_after_s
+        slow_until = max(
+            (one.counted_at for one in self.line.fetches if one.pending_from <= time),
+            default=time,
+        )
+        slow_until = min(slow_until, self.line.ended, self.line.dies_at or math.inf)
+        while limit is not None and self.now.leader in self.line.slow and time + limit < slow_until:
+            time += limit
+            isr = (*(one for one in self.now.isr if one != self.now.leader), self.now.leader)
+            self.moves += 1
+            self._to(time, isr[0], isr, f"{self.now.leader} gives up as well")
+
+    def _die(self, time: float) -> None:
+        leader = self.line.leader
+        isr = tuple(one for one in self.now.isr if one != leader)
+        live = [one for one in isr if one not in self.dead]
+        if not live:
+            self._to(time, -1, (leader,), f"{leader} dies; nobody else is in sync")
+            return
+        order = self.line.assignment
+        chosen = next(one for one in order if one in live)
+        self._to(time, chosen, tuple(live), f"{leader} dies")
+
+    def _to(self, time: float, leader: int, isr: tuple[int, ...], why: str) -> None:
+        self.states.append(State(time=time, leader=leader, isr=isr, why=why))
+
+    def finished(self) -> Course:
+        ends = [*(state.time for state in self.states[1:]), self.line.ended]
+        spans = [
+            (state, max(0.0, end - state.time))
+            for state, end in zip(self.states, ends, strict=True)
+        ]
+        required = self.line.min_insync_replicas
+        return Course(
+            solution=self.solution,
+            states=tuple(self.states),
+            kept=tuple(self.kept),
+            moves=self.moves,
+            offline_s=sum(span for state, span in spans if state.leader < 0),
+            under_min_isr_s=sum(
+                span for state, span in spans if state.leader >= 0 and len(state.isr) < required
+            ),
+        )
+
+
+def _named(brokers: set[int]) -> str:
+    return " and ".join(map(str, sorted(brokers)))
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.1f} s"

@@ -1,0 +1,256 @@
+"""The time lines of a recorded run for KIP-501's solutions: one for each term of a leader that told
+what it knew of its followers (`checkers.evidence.leader_view`)."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.evidence.dropped import told_follower
+from kchaos.checkers.evidence.hits import PointHit
+from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.formats.told import FETCH_BEGUN
+from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.ranges import LAG, RANGES, default_lag_s
+from kchaos.checkers.model.releases.rules.kip_501 import Follower
+from kchaos.checkers.model.releases.versions import parse_version
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.harness.documents.kip_501_courses import Fetch, TimeLine
+
+_PENDING = ("fetch-read", "log-read", FETCH_BEGUN)
+"""Points behind ReplicaManager.fetchMessages: what is kept there is pending."""
+_OFFSET = r"\((?:[\w-]{{22}}:)?{topic}-{partition},.*?(?:fetchOffset=|offset=|\[)(\d+)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A leader's term: when it began, its first ISR, and when another leader or epoch followed."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    began: float
+    ended: float
+    leaderless_at: float | None = None
+    recorded: tuple[tuple[float, int, tuple[int, ...]], ...] = ()
+
+
+def time_lines(evidence: RunEvidence, about: TopicPartition) -> Iterator[tuple[Term, TimeLine]]:
+    """Yields each term of the partition in which its leader looked who is in sync, with its time
+    line; times are seconds since the epoch.
+    """
+    ended = max((one.time for one in evidence.observed), default=math.inf)
+    for term in _terms(evidence, about, ended):
+        views = [
+            one
+            for one in evidence.leader_views
+            if (one.about, one.leader) == (about, term.leader) and term.began <= one.time
+            if one.time < term.ended
+        ]
+        if any(one.is_check for one in views):
+            yield term, _time_line(evidence, about, term, views)
+
+
+def _terms(evidence: RunEvidence, about: TopicPartition, ended: float) -> Iterator[Term]:
+    now: Term | None = None
+    for timed in evidence.events:
+        event, time = timed.event, timed.time
+        if not isinstance(event, PartitionState) or (event.topic, event.partition) != about:
+            continue
+        if now is not None and event.leader in (now.leader, -1):
+            gone = time if event.leader < 0 and now.leaderless_at is None else now.leaderless_at
+            back = event.leader >= 0 and now.leaderless_at is not None
+            if event.leader < 0 or back or event.leader_epoch == now.leader_epoch:
+                row = (time, event.leader, event.isr)
+                now = replace(now, leaderless_at=gone, recorded=(*now.recorded, row))
+                if not back:
+                    continue
+        if now is not None:
+            yield replace(now, ended=time)
+        now = Term(
+            leader=event.leader,
+            leader_epoch=event.leader_epoch,
+            isr=event.isr,
+            began=time,
+            ended=ended,
+        )
+    if now is not None:
+        yield now
+
+
+def _time_line(
+    evidence: RunEvidence, about: TopicPartition, term: Term, views: Sequence[LeaderView]
+) -> TimeLine:
+    first = next(one for one in views if one.is_check)
+    release = evidence.about.brokers[term.leader].rules
+    version = parse_version(release)
+    stated_ms = evidence.broker_properties.get(LAG)
+    lag_s = default_lag_s(version) if stated_ms is None else int(stated_ms) / 1000
+    looks_twice = RANGES["two looks before the ISR shrinks"].includes(version)
+    dies_at = _dies_at(evidence, term)
+    return TimeLine(
+        leader=term.leader,
+        assignment=evidence.assignment(about),
+        isr=_isr_at(term, first.time),
+        lag_s=lag_s,
+        known={one.follower: _follower(one) for one in first.followers},
+        fetches=tuple(_fetches(evidence, about, term, views, first.time)),
+        log_ends=tuple(_log_ends(evidence, about, term, views)),
+        checks=tuple(_looks(views, lag_s, looks_twice=looks_twice)),
+        began=first.time,
+        ended=term.ended,
+        dies_at=dies_at,
+        back_at=term.ended if dies_at is not None and term.leaderless_at is not None else None,
+        down=dict(_down(evidence, about, term)),
+        min_insync_replicas=evidence.min_insync_replicas(about, term.leader),
+        level_is_in_sync=not generation_for(release).falls_out_of_isr(1, 1),
+    )
+
+
+def _isr_at(term: Term, time: float) -> tuple[int, ...]:
+    isr = term.isr
+    for at, _, then in term.recorded:
+        isr = then if at <= time else isr
+    return isr
+
+
+def _follower(view: FollowerView) -> Follower:
+    return Follower(
+        log_end_offset=view.log_end_offset,
+        leader_log_end_offset=view.leader_log_end_offset or 0,
+        fetched_at=view.last_fetch_at or 0.0,
+        caught_up_at=view.last_caught_up_at,
+    )
+
+
+def _looks(views: Sequence[LeaderView], lag_s: float, *, looks_twice: bool) -> Iterator[float]:
+    """Yields when the leader looked and would have acted.
+
+    From 2.5 on it looks under the lock for reading, and if somebody lags, once more under the lock
+    for writing, for which it may have to wait: only that one counts.
+    """
+    first = None
+    for view in views:
+        if not view.is_check:
+            continue
+        lagging = any(
+            one.log_end_offset != view.log_end_offset and view.time - one.last_caught_up_at > lag_s
+            for one in view.followers
+        )
+        is_first = looks_twice and lagging and first is None
+        first = view.time if is_first else None
+        if not is_first:
+            yield view.time
+
+
+def _fetches(
+    evidence: RunEvidence,
+    about: TopicPartition,
+    term: Term,
+    views: Sequence[LeaderView],
+    since: float,
+) -> Iterator[Fetch]:
+    """Yields fetches that were counted, and those that never were because the leader kept them."""
+    kept = _kept(evidence.hits, about, term)
+    for view in views:
+        for one in view.followers if not view.is_check and view.time > since else ():
+            if one.last_fetch_at is None:
+                continue
+            came = one.last_fetch_at
+            for hit, released in list(kept):
+                if int(hit.reader) == one.follower and released <= view.time:
+                    came = min(came, hit.time) if hit.point in _PENDING else came
+                    kept.remove((hit, released))
+            yield Fetch(
+                follower=one.follower,
+                offset=one.log_end_offset,
+                pending_from=came,
+                read_at=one.last_fetch_at,
+                counted_at=view.time,
+            )
+    for hit, released in kept:
+        if hit.point in _PENDING:
+            yield Fetch(
+                follower=int(hit.reader),
+                offset=_offset(hit, about),
+                pending_from=hit.time,
+                read_at=released,
+                counted_at=math.inf,
+            )
+
+
+def _kept(
+    hits: Sequence[PointHit], about: TopicPartition, term: Term
+) -> list[tuple[PointHit, float]]:
+    """Followers' fetches about the partition that the leader kept, and until when.
+
+    One that the leader only told of it kept until it counted that follower, or began anew for it.
+    """
+    found: dict[int, tuple[PointHit, float]] = {}
+    begun: dict[int, int] = {}
+    for hit in hits:
+        if hit.broker != term.leader:
+            continue
+        follower = told_follower(hit)
+        if follower is not None and term.began <= hit.time < term.ended:
+            before = begun.pop(follower, None)
+            if before is not None:
+                found[before] = (found[before][0], hit.time)
+            if hit.point == FETCH_BEGUN and _offset(hit, about) >= 0:
+                begun[follower], found[hit.number] = hit.number, (hit, math.inf)
+        if not hit.reader.isdecimal():
+            continue
+        if hit.fate in ("held", "delayed") and term.began <= hit.time < term.ended:
+            if _offset(hit, about) >= 0:
+                found[hit.number] = (hit, math.inf)
+        elif hit.fate == "released" and hit.number in found:
+            found[hit.number] = (found[hit.number][0], hit.time)
+    return list(found.values())
+
+
+def _offset(hit: PointHit, about: TopicPartition) -> int:
+    """Where the fetch starts in the partition, -1 if it does not name it."""
+    named = _OFFSET.format(topic=re.escape(about.topic), partition=about.partition)
+    found = re.search(named, hit.seen)
+    return int(found[1]) if found else -1
+
+
+def _log_ends(
+    evidence: RunEvidence, about: TopicPartition, term: Term, views: Sequence[LeaderView]
+) -> Iterator[tuple[float, int]]:
+    for view in views:
+        if view.log_end_offset is not None:
+            yield view.time, view.log_end_offset
+        for one in () if view.is_check else view.followers:
+            if one.last_fetch_at is not None and one.leader_log_end_offset is not None:
+                yield one.last_fetch_at, one.leader_log_end_offset
+    for operation in evidence.operations:
+        is_own = (operation.topic, operation.partition) == about
+        if is_own and operation.broker == term.leader and operation.base_offset >= 0:
+            end = operation.base_offset + len(operation.payloads)
+            if operation.ended_at is not None and operation.acks == 1:
+                yield operation.ended_at, end
+
+
+def _dies_at(evidence: RunEvidence, term: Term) -> float | None:
+    for timed in evidence.events:
+        is_there = term.began <= timed.time <= term.ended
+        if isinstance(timed.event, StopBroker) and timed.event.broker == term.leader and is_there:
+            return timed.time
+    return None
+
+
+def _down(evidence: RunEvidence, about: TopicPartition, term: Term) -> Iterator[tuple[int, float]]:
+    """Yields followers that were stopped in the term and not started again in it."""
+    stopped: dict[int, float] = {}
+    for timed in evidence.events:
+        event = timed.event
+        if isinstance(event, StopBroker) and term.began <= timed.time < term.ended:
+            stopped[event.broker] = timed.time
+        elif isinstance(event, StartBroker):
+            stopped.pop(event.broker, None)
+    for broker in evidence.assignment(about):
+        if broker in stopped and broker != term.leader:
+            yield broker, stopped[broker]

@@ -1,0 +1,87 @@
+"""Bounds of a comparison, and what exhaustive and random schedules say of one alternative."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from kchaos.checkers.explorer import explore
+from kchaos.checkers.model.explore import system_of
+from kchaos.checkers.model.explore.actions import Elect
+from kchaos.checkers.model.explore.bounds import Machine
+from kchaos.checkers.model.explore.random_moves import Setup, play, random_moves
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.harness.documents.comparison import Cell, Result
+
+Say = Callable[[str], None]
+MOVES = 30
+"""How many moves a random schedule has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far a comparison goes beyond the document's own scenarios.
+
+    Attributes:
+        schedules: How many random schedules each alternative is put through.
+        seed: From which they are drawn; the same for every alternative.
+        most_states: How many states one exploration keeps at most; 0 explores nothing.
+    """
+
+    schedules: int = 100
+    seed: int = 1
+    most_states: int = 200_000
+
+
+def explored(machine: Machine, wanted: str, bounds: Bounds, preferred: int | None = None) -> Cell:
+    """Return whether a property holds in every state, with the shortest way to where it breaks.
+
+    Args:
+        machine: What is explored.
+        wanted: Name of a property of `checkers.model.explore.properties`.
+        bounds: Where it ends.
+        preferred: The one replica for which a preferred election may happen; None for any, which
+            stands for a preferred replica that is reassigned in between.
+    """
+    system = system_of(machine, (wanted,), is_symmetric=preferred is None)
+    if preferred is not None:
+        moves = [one for one in system.moves if _may_happen(one.label, preferred)]
+        system = replace(system, moves=moves)
+    found = explore(system, most_states=bounds.most_states)
+    numbers = {"states": found.distinct, "depth": found.depth}
+    if found.violation is not None:
+        trace = tuple(str(step) for step in found.violation.trace)
+        return Cell(
+            result=Result.WRONG,
+            text=f"breaks after {len(trace)}",
+            numbers=numbers | {"steps": len(trace)},
+            detail=(*trace, f"so {found.violation.message}"),
+        )
+    if found.is_complete:
+        return Cell(result=Result.RIGHT, text="holds", numbers=numbers)
+    return Cell(
+        result=Result.UNKNOWN,
+        text="unknown",
+        numbers=numbers,
+        detail=(f"{found.limit} ended it after {found.distinct:,} states",),
+    )
+
+
+def _may_happen(action: object, preferred: int) -> bool:
+    return not isinstance(action, Elect) or action.leader == preferred
+
+
+def drawn(generations: Mapping[int, Generation], bounds: Bounds, *, is_unclean: bool) -> Cell:
+    """Return how many random schedules end with logs that differ, or with a promise broken."""
+    setup = Setup(generations=generations, is_unclean=is_unclean)
+    broken: list[str] = []
+    for number in range(bounds.seed, bounds.seed + bounds.schedules):
+        moves = tuple(random_moves(random.Random(number), tuple(generations), MOVES))
+        violation = play(setup, moves).violation
+        if violation:
+            broken.append(f"seed {number}: {violation}")
+    return Cell(
+        result=Result.WRONG if broken else Result.RIGHT,
+        text=f"{len(broken)} of {bounds.schedules}",
+        numbers={"schedules": bounds.schedules, "broken": len(broken)},
+        detail=tuple(broken[:3]),
+    )

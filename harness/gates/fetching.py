@@ -1,0 +1,134 @@
+"""Gates about fetching: whether a follower follows its leader now. Links show it."""
+
+from collections.abc import Callable
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import links_of
+from kchaos.harness.gates import gates
+from kchaos.harness.play.play import Play
+
+
+def await_fetching(
+    play: Play,
+    about: TopicPartition,
+    follower: int,
+    leader: int,
+    *,
+    timeout_s: float,
+    abort: Callable[[], None] | None = None,
+) -> None:
+    """Returns once the follower's present process has asked this leader for records.
+
+    Then it is done with truncating: its questions for leader epochs come before. A fetch from
+    before the leader's present term does not count. Without links nothing is awaited.
+
+    Args:
+        abort: Raises where it is of no use to wait on.
+    """
+    if play.cluster.links is None:
+        return
+
+    def check() -> None:
+        check_interrupt()
+        if abort is not None:
+            abort()
+
+    links_of(play.cluster).await_record(
+        _fetching(about, follower, leader),
+        timeout_s=timeout_s,
+        waiting_for=f"broker {follower} to fetch {about.topic}-{about.partition} from {leader}",
+        since=_led_since(play, about, follower, leader),
+        abort=check,
+    )
+
+
+def is_fetching(play: Play, about: TopicPartition, follower: int, leader: int) -> bool:
+    """Whether what `await_fetching` awaits has happened already; True without links."""
+    if play.cluster.links is None:
+        return True
+    is_fetch = _fetching(about, follower, leader)
+    records = links_of(play.cluster).log(_led_since(play, about, follower, leader))
+    return any(is_fetch(record) for record in records)
+
+
+def await_fetches(
+    play: Play,
+    follower: int,
+    leader: int,
+    count: int,
+    *,
+    timeout_s: float,
+    abort: Callable[[], None] | None = None,
+) -> None:
+    """Returns once the leader got so many more fetches of this follower, idle ones included.
+
+    One fetcher sends the next only when it has done what the answer to the last one says, such as
+    to truncate: two tell that it has looked at an answer from after the call. Without links nothing
+    is awaited.
+
+    Args:
+        abort: As in `gates.await_log_end`.
+    """
+    if play.cluster.links is None:
+        return
+    before = _fetches(play, follower, leader)
+    await_until(
+        lambda: _fetches(play, follower, leader) >= before + count,
+        timeout_s=timeout_s,
+        waiting_for=f"broker {follower} to fetch {count} times more from {leader}",
+        last_seen=lambda: f"{_fetches(play, follower, leader) - before} fetches",
+        remedy=f"see the fetchers' lines in brokers/{follower}/server.log",
+        abort=abort or gates.no_exit(play),
+    )
+
+
+def _fetches(play: Play, follower: int, leader: int) -> int:
+    return sum(
+        count.passed
+        for key, count in links_of(play.cluster).counts().items()
+        if (key.source, key.target) == (follower, leader)
+        and (key.api_key, key.direction) == (ApiKey.FETCH, "request")
+    )
+
+
+def _fetching(about: TopicPartition, follower: int, leader: int) -> Callable[[LinkRecord], bool]:
+    """Recognises a request for the partition's records that the leader gets."""
+    return lambda record: (
+        record.api_key == ApiKey.FETCH
+        and record.direction == "request"
+        and record.fate in gates.GONE_ON
+        and (record.source, record.target) == (follower, leader)
+        and record.partition(*about) is not None
+    )
+
+
+def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) -> int:
+    """Sequence number of the request with which the follower's process first heard of the leader.
+
+    Of the leader's present term, that is: requests that name the same leader again, with a later
+    epoch, do not restart a fetcher up to 2.0. What the follower refused, such as a request of a
+    controller that is none any more, changes nothing.
+    """
+    started = max(play.observer.links_started.get(broker, 0) for broker in (follower, leader))
+    since = started
+    before: int | None = None
+    heard = [
+        record
+        for record in links_of(play.cluster).log(started)
+        if (record.api_key, record.target) == (ApiKey.LEADER_AND_ISR, follower)
+    ]
+    refused = {
+        (record.connection, record.correlation_id)
+        for record in heard
+        if record.direction == "response" and not gates.is_accepted(record, about)
+    }
+    for record in heard:
+        named = record.partition(*about) if record.direction == "request" else None
+        if named is not None and (record.connection, record.correlation_id) not in refused:
+            if named["leader"] == leader and before != leader:
+                since = record.sequence
+            before = named["leader"]
+    return since

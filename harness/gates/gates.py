@@ -1,0 +1,350 @@
+"""Gates: what a step waits for. Each observes the cluster, and none of them is a sleep."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import events
+from kchaos.checkers.segments.directory import PartitionContents, read_partition
+from kchaos.clusters.client import NoAnswer, NotSent, Produced
+from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import links_of
+from kchaos.harness.errors import NotPossible
+from kchaos.harness.play.play import Play
+
+GATE_S = 45.0
+"""How long a step's gate may take unless the step says otherwise, in seconds."""
+GONE_ON = ("passed", "released", "delayed")
+_STALE_CONTROLLER_EPOCH = 11
+_MOST_LOOKS = 20
+"""How often a disk is read that loses files meanwhile."""
+
+
+def await_state(
+    play: Play,
+    about: TopicPartition,
+    *,
+    leader: int | None = None,
+    isr: Sequence[int] | None = None,
+    leader_epoch: int | None = None,
+    timeout_s: float,
+) -> LeaderAndIsr:
+    """Returns the state once it names what is given: leader, ISR in any order, least epoch."""
+    seen: list[LeaderAndIsr | None] = [None]
+
+    def holds() -> LeaderAndIsr | None:
+        seen[0] = state = play.cluster.metadata.state(*about)
+        if state is None or (leader is not None and state.leader != leader):
+            return None
+        if leader_epoch is not None and state.leader_epoch < leader_epoch:
+            return None
+        return None if isr is not None and set(state.isr) != set(isr) else state
+
+    wanted = [f"leader {leader}"] * (leader is not None) + [f"ISR {isr}"] * (isr is not None)
+    wanted += [f"leader epoch {leader_epoch} or a later one"] * (leader_epoch is not None)
+    state = await_until(
+        holds,
+        timeout_s=timeout_s,
+        waiting_for=f"{about.topic}-{about.partition} to have {' and '.join(wanted)}",
+        last_seen=lambda: seen[0],
+        remedy="see the controller's lines in brokers/N/server.log",
+        abort=no_exit(play),
+    )
+    play.observed("state", topic=about.topic, partition=about.partition, state=state.to_json())
+    return state
+
+
+def await_log_end(
+    play: Play,
+    about: TopicPartition,
+    brokers: Sequence[int],
+    log_end_offset: int,
+    *,
+    timeout_s: float,
+    abort: Callable[[], None] | None = None,
+) -> None:
+    """Returns once the last batch on each broker's disk ends right before `log_end_offset`.
+
+    Args:
+        abort: Raises where it is of no use to wait on; by default, where a broker has exited.
+    """
+    seen: dict[int, int] = {}
+
+    def holds() -> bool:
+        for broker in brokers:
+            seen[broker] = last_offset(play, broker, about) + 1
+        return all(end == log_end_offset for end in seen.values())
+
+    await_until(
+        holds,
+        timeout_s=timeout_s,
+        waiting_for=f"{about.topic}-{about.partition} to end at {log_end_offset} on {brokers}",
+        last_seen=lambda: f"log end offsets on disk {seen}",
+        remedy="see the fetchers' lines in brokers/N/server.log",
+        abort=abort or no_exit(play),
+    )
+    play.observed("log-end", topic=about.topic, partition=about.partition, ends=dict(seen))
+
+
+def await_high_watermark(
+    play: Play,
+    about: TopicPartition,
+    brokers: Sequence[int],
+    high_watermark: int,
+    *,
+    timeout_s: float,
+) -> None:
+    """Returns once each broker has checkpointed exactly this high watermark.
+
+    The model is told: from here on older values are out of the question.
+    """
+    seen: dict[int, int | None] = {}
+
+    def holds() -> bool:
+        for broker in brokers:
+            seen[broker] = play.observer.checkpointed(broker).get(about)
+        return all(offset == high_watermark for offset in seen.values())
+
+    await_until(
+        holds,
+        timeout_s=timeout_s,
+        waiting_for=f"high watermark {high_watermark} of {about.topic}-{about.partition} "
+        f"to be checkpointed on {brokers}",
+        last_seen=lambda: f"checkpointed {seen}",
+        remedy="followers learn it with their next fetch; the file is written every "
+        "replica.high.watermark.checkpoint.interval.ms",
+        abort=no_exit(play),
+    )
+    zxid = play.last_zxid()
+    for broker in brokers:
+        seen_now = events.HighWatermarkObserved(
+            broker=broker,
+            topic=about.topic,
+            partition=about.partition,
+            high_watermark=high_watermark,
+        )
+        play.recorder.action(seen_now, zxid)
+    play.observed("high-watermark", topic=about.topic, partition=about.partition, seen=dict(seen))
+
+
+def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | Exception:
+    """Returns what came back for a produce that was started."""
+    thread: threading.Thread = play.clients.pending[operation]
+
+    await_until(
+        lambda: not thread.is_alive() and operation in play.clients.answers,
+        timeout_s=timeout_s,
+        waiting_for=f"an answer to produce {operation}",
+        last_seen=lambda: "none",
+        remedy="acks=all waits for every in-sync replica; is one of them cut off or paused?",
+        abort=no_exit(play),
+    )
+    answer = play.clients.answers[operation]
+    if isinstance(answer, Exception) and not isinstance(answer, NoAnswer | NotSent):
+        raise answer
+    return answer
+
+
+def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
+    """Returns once the hold of that name keeps back at least `count` messages.
+
+    Raises:
+        NotPossible: There was no such hold.
+    """
+    if name not in play.faults.injections:
+        raise NotPossible(f"no hold named {name!r} was injected")
+    hold = play.faults.injections[name].handle
+    await_until(
+        lambda: len(hold.held) >= count,
+        timeout_s=timeout_s,
+        waiting_for=f"{count} messages to be held by {name}",
+        last_seen=lambda: [record.describe() for record in hold.held],
+        remedy="the rule's source, target, partition or offset may match nothing: see links.jsonl",
+        abort=no_exit(play),
+    )
+    play.observed("held", name=name, messages=[record.describe() for record in hold.held])
+
+
+def await_delivered(
+    play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
+) -> None:
+    """Returns once the broker's present process has answered a LeaderAndIsr with this state.
+
+    Seen at the link: the controller's request that names this leader and leader epoch, or a later
+    epoch, and the broker's answer to it. The state alone says what was decided, not who has
+    heard of it. Without links nothing is awaited.
+    """
+    if play.cluster.links is None:
+        return
+    is_answer = _delivery(about, broker, state)
+    links_of(play.cluster).await_record(
+        is_answer,
+        timeout_s=timeout_s,
+        waiting_for=f"broker {broker} to answer the LeaderAndIsr with leader {state.leader} "
+        f"and leader epoch {state.leader_epoch} of {about.topic}-{about.partition}",
+        since=play.observer.links_started.get(broker, 0),
+        abort=check_interrupt,
+    )
+    play.observed("delivered", broker=broker, state=state.to_json())
+
+
+def is_delivered(play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
+    """Whether what `await_delivered` awaits has happened already; True without links."""
+    if play.cluster.links is None:
+        return True
+    is_answer = _delivery(about, broker, state)
+    records = links_of(play.cluster).log(play.observer.links_started.get(broker, 0))
+    return any(is_answer(record) for record in records)
+
+
+def _delivery(
+    about: TopicPartition, broker: int, state: LeaderAndIsr
+) -> Callable[[LinkRecord], bool]:
+    """Recognises, among records in order, the broker's good answer to this state or a later one.
+
+    A state that another one replaces at once may never be sent.
+    """
+    asked: set[tuple[int, int]] = set()
+
+    def is_answer(record: LinkRecord) -> bool:
+        if record.api_key != ApiKey.LEADER_AND_ISR or record.target != broker:
+            return False
+        exchange = (record.connection, record.correlation_id)
+        if record.direction == "response":
+            # The broker has done what it answers, whether the controller still waits or not.
+            is_given = record.fate in (*GONE_ON, "abandoned")
+            return exchange in asked and is_given and is_accepted(record, about)
+        named = record.partition(*about) or {}
+        is_it = (named.get("leader"), named.get("leader_epoch")) == state.term
+        if is_it or (named.get("leader_epoch") or -1) > state.leader_epoch:
+            asked.add(exchange)
+        return False
+
+    return is_answer
+
+
+def is_accepted(record: LinkRecord, about: TopicPartition) -> bool:
+    """Whether an answer to LeaderAndIsr says that the broker has this leader epoch.
+
+    It refuses one partition, and not the whole request, with STALE_CONTROLLER_EPOCH if it has the
+    epoch already: a controller whose request timed out sends it again (ReplicaManager,
+    0.10.2 to 3.9).
+    """
+    of_partition = (record.partition(*about) or {}).get("error_code")
+    refused = (record.detail or {}).get("error_code")
+    return not refused and of_partition in (None, 0, _STALE_CONTROLLER_EPOCH)
+
+
+def was_taken_out(play: Play, about: TopicPartition, broker: int, controller: int) -> bool:
+    """Whether this controller, since it last called the broker alive, named an ISR without it.
+
+    If the broker is in the ISR all the same, the leader took it in again. False without links.
+    """
+    taken_out = False
+    for told in _updates_of_metadata(play, controller):
+        if broker in (told.detail or {}).get("live_brokers", ()):
+            taken_out = False
+        else:
+            named = told.partition(*about)
+            taken_out = taken_out or (named is not None and broker not in named["isr"])
+    return taken_out
+
+
+def is_news_to_controller(
+    play: Play, about: TopicPartition, state: LeaderAndIsr, controller: int
+) -> bool:
+    """Whether a former controller wrote the state when this one had told of an earlier epoch.
+
+    Until 2.1 ZooKeeper does not refuse it (KAFKA-6082). Nobody is told of such a state, and the
+    leader, who has another version of it, cannot change its ISR. False without links.
+    """
+    epoch = play.cluster.metadata.controller_epoch() or 0
+    if state.controller_epoch >= epoch:
+        return False
+    told = [
+        named["leader_epoch"]
+        for one in _updates_of_metadata(play, controller)
+        if (one.detail or {}).get("controller_epoch") == epoch
+        and (named := one.partition(*about)) is not None
+    ]
+    return bool(told) and told[-1] < state.leader_epoch
+
+
+def _updates_of_metadata(play: Play, controller: int) -> Iterator[LinkRecord]:
+    """What this broker has sent as controller, to whomever."""
+    if play.cluster.links is None:
+        return
+    for record in links_of(play.cluster).log(0):
+        if (record.api_key, record.source, record.direction) == (
+            ApiKey.UPDATE_METADATA,
+            controller,
+            "request",
+        ):
+            yield record
+
+
+def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> None:
+    """Returns once a fetcher's request from one broker to another was kept back by a cut."""
+    wanted = (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    links_of(play.cluster).await_record(
+        lambda record: (
+            record.api_key in wanted
+            and record.direction == "request"
+            and (record.source, record.target) == (source, target)
+            and record.fate == "cut"
+        ),
+        timeout_s=timeout_s,
+        waiting_for=f"a fetcher's request from broker {source} to {target} to be cut off",
+        since=0,
+        abort=check_interrupt,
+    )
+
+
+def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:
+    """What the broker's disk holds of the partition now; None while it has no directory.
+
+    A segment that the broker deletes while the others are read lets it look again.
+    """
+    directory = play.observer.partition_directory(broker, about.topic, about.partition)
+    looks = 0
+    while directory.is_dir():
+        try:
+            return read_partition(directory, decode_records=False)
+        except FileNotFoundError:
+            looks += 1
+            if looks == _MOST_LOOKS:
+                raise
+    return None
+
+
+def last_offset(play: Play, broker: int, about: TopicPartition) -> int:
+    """Offset of the last record on the broker's disk, or -1."""
+    found = contents(play, broker, about)
+    return found.batches[-1].last_offset if found is not None and found.batches else -1
+
+
+def check_causes_of_death(play: Play) -> None:
+    """Checks that no broker was ended from outside Kafka, such as for its memory.
+
+    After that nobody can say how replication would have gone on.
+
+    Raises:
+        BrokerExited: One was.
+    """
+    for broker in play.cluster.brokers.values():
+        if broker.cause_of_death:
+            broker.check_running()
+
+
+def no_exit(play: Play) -> Callable[[], None]:
+    """A check that no running broker has ended by itself."""
+    running = [broker for broker in play.cluster.brokers.values() if broker.is_running]
+
+    def check() -> None:
+        for broker in running:
+            broker.check_running()
+
+    return check

@@ -1,0 +1,150 @@
+"""The probe: a write with acks=all that tells whether replication goes on.
+
+Every function takes `abort`, which raises where it is of no use to wait on.
+"""
+
+import time
+from collections.abc import Callable
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import events
+from kchaos.clusters.client import NoAnswer, Produced
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.interrupts import check_interrupt
+from kchaos.harness.gates import gates
+from kchaos.harness.gates.replication import unused_probe
+from kchaos.harness.gates.settled import Settled
+from kchaos.harness.play.clients import (
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    REQUEST_TIMED_OUT,
+)
+from kchaos.harness.play.play import Play
+
+_PROBE_S = 10.0
+_RETRY_S = 0.25
+"""How often a refused probe is written again, in seconds."""
+_ASKED_AGAIN = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
+_DOES_NOT_LEAD = (3, 5, 6)
+
+
+def probe(
+    play: Play,
+    about: TopicPartition,
+    leader: int,
+    in_sync: list[int],
+    settled: Settled,
+    abort: Callable[[], None],
+) -> int:
+    """Writes a record with acks=all until one is acknowledged; returns the log end offset, or -1.
+
+    That is the positive sign that replication goes on: a leader acknowledges what its high
+    watermark has passed. A refusal, or an answer that does not come, may be a follower that is
+    slow or a leader that waits for a controller; so it is asked again for as long as the bound, or
+    until the partition's state is another one. It has a key, since a leader refuses a record
+    without one if its topic is compacted.
+    """
+    deadline = time.monotonic() + settled.bound_s
+    number = 0
+    while True:
+        number += 1
+        operation = unused_probe(play, about)
+        action = events.Produce(
+            operation=operation,
+            broker=leader,
+            topic=about.topic,
+            partition=about.partition,
+            records=(operation,),
+            keys=(operation,),
+            acks=-1,
+        )
+        end = gates.last_offset(play, leader, about) + 2
+        play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
+        answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
+        done = isinstance(answer, Produced) and answer.error_code == 0
+        shown = answer.error_code if isinstance(answer, Produced) else str(answer)
+        settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
+        # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
+        if not _may_still_come(answer) or time.monotonic() > deadline:
+            break
+        abort()
+        check_interrupt()
+        time.sleep(_RETRY_S)
+    if isinstance(answer, Produced) and done:
+        return answer.base_offset + 1
+    abort()
+    return _refused(
+        play, about, leader, in_sync, settled, answer=answer, number=number, end=end, abort=abort
+    )
+
+
+def _refused(
+    play: Play,
+    about: TopicPartition,
+    leader: int,
+    in_sync: list[int],
+    settled: Settled,
+    *,
+    answer: Produced | Exception,
+    number: int,
+    end: int,
+    abort: Callable[[], None],
+) -> int:
+    """Adds why no probe was acknowledged; returns the log end offset if all have the last, or -1.
+
+    Args:
+        number: How many were written.
+        end: The log end offset behind the last one.
+    """
+    shown = answer.error_code if isinstance(answer, Produced) else str(answer)
+    if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
+        try:
+            gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s, abort=abort)
+        except AwaitTimeout as error:
+            play.observed("probe-not-replicated", detail=str(error))
+        else:
+            detail = (
+                f"{number} probe writes with acks=all are on every in-sync disk, and for "
+                f"{settled.bound_s:g} s none was acknowledged: the high watermark stands still"
+            )
+            settled.worsen("stalled")
+            settled.add("replication-stopped", about, leader, detail)
+            return end
+    settled.worsen("stalled")
+    if shown in _DOES_NOT_LEAD:
+        detail = f"broker {leader} is named as leader and answers error {shown} to a write"
+        settled.add("offline-partition", about, -1, detail)
+    else:
+        detail = (
+            f"none of {number} probe writes was acknowledged in {settled.bound_s:g} s, the last "
+            f"one not: {answer}"
+        )
+        settled.add("replication-stopped", about, leader, detail)
+    return -1
+
+
+def _may_still_come(answer: Produced | Exception) -> bool:
+    if isinstance(answer, Produced):
+        return answer.error_code in (*_ASKED_AGAIN, *_DOES_NOT_LEAD)
+    return isinstance(answer, NoAnswer)
+
+
+def is_probe_replicated(
+    play: Play,
+    about: TopicPartition,
+    in_sync: list[int],
+    end: int,
+    settled: Settled,
+    abort: Callable[[], None],
+) -> bool:
+    """Waits until every in-sync log ends behind the probe; adds which do not in time."""
+    try:
+        gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s, abort=abort)
+    except AwaitTimeout as error:
+        settled.worsen("stalled")
+        for broker in in_sync:
+            if gates.last_offset(play, broker, about) + 1 != end:
+                settled.add("replication-stopped", about, broker, str(error))
+        return False
+    return True

@@ -1,0 +1,138 @@
+"""What disks and logs tell of replication: a fetcher that gave up, replicas that differ."""
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.segments.batch import Batch
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.harness.gates import fetching, gates
+from kchaos.harness.play.play import Play
+
+_HIGH_WATERMARK_S = 5.0
+_QUICK_S = 1.0
+
+# What a fetcher says of itself. Up to 2.2 a failure ends its thread, and a dead thread stays in
+# the manager's map; from 2.3 on (KIP-461) only the partition is given up, until it is added anew.
+# The thread's name ends in the leader's id up to 0.11 and has it as leaderId from 1.0 on.
+_THREAD = (
+    r"ReplicaFetcher(Thread-\d+-{leader}\b| .*leaderId={leader}\b).*(\bStarting\b|Error due to)"
+)
+# A partition's name may be the end, or the beginning, of another one's.
+_PARTITION = r"Added fetcher .*(?<![\w.-]){name}(?![\w.-])|artition {name} .*marked as failed"
+
+
+def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition) -> str:
+    """The log line with which this broker's present process gave up following, or ""."""
+    name = re.escape(f"{about.topic}-{about.partition}")
+    for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
+        lines = play.observer.log_lines(broker, re.compile(pattern))
+        if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
+            return lines[-1]
+    return ""
+
+
+def first_difference(
+    play: Play, about: TopicPartition, brokers: list[int]
+) -> dict[str, Any] | None:
+    """The first batch in which two of these brokers' disks differ, or None.
+
+    Replicas of a tiered log need not begin at the same offset: only what all of them have locally
+    is compared.
+    """
+    logs = {broker: _identities(play, broker, about) for broker in brokers}
+    if play.cluster.spec.tiered:
+        start = max((log[0][0] for log in logs.values() if log), default=0)
+        logs = {broker: [one for one in log if one[0] >= start] for broker, log in logs.items()}
+    first = brokers[0]
+    for broker in brokers[1:]:
+        if logs[broker] == logs[first]:
+            continue
+        for mine, theirs in zip(logs[first], logs[broker], strict=False):
+            if mine != theirs:
+                return {"brokers": [first, broker], "batches": [mine, theirs]}
+        return {"brokers": [first, broker], "lengths": [len(logs[first]), len(logs[broker])]}
+    return None
+
+
+def lasting_difference(
+    play: Play,
+    about: TopicPartition,
+    leader: int,
+    in_sync: list[int],
+    end: int,
+    *,
+    timeout_s: float,
+    abort: Callable[[], None],
+) -> dict[str, Any] | None:
+    """The first batch in which in-sync replicas differ though all have followed, or None.
+
+    A log may end where the leader's does by chance, with batches that it is about to truncate; so
+    every follower is given time to hear of it, and all of them to end there again. Without links
+    nobody is waited for.
+
+    Args:
+        end: The log end offset that all of them have.
+        timeout_s: For each follower, and for all to end there.
+        abort: As in `gates.await_log_end`.
+    """
+    different = first_difference(play, about, in_sync)
+    if different is None:
+        return None
+    for follower in in_sync:
+        if follower == leader:
+            continue
+        try:
+            fetching.await_fetches(play, follower, leader, 2, timeout_s=timeout_s, abort=abort)
+        except AwaitTimeout as error:
+            play.observed("not-fetching", broker=follower, detail=str(error))
+    try:
+        gates.await_log_end(play, about, in_sync, end, timeout_s=timeout_s, abort=abort)
+    except AwaitTimeout as error:
+        play.observed("probe-not-replicated", detail=str(error))
+    return first_difference(play, about, in_sync)
+
+
+def _identities(play: Play, broker: int, about: TopicPartition) -> list[tuple[int, ...]]:
+    found = gates.contents(play, broker, about)
+    return [] if found is None else [_identity(batch) for batch in found.batches]
+
+
+def _identity(batch: Batch) -> tuple[int, ...]:
+    return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.crc
+
+
+def await_high_watermarks(play: Play, about: TopicPartition, brokers: list[int], end: int) -> None:
+    """Followers learn the high watermark with their next fetch; pin it where that is quick."""
+    quick = [broker for broker in brokers if _checkpoint_interval_s(play, broker) < _QUICK_S]
+    try:
+        gates.await_high_watermark(play, about, quick, end, timeout_s=_HIGH_WATERMARK_S)
+        play.observed(
+            "high-watermarks-pinned",
+            topic=about.topic,
+            partition=about.partition,
+            brokers=quick,
+            high_watermark=end,
+        )
+    except AwaitTimeout as error:
+        play.observed("high-watermark-not-pinned", detail=str(error))
+
+
+def _checkpoint_interval_s(play: Play, broker: int) -> float:
+    name = "replica.high.watermark.checkpoint.interval.ms"
+    return int(play.cluster.brokers[broker].properties.get(name, "5000")) / 1000
+
+
+def log_ends(play: Play, about: TopicPartition) -> dict[str, int]:
+    """Each replica's log end offset on disk, by broker."""
+    replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
+    return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
+
+
+def unused_probe(play: Play, about: TopicPartition) -> str:
+    """A name that no probe of the partition has had."""
+    first = f"settle-{about.topic}-{about.partition}"
+    names = itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in play.clients.answers)

@@ -1,0 +1,287 @@
+"""Settle: everything is healed; does replication come to rest, and how?
+
+It ends in one of three ways:
+
+converged  every live replica is in sync, a probe write with acks=all was acknowledged, and all
+           disks hold the same batches;
+failed     positive evidence that this will not happen: a fetcher thread that died, a partition
+           that was marked failed, a follower that is refused for ever, replicas that are in sync,
+           have followed the probe write, and hold different batches;
+stalled    for a stated time nothing changed, while ZooKeeper answered and a leader, if there is
+           one, acknowledged the probe.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.gates import fetching, gates
+from kchaos.harness.gates.loops import fetch_loop
+from kchaos.harness.gates.probe import is_probe_replicated, probe
+from kchaos.harness.gates.replication import (
+    await_high_watermarks,
+    fetcher_failure,
+    first_difference,
+    lasting_difference,
+    log_ends,
+)
+from kchaos.harness.gates.settle_bound import settle_bound
+from kchaos.harness.gates.settled import Settled
+from kchaos.harness.gates.uninitialised import controller_works, uninitialised
+from kchaos.harness.play.play import Play
+
+_BOUNDS = 10
+"""For how many bounds a partition may change on and on."""
+_NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
+
+
+def settle(
+    play: Play, partitions: list[TopicPartition], *, bound_s: float | None = None
+) -> Settled:
+    """Waits until every partition has come to rest, and says how.
+
+    Args:
+        bound_s: How long nothing may change; None for what the cluster's own time-outs need.
+    """
+    bound = settle_bound((one.properties for one in play.cluster.brokers.values()), bound_s)
+    settled = Settled(bound_s=bound.seconds, bound_from=bound.source)
+    untold = uninitialised(play, sorted(_hosts(play, partitions)))
+    deadline = time.monotonic() + _BOUNDS * settled.bound_s
+    moved = partitions
+    # A controller that is late may change a partition while the others settle.
+    while moved and settled.state == "converged" and time.monotonic() < deadline:
+        for about in moved:
+            _settle_partition(play, about, untold, settled)
+        moved = moved_since(play, partitions, settled)
+    play.observed("settled", **settled.to_json())
+    return settled
+
+
+def moved_since(
+    play: Play, partitions: list[TopicPartition], settled: Settled
+) -> list[TopicPartition]:
+    """The partitions whose state in ZooKeeper is another one than when they settled."""
+    return [about for about in partitions if _has_moved(play, about, settled.seen(about))]
+
+
+def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:
+    """The registered brokers that host a replica."""
+    metadata = play.cluster.metadata
+    hosts = {host for topic, number in partitions for host in metadata.assignment(topic)[number]}
+    return hosts & set(metadata.registered())
+
+
+def _settle_partition(
+    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+) -> None:
+    """Settles one partition; begins again when its state changed meanwhile.
+
+    A session that ends, for one, may move the leader after the partition had seemed at rest; what a
+    former leader answers then says nothing.
+    """
+    timeout_s = _BOUNDS * settled.bound_s
+    deadline = time.monotonic() + timeout_s
+    while True:
+        tried = Settled(bound_s=settled.bound_s)
+        try:
+            is_over = _is_settled(play, about, untold, tried)
+        except BrokerExited as error:
+            if not error.name.startswith("broker"):
+                raise
+            # One that ended by itself is a reason when looked at again.
+            gates.check_causes_of_death(play)
+            is_over = False
+        except _Moved:
+            is_over = False
+        settled.probes += tried.probes
+        if is_over:
+            break
+        if time.monotonic() > deadline:
+            raise AwaitTimeout(
+                waited_for=f"{about.topic}-{about.partition} to stay in one state",
+                last_seen=str(play.cluster.metadata.state(*about)),
+                remedy="see the controllers' logs",
+                timeout_s=timeout_s,
+            )
+    settled.worsen(tried.state)
+    settled.reasons += tried.reasons
+    settled.last_seen |= tried.last_seen
+
+
+def _is_settled(
+    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+) -> bool:
+    """Adds what came of it; False, or `_Moved`, if the partition's state is another one by now."""
+    name = f"{about.topic}-{about.partition}"
+    seen = _await_rest(play, about, untold, settled)
+    in_sync = [broker for broker in seen["isr"] if broker not in untold]
+    failed = seen["failed"]
+    abort = _unless_moved(play, about, seen)
+    end = -1
+    if seen["leader"] >= 0 and seen["leader"] not in untold:
+        _await_followers(play, about, seen, in_sync, settled.bound_s, abort)
+        end = probe(play, about, seen["leader"], in_sync, settled, abort)
+    is_replicated = end >= 0 and is_probe_replicated(play, about, in_sync, end, settled, abort)
+    settled.last_seen[name] = seen | {"ends": log_ends(play, about)}
+    for broker, line in failed.items():
+        settled.worsen("failed")
+        kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
+        settled.add(kind, about, int(broker), line)
+    different = None
+    if is_replicated:
+        different = lasting_difference(
+            play,
+            about,
+            seen["leader"],
+            in_sync,
+            end,
+            timeout_s=settled.bound_s,
+            abort=abort,
+        )
+    elif end >= 0:
+        different = first_difference(play, about, in_sync)
+    if different is not None:
+        # They had time to follow the leader past the probe: nothing will make them equal now.
+        settled.worsen("failed")
+        settled.last_seen[name]["different"] = different
+    if not failed and different is None and settled.state == "converged":
+        await_high_watermarks(play, about, in_sync, end)
+    return not _has_moved(play, about, seen)
+
+
+class _Moved(Exception):
+    """The partition's state is another one than when it was looked at: it is looked at again."""
+
+
+def _unless_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) -> Callable[[], None]:
+    """What raises `_Moved`, or says that a broker has exited."""
+    no_exit = gates.no_exit(play)
+
+    def check() -> None:
+        no_exit()
+        if _has_moved(play, about, seen):
+            raise _Moved
+
+    return check
+
+
+def _has_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) -> bool:
+    """Whether ZooKeeper has another state of the partition than the one that was seen."""
+    state = play.cluster.metadata.state(*about) or _NO_STATE
+    now = (state.leader, state.leader_epoch, list(state.isr))
+    return now != (seen["leader"], seen["leader_epoch"], seen["isr"])
+
+
+def _await_followers(
+    play: Play,
+    about: TopicPartition,
+    seen: dict[str, Any],
+    in_sync: Sequence[int],
+    timeout_s: float,
+    abort: Callable[[], None],
+) -> None:
+    """Lets every in-sync follower truncate before the probe moves the leader's log end.
+
+    The ISR alone does not tell: a broker that was back before the controller removed it is in it
+    from its start. One that does not fetch shows itself by the probe.
+    """
+    for broker in in_sync:
+        if broker == seen["leader"] or broker not in seen["live"]:
+            continue
+        try:
+            fetching.await_fetching(
+                play, about, broker, seen["leader"], timeout_s=timeout_s, abort=abort
+            )
+        except AwaitTimeout as error:
+            play.observed("not-fetching", broker=broker, detail=str(error))
+
+
+def _await_rest(
+    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+) -> dict[str, Any]:
+    """Returns what is seen once every live replica is in sync or has failed, or nothing moves.
+
+    Nothing is awaited of a broker that the controller has told nothing.
+    """
+    replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
+    seen: dict[str, Any] = {}
+    still_since = [time.monotonic()]
+    before: list[Any] = [None]
+
+    def look() -> bool:
+        seen.clear()
+        seen.update(_look(play, about, replicas))
+        away = {*seen["isr"], *map(int, seen["failed"]), *untold}
+        waiting = [broker for broker in seen["live"] if broker not in away]
+        # Whose session has ended is about to be taken out of the ISR, and to come back.
+        waiting += [broker for broker in seen["live"] if broker not in seen["registered"]]
+        if seen["leader"] in seen["live"] and not waiting:
+            return True
+        now = (seen, log_ends(play, about))
+        if repr(now) != before[0]:
+            before[0] = repr(now)
+            still_since[0] = time.monotonic()
+        return time.monotonic() - still_since[0] > settled.bound_s
+
+    await_until(
+        look,
+        timeout_s=_BOUNDS * settled.bound_s,
+        waiting_for=f"{about.topic}-{about.partition} to come to rest",
+        last_seen=lambda: seen,
+        abort=gates.no_exit(play),
+    )
+    gates.check_causes_of_death(play)
+    for broker in replicas:
+        if broker not in seen["live"]:
+            settled.worsen("failed")
+            code = play.cluster.brokers[broker].exit_code
+            detail = f"its process ended by itself with exit code {code}"
+            settled.add("replication-stopped", about, broker, detail)
+    if seen["leader"] not in seen["live"]:
+        settled.worsen("stalled")
+        detail = f"leader {seen['leader']} for {settled.bound_s:g} s, {controller_works(play)}"
+        settled.add("offline-partition", about, -1, detail)
+    for broker in seen["live"]:
+        if broker in untold:
+            settled.worsen("failed")
+            settled.add("generation-not-initialised", about, broker, untold[broker])
+            if broker == seen["leader"]:
+                detail = f"its leader {broker} does not know that it leads: {untold[broker]}"
+                settled.add("offline-partition", about, -1, detail)
+        elif broker not in seen["isr"] and str(broker) not in seen["failed"]:
+            settled.worsen("stalled")
+            detail = f"not in the ISR {seen['isr']} for {settled.bound_s:g} s without any change"
+            settled.add("replication-stopped", about, broker, detail)
+    return seen
+
+
+def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[str, Any]:
+    state = play.cluster.metadata.state(*about) or _NO_STATE
+    live = [broker for broker in replicas if play.cluster.brokers[broker].is_running]
+    failed = {}
+    looping = []
+    for broker in live:
+        if broker == state.leader or broker in state.isr:
+            continue
+        line = fetcher_failure(play, broker, state.leader, about)
+        # A fenced fetcher says the same until it hears of the present leader epoch.
+        if line and gates.is_delivered(play, about, broker, state):
+            failed[str(broker)] = line
+            continue
+        line = fetch_loop(play, broker, state.leader, about)
+        if line:
+            failed[str(broker)] = line
+            looping.append(str(broker))
+    return {
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
+        "live": live,
+        "registered": sorted({*play.cluster.metadata.registered()} & {*live}),
+        "failed": failed,
+        "looping": looping,
+    }

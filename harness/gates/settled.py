@@ -1,0 +1,55 @@
+"""What is written down of settling."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.harness.gates.settle_bound import LEAST_S
+
+
+@dataclass(slots=True)
+class Settled:
+    """How one run came to rest.
+
+    Attributes:
+        state: "converged", "failed" or "stalled"; the worst over all partitions.
+        reasons: Findings in the making: kind, broker, topic, partition, detail.
+        bound_s: How long nothing may change before it counts as stalled.
+        bound_from: What the bound follows from, or that it was set.
+        probes: The probe writes and what came back.
+        last_seen: State znode, log ends and fetcher evidence of each partition.
+    """
+
+    state: str = "converged"
+    reasons: list[dict[str, Any]] = field(default_factory=list)
+    bound_s: float = LEAST_S
+    bound_from: str = ""
+    probes: list[dict[str, Any]] = field(default_factory=list)
+    last_seen: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain values."""
+        return asdict(self)
+
+    def add(self, kind: str, about: TopicPartition, broker: int, detail: str) -> None:
+        """Adds one reason why it did not converge."""
+        self.reasons.append(
+            {
+                "kind": kind,
+                "broker": broker,
+                "topic": about.topic,
+                "partition": about.partition,
+                "detail": detail,
+            }
+        )
+
+    def worsen(self, state: str) -> None:
+        """Remembers the worst state of all partitions."""
+        order = ("converged", "failed", "stalled")
+        self.state = max(self.state, state, key=order.index)
+
+    def seen(self, about: TopicPartition) -> Mapping[str, Any]:
+        """What was seen last of a partition."""
+        found: Mapping[str, Any] = self.last_seen[f"{about.topic}-{about.partition}"]
+        return found

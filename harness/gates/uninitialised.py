@@ -1,0 +1,92 @@
+"""Brokers whose present process the controller has never told anything (KIP-380, KAFKA-1120)."""
+
+import time
+from collections.abc import Iterable
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import links_of
+from kchaos.harness.gates import gates
+from kchaos.harness.play.play import Play
+
+_QUIET_S = 5.0
+"""So long a broker is given at least to hear from a controller that demonstrably works."""
+_QUIET_TIMES = 10
+"""Of what the controller takes for a new topic, which is long where the machine is busy."""
+_ARRIVED = ("passed", "released", "delayed")
+
+
+def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
+    """Those that got no LeaderAndIsr since their process began, each with what is known of it.
+
+    A broker counts only once the controller has handled everything up to then: it gives a new topic
+    its leader, and for a stated time nothing more comes. Without links nobody can say, and none
+    is.
+
+    Args:
+        brokers: Registered ones that host a replica, so that there is something to tell them.
+
+    Raises:
+        AwaitTimeout: The controller made no leader for a new topic: nobody can say what is wrong.
+    """
+    if play.cluster.links is None:
+        return {}
+    suspects = {one: _in_words(play, one) for one in brokers if _is_untold(play, one)}
+    if not suspects:
+        return {}
+    began = time.monotonic()
+    works = controller_works(play)
+    quiet_s = max(_QUIET_S, round(_QUIET_TIMES * (time.monotonic() - began)))
+    deadline = time.monotonic() + quiet_s
+    await_until(
+        lambda: not any(_is_untold(play, one) for one in suspects) or time.monotonic() > deadline,
+        timeout_s=2 * quiet_s,
+        waiting_for="the controller to tell every broker of its replicas",
+        last_seen=lambda: suspects,
+    )
+    return {
+        one: f"{words}; nor did it {works}, nor for {quiet_s:g} s more"
+        for one, words in suspects.items()
+        if _is_untold(play, one)
+    }
+
+
+def controller_works(play: Play, timeout_s: float = 20.0) -> str:
+    """Proves that the controller handles events, and says how.
+
+    Raises:
+        AwaitTimeout: It made no leader for a new topic.
+    """
+    broker = play.cluster.metadata.controller()
+    live = [one.id for one in play.cluster.brokers.values() if one.is_running]
+    # The controller tells itself; a broker that it has overlooked would be told by a new topic.
+    target = broker if broker in live else live[0]
+    topic = f"__settle-probe-{time.monotonic_ns()}"
+    play.cluster.metadata.create_topic(topic, [[target]])
+    gates.await_state(play, TopicPartition(topic, 0), leader=target, timeout_s=timeout_s)
+    return f"while controller {broker} gave a new topic its leader at once"
+
+
+def _is_untold(play: Play, broker: int) -> bool:
+    return not any(record.api_key == ApiKey.LEADER_AND_ISR for record in _received(play, broker))
+
+
+def _received(play: Play, broker: int) -> list[LinkRecord]:
+    """The requests that its present process got at the link."""
+    since = play.observer.links_started.get(broker, 0)
+    return [
+        record
+        for record in links_of(play.cluster).log(since)
+        if record.target == broker and record.direction == "request" and record.fate in _ARRIVED
+    ]
+
+
+def _in_words(play: Play, broker: int) -> str:
+    """What is known of a broker that was told nothing yet."""
+    found = play.cluster.metadata.registration(broker)
+    updates = sum(record.api_key == ApiKey.UPDATE_METADATA for record in _received(play, broker))
+    return (
+        f"broker {broker} is registered with czxid {None if found is None else found.czxid}, and "
+        f"its process got no LeaderAndIsr and {updates or 'no'} UpdateMetadata"
+    )

@@ -1,0 +1,1 @@
+"""One play of a scenario: clients, acting faults, recorder, observer, collected files."""

@@ -1,0 +1,158 @@
+"""The clients of a scenario: each produce is one request from a thread of its own."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.errors import for_code
+
+from kchaos.checkers.model import events
+from kchaos.clusters.api import Broker, Cluster
+from kchaos.clusters.client import (
+    NoAnswer,
+    NotSent,
+    Produced,
+    produce,
+    why_not_compressed,
+)
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.play.recorder import Recorder
+
+NOT_LEADER = 6
+UNKNOWN_TOPIC_OR_PARTITION = 3
+LEADER_NOT_AVAILABLE = 5
+_NOTHING_APPENDED = (NOT_LEADER, UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE)
+REQUEST_TIMED_OUT = 7
+NOT_ENOUGH_REPLICAS = 19
+NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+_INDEFINITE = (REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND)  # The record is there.
+_PAUSE_S = 0.01
+
+
+@dataclass(slots=True)
+class Clients:
+    """What was sent and what came back.
+
+    Attributes:
+        pending: The thread of each operation, also when it has ended.
+        answers: What came back for each operation so far.
+    """
+
+    cluster: Cluster
+    recorder: Recorder
+    pending: dict[str, threading.Thread] = field(default_factory=dict)
+    answers: dict[str, Produced | Exception] = field(default_factory=dict)
+
+    def produce(self, action: events.Produce, *, timeout_s: float, is_probe: bool = False) -> None:
+        """Sends one ProduceRequest and returns at once; `answers` gets what comes back.
+
+        Args:
+            is_probe: Written down: a probe's acknowledgement says nothing about the scenario.
+
+        Raises:
+            ScenarioError: There is no such broker, or nothing here compresses so.
+        """
+        broker = self.cluster.brokers.get(action.broker)
+        if broker is None:
+            raise ScenarioError(f"produce {action.operation}: there is no broker {action.broker}")
+        why_not = why_not_compressed(action.codec, magic_of(broker))
+        if why_not:
+            raise ScenarioError(f"produce {action.operation}: {why_not}")
+        self.recorder.action(action, self.cluster.metadata.position())
+        detail: dict[str, Any] = {
+            "function": "produce",
+            "broker": action.broker,
+            "topic": action.topic,
+            "partition": action.partition,
+            "acks": action.acks,
+            "probe": is_probe,
+        }
+        records, timestamp_ms = list(action.records), int(time.time() * 1000)
+        more = {"timestamp_ms": timestamp_ms, "records": records}
+        keys = {"keys": list(action.keys)} if action.keys else {}
+        self.recorder.history(action.operation, "invoke", **detail, **more, **keys)
+
+        def send() -> None:
+            try:
+                answer = self._produced(action, timestamp_ms, timeout_s)
+                self._write_answer(action, answer, detail)
+            except Exception as error:  # noqa: BLE001 - raised at the gate that awaits the answer
+                answer = error
+            self.answers[action.operation] = answer
+
+        thread = threading.Thread(target=send, name=f"produce {action.operation}", daemon=True)
+        self.pending[action.operation] = thread
+        thread.start()
+
+    def join(self, timeout_s: float = 10.0) -> None:
+        """Returns once no client writes to the history any more; brokers must be gone.
+
+        Raises:
+            ScenarioError: One still does.
+        """
+        for operation, thread in self.pending.items():
+            thread.join(timeout_s)
+            if thread.is_alive():
+                raise ScenarioError(f"produce {operation} does not end, though no broker runs")
+
+    def _produced(
+        self, action: events.Produce, timestamp_ms: int, timeout_s: float
+    ) -> Produced | Exception:
+        """The broker's answer; a refusal that appended nothing is asked again until the time is up.
+
+        A broker that leads answers so until it has handled UpdateMetadata. If the partition's
+        leader changes meanwhile, the refusal is the answer. Without links nobody could say then
+        before which decision records were appended, and the answer is a ScenarioError.
+        """
+        broker = self.cluster.brokers[action.broker]
+        metadata = self.cluster.metadata
+        deadline = time.monotonic() + timeout_s
+        before = metadata.state(action.topic, action.partition)
+        while True:
+            try:
+                answer = produce(
+                    broker.client_address,
+                    topic=action.topic,
+                    partition=action.partition,
+                    values=[record.encode() for record in action.records],
+                    keys=[key.encode() for key in action.keys],
+                    acks=action.acks,
+                    magic=magic_of(broker),
+                    codec=action.codec,
+                    timestamp_ms=timestamp_ms,
+                    timeout_s=timeout_s,
+                )
+            except (NoAnswer, NotSent) as error:
+                return error
+            if answer.error_code not in _NOTHING_APPENDED or time.monotonic() > deadline:
+                return answer
+            time.sleep(_PAUSE_S)
+            now = metadata.state(action.topic, action.partition)
+            if before is None or now is None or now.term != before.term:
+                if self.cluster.links is not None:
+                    return answer
+                return ScenarioError(
+                    f"{action.topic}-{action.partition} went from {before} to {now} while broker "
+                    f"{action.broker} refused produce {action.operation}"
+                )
+
+    def _write_answer(
+        self, action: events.Produce, answer: Produced | Exception, detail: dict[str, Any]
+    ) -> None:
+        more: dict[str, Any]
+        if isinstance(answer, Produced) and answer.error_code == 0:
+            kind, more = "ok", {"base_offset": answer.base_offset, "promised": action.acks == -1}
+        elif isinstance(answer, Produced):
+            kind = "info" if answer.error_code in _INDEFINITE else "fail"
+            name = for_code(answer.error_code).message
+            more = {"error": name, "error_code": answer.error_code}
+        else:
+            kind = "fail" if isinstance(answer, NotSent | ScenarioError) else "info"
+            more = {"error": str(answer)}
+        self.recorder.history(action.operation, kind, **detail, **more)
+
+
+def magic_of(broker: Broker) -> int:
+    """The newest message format that clients of this broker's release speak."""
+    return 1 if broker.release.startswith("0.10.") else 2

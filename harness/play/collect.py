@@ -1,0 +1,199 @@
+"""Collecting evidence: live partition directories, ZooKeeper's logs, brokers' logs."""
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kchaos.checkers.model import events
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.segments.directory import partition_directories
+from kchaos.checkers.segments.tier import STORE
+from kchaos.clusters.api import Broker, Cluster
+from kchaos.clusters.tiered import FOLDER
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.observation import observe_broker
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.play.play import Play
+
+# Indexes are preallocated and sparse, and say nothing that the segments do not say.
+_SKIPPED_SUFFIXES = (".index", ".timeindex", ".txnindex", ".lock", ".deleted", ".swap", ".cleaned")
+_NOT_OF_STORE = (*_SKIPPED_SUFFIXES, ".snapshot")
+_STABLE_S = 20.0
+
+
+def take_snapshot(
+    play: Play, label: str, *, is_final: bool, has_moved: Callable[[], bool] = lambda: False
+) -> bool:
+    """Copies every broker's log directory to `snapshots/LABEL/broker-N/`; returns `is_final`.
+
+    A running broker's files are read until two readings agree; the copy is what was read last.
+
+    Args:
+        has_moved: Whether a partition's state has changed since the cluster was at rest. Then the
+            copy may be of a replica on its way: it is kept as `moved-N`, and False returned.
+
+    Raises:
+        ScenarioError: A snapshot of that label exists.
+        AwaitTimeout: A broker's files never stood still.
+    """
+    root = play.run.path / "snapshots" / label
+    if root.exists():
+        raise ScenarioError(f"the scenario takes two snapshots named {label!r}")
+    brokers = {}
+    for broker in play.cluster.brokers.values():
+        files, read_from = _stable_files(broker)
+        read_until = time.time()
+        for name, content in files.items():
+            target = root / f"broker-{broker.id}" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        (root / f"broker-{broker.id}").mkdir(parents=True, exist_ok=True)
+        brokers[str(broker.id)] = {
+            "is_running": broker.is_running,
+            "stable": True,
+            "read_from": read_from,
+            "read_until": read_until,
+            "files": len(files),
+        }
+    remote = _copy_store(play, root)
+    if has_moved():
+        label, is_final = f"moved-{len(list(root.parent.glob('moved-*'))) + 1}", False
+        root.rename(root.with_name(label))
+    observe_brokers(play, f"snapshot {label}")
+    play.run.write(
+        f"snapshots/{label}/snapshot.json",
+        {
+            "label": label,
+            "time": time.time(),
+            "zxid": play.last_zxid(),
+            "is_final": is_final,
+            "brokers": brokers,
+            "states": _states(play),
+            **({} if remote is None else {"remote_files": remote}),
+        },
+    )
+    play.action(events.Snapshot(label=label))
+    return is_final
+
+
+def _copy_store(play: Play, root: Path) -> int | None:
+    """Copies the remote store to `snapshots/LABEL/remote/`; returns how many files that are.
+
+    None where the cluster has no such store. It is copied after the brokers' files, so that it has
+    every segment that their copy of the metadata topic names as copied; a file that is there is
+    whole then, or its copy was not finished, as that topic tells.
+    """
+    if not play.cluster.spec.tiered:
+        return None
+    folder = play.cluster.work_directory / FOLDER
+    count = 0
+    for file in sorted((folder / STORE).rglob("*")):
+        if file.suffix in _NOT_OF_STORE or not file.is_file():
+            continue
+        target = root / FOLDER / file.relative_to(folder / STORE)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+        count += 1
+    (root / FOLDER).mkdir(exist_ok=True)
+    return count
+
+
+def observe_brokers(play: Play, why: str) -> None:
+    """Writes down how every broker is registered, and its process."""
+    for broker in play.cluster.brokers:
+        play.observed("broker", why=why, **observe_broker(play.cluster, broker).to_json())
+
+
+def collect_zookeeper(run: RunDirectory, work_directory: Path) -> None:
+    """Copies each member's transaction logs without the zeros that they are preallocated with."""
+    for member in sorted(work_directory.glob("zookeeper-*")):
+        number = member.name.rpartition("-")[2]
+        for log in sorted((member / "data").glob("version-2/log.*")):
+            target = run.path / "zookeeper" / f"member-{number}" / log.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(log.read_bytes().rstrip(b"\0"))
+
+
+def collect_logs(run: RunDirectory, work_directory: Path) -> None:
+    """Copies what is known of a cluster that never came up: configurations and log lines."""
+    for member in sorted(work_directory.glob("*-*")):
+        kind, _, number = member.name.partition("-")
+        if kind in ("broker", "zookeeper"):
+            folder = "brokers" if kind == "broker" else "zookeeper/logs"
+            _copy_texts(member, run.path / folder / number)
+
+
+def collect_brokers(run: RunDirectory, cluster: Cluster) -> None:
+    """Copies each broker's configuration and log lines."""
+    for broker in cluster.brokers.values():
+        _copy_texts(broker.server_log.parent, run.path / "brokers" / str(broker.id))
+
+
+def _copy_texts(folder: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("server.properties", "zoo.cfg", "server.log", "console.log"):
+        if (folder / name).is_file():
+            shutil.copyfile(folder / name, target / name)
+
+
+def _states(play: Play) -> dict[str, Any]:
+    metadata = play.cluster.metadata
+    states = {
+        f"{topic}-{partition}": metadata.state(topic, partition)
+        for topic in metadata.topics()
+        for partition in metadata.assignment(topic)
+    }
+    return {name: state and state.to_json() for name, state in states.items()}
+
+
+def _stable_files(broker: Broker) -> tuple[dict[str, bytes], float]:
+    """The files, and when their last reading began."""
+    began = [time.time()]
+    if not broker.is_running:
+        return _files(broker.log_directory), began[0]
+    digests: list[str] = []
+    latest: dict[str, bytes] = {}
+
+    def agree() -> bool:
+        began[0] = time.time()
+        latest.clear()
+        latest.update(_files(broker.log_directory))
+        digests.append(_digest(latest))
+        return len(digests) > 1 and digests[-1] == digests[-2]
+
+    await_until(
+        agree,
+        timeout_s=_STABLE_S,
+        waiting_for=f"two equal copies of broker {broker.id}'s log directory",
+        last_seen=lambda: f"{len(digests)} copies, each different from the one before",
+        remedy="something still writes to it: stop the producers before a snapshot",
+    )
+    return latest, began[0]
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    """The directory's own files and those of its live partitions, by relative name."""
+    files: dict[str, bytes] = {}
+    if not directory.is_dir():
+        return files
+    for folder in (directory, *partition_directories(directory)):
+        for file in sorted(folder.iterdir()):
+            hidden = file.name.startswith(".") or file.name.endswith(".tmp")
+            if hidden or file.suffix in _SKIPPED_SUFFIXES or not file.is_file():
+                continue
+            try:
+                files[str(file.relative_to(directory))] = file.read_bytes()
+            except FileNotFoundError:
+                # Renamed or deleted while the folder was listed: the next reading sees it.
+                continue
+    return files
+
+
+def _digest(files: dict[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, content in files.items():
+        digest.update(f"{name}:{len(content)}:".encode() + content)
+    return digest.hexdigest()

@@ -1,0 +1,88 @@
+"""What a step has in its hands while it is performed: the cluster, the evidence, the gates."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kchaos.checkers.acts import Act, StartBroker, StopBroker, fields_of
+from kchaos.checkers.model import events
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.api import Cluster
+from kchaos.faults.process.restart import start_of
+from kchaos.harness.play.clients import Clients
+from kchaos.harness.play.fault_stack import FaultStack
+from kchaos.harness.play.observer import Observer
+from kchaos.harness.play.recorder import Recorder
+
+
+@dataclass(slots=True)
+class Play:
+    """One scenario while it is played; also the journal that faults write to.
+
+    Every act upon which the model acts is written together with the last zxid before it, so that
+    the timeline can put acts and ZooKeeper's transactions into one order.
+
+    Attributes:
+        is_offline: Whether nothing may be fetched.
+        waited_s: How long steps that only wait, and settling, have taken so far, in seconds.
+    """
+
+    cluster: Cluster
+    run: RunDirectory
+    say: Callable[[str], None]
+    is_offline: bool = False
+    waited_s: float = 0.0
+    recorder: Recorder = field(init=False)
+    observer: Observer = field(init=False)
+    clients: Clients = field(init=False)
+    faults: FaultStack = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.recorder = Recorder(self.run)
+        self.observer = Observer(self.cluster)
+        self.clients = Clients(self.cluster, self.recorder)
+        self.faults = FaultStack(self.cluster, self)
+
+    def observed(self, what: str, **detail: Any) -> None:
+        """Appends one observation."""
+        self.recorder.observed(what, **detail)
+
+    def action(self, event: events.Action) -> None:
+        """Appends one action of the model's that is taken now."""
+        self.recorder.action(event, self.last_zxid())
+
+    @contextlib.contextmanager
+    def acting(self, act: Act) -> Iterator[None]:
+        """An act of a fault, observed as "act" before it begins, and the model's once it is done.
+
+        The rest acts on ZooKeeper alone, whose own log shows what came of it.
+        """
+        zxid = self.last_zxid()
+        self.observed("act", act=type(act).__name__, zxid=zxid, **fields_of(act))
+        if isinstance(act, StartBroker):
+            self.observer.remember_start(act.broker)
+        began = time.time()
+        yield
+        done = self._done(act)
+        if isinstance(done, events.Action):
+            self.recorder.action(done, zxid, began=began)
+
+    def last_zxid(self) -> int:
+        """The newest zxid that ZooKeeper has, as a read through the shared client shows it."""
+        return self.cluster.metadata.position()
+
+    def _done(self, act: Act) -> Act:
+        """The act with what is known only now: the configuration, what was left on disk."""
+        match act:
+            case StartBroker():
+                return start_of(self.cluster.brokers[act.broker])
+            case StopBroker():
+                return replace(act, checkpointed=self._checkpointed(act.broker))
+            case _:
+                return act
+
+    def _checkpointed(self, broker: int) -> tuple[tuple[str, int, int], ...]:
+        offsets = self.observer.checkpointed(broker)
+        return tuple((topic, partition, offset) for (topic, partition), offset in offsets.items())

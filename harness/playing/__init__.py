@@ -1,1 +1,0 @@
-"""What is played: scenarios, their steps and gates, the runner and the settling."""

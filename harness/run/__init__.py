@@ -1,0 +1,1 @@
+"""Runs: scenarios are read and checked, played to their end, and sealed."""

@@ -1,0 +1,287 @@
+"""The runner: plays a scenario on a real cluster and leaves a sealed run directory."""
+
+import contextlib
+import os
+import platform
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.drivers import make_cluster
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited, explained
+from kchaos.clusters.interrupts import check_interrupt, interrupts_at_gates
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.ready import fetch
+from kchaos.faults.observation import observe_broker
+from kchaos.faults.process.restart import start_of
+from kchaos.harness.errors import UsageError
+from kchaos.harness.play.collect import (
+    collect_logs,
+    collect_zookeeper,
+)
+from kchaos.harness.play.play import Play
+from kchaos.harness.run.ending import PLANNED, finish
+from kchaos.harness.run.scenario import Scenario, with_points
+from kchaos.harness.run.settings import check_settings, kafkas_of
+from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import Step
+
+LATEST = "latest"
+_NAME_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How scenarios are played, whichever they are.
+
+    Attributes:
+        runs_directory: Where run directories go; a link `latest` names the newest.
+        offline: Never fetch anything.
+        driver: One of `clusters.drivers.DRIVERS`.
+        settle_bound_s: For how long nothing may change before replication counts as stopped; None
+            for what the brokers' time-outs need.
+        command: What the user typed, for the record; the replay command is made from the run.
+    """
+
+    runs_directory: Path = Path("kchaos-runs")
+    offline: bool = False
+    driver: str = "local"
+    settle_bound_s: float | None = None
+    command: tuple[str, ...] = ()
+
+
+def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None]) -> RunDirectory:
+    """Plays the scenario once; returns the sealed run directory.
+
+    A gate that times out, a broker that dies or a fault without effect ends the scenario: the
+    evidence so far is collected and sealed, and `outcome.json` says why the run is unknown.
+
+    So does a cluster that never comes up; then the evidence is what its processes logged.
+
+    Raises:
+        UsageError: There can be no run directories where they should go; nothing was started.
+        ReleaseError, MachineError: The cluster cannot be had at all; no run was made.
+        ScenarioError: A broker would refuse a setting, or a step is none that this cluster could
+            take; no run was made.
+        RunDirectoryError: The run directory cannot be written.
+        KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
+    """
+    scenario = replace(scenario, cluster=with_points(scenario.cluster, scenario.steps))
+    check_steps(scenario)
+    _make_runs_directory(options.runs_directory)
+    found = {
+        kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
+        for kafka in kafkas_of(scenario)
+    }
+    check_settings(scenario, found)
+    started = time.time()
+    with (
+        interrupts_at_gates(),
+        work_directory(_slug(scenario)) as work,
+        contextlib.ExitStack() as stack,
+    ):
+        cluster = make_cluster(
+            options.driver,
+            scenario.cluster,
+            work_directory=work,
+            offline=options.offline,
+            say=say,
+        )
+        try:
+            stack.enter_context(cluster)
+        except (BrokerExited, AwaitTimeout) as error:
+            return _never_came_up(scenario, cluster, options, found, started, error)
+        now = begin(scenario, cluster, options=options, started=started, say=say)
+        failure = _perform_all(scenario, now)
+        return finish(now, started=started, failure=failure, settle_bound_s=options.settle_bound_s)
+
+
+def _make_runs_directory(folder: Path) -> None:
+    """Makes the folder for run directories, before anything is started for one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"there can be no runs in {folder}: {error.strerror}; choose another --runs-dir"
+        ) from error
+
+
+def _never_came_up(
+    scenario: Scenario,
+    cluster: Cluster,
+    options: RunOptions,
+    found: Mapping[str, str],
+    started: float,
+    error: Exception,
+) -> RunDirectory:
+    """The sealed run of a cluster that did not start: unknown, with every log there is."""
+    releases = {
+        broker.id: (found[broker.kafka], broker.judged_as or found[broker.kafka])
+        for broker in scenario.cluster.brokers
+    }
+    run = _new_run(scenario, cluster, options, releases, started)
+    collect_zookeeper(run, cluster.work_directory)
+    collect_logs(run, cluster.work_directory)
+    seconds = round(time.time() - started, 3)
+    reason = f"the cluster never came up: {explained(error)}"
+    run.write("outcome.json", {"finished": False, "unknown": reason, "seconds": seconds})
+    run.seal()
+    return run
+
+
+def begin(
+    scenario: Scenario,
+    cluster: Cluster,
+    *,
+    options: RunOptions,
+    started: float,
+    say: Callable[[str], None],
+) -> Play:
+    """A new run on a cluster that has just started; its evidence is written from now on.
+
+    Args:
+        started: When the cluster's start began, in seconds since the epoch.
+    """
+    releases = {one.id: (one.release, one.judged_as) for one in cluster.brokers.values()}
+    run = _new_run(scenario, cluster, options, releases, started)
+    now = Play(cluster=cluster, run=run, say=say, is_offline=options.offline)
+    now.observed("start-up", seconds=time.time() - started)
+    _record_links(now)
+    _record_hits(now)
+    now.observer.look_at_controller()
+    for broker in cluster.brokers.values():
+        now.recorder.action(start_of(broker), 0)
+        now.observed("broker", **observe_broker(cluster, broker.id).to_json())
+    return now
+
+
+def perform(now: Play, index: int, step: Step) -> None:
+    """Performs one step; returns when its gate holds. A remembered Ctrl-C is raised before it."""
+    check_interrupt()
+    now.recorder.step = index
+    name = type(step.do if isinstance(step, IfPossible) else step).__name__
+    now.observed("step", step=index, name=name)
+    began = time.monotonic()
+    try:
+        step.perform(now)
+    finally:
+        if name.startswith("Await"):
+            now.waited_s += time.monotonic() - began
+
+
+def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
+    """Performs every step; returns what ended them early, or None."""
+    try:
+        for index, step in enumerate(scenario.steps):
+            perform(now, index, step)
+    except PLANNED as error:
+        return error
+    except BaseException as error:
+        try:
+            now.faults.heal_all()
+        except ExceptionGroup as problems:
+            # What interrupted the steps is what the caller must hear of first.
+            error.add_note(f"{problems}: {[str(one) for one in problems.exceptions]}")
+        raise
+    return None
+
+
+def _record_links(now: Play) -> None:
+    """Writes every record of the links to links.jsonl, those from before as well."""
+    links = now.cluster.links
+    if links is None:
+        return
+    links.set_sink(lambda record: now.run.append("links.jsonl", record.to_json()), since=1)
+
+
+def _record_hits(now: Play) -> None:
+    """Writes every hit at a point to hits.jsonl, those from before as well."""
+    if now.cluster.gate is not None:
+        now.cluster.gate.set_sink(lambda hit: now.run.append("hits.jsonl", hit.to_json()))
+
+
+def _new_run(
+    scenario: Scenario,
+    cluster: Cluster,
+    options: RunOptions,
+    releases: Mapping[int, tuple[str, str]],
+    started: float,
+) -> RunDirectory:
+    """A run directory with what is known beforehand; `releases` are release and judged_as by id.
+
+    The scenario is kept with the cluster's own specification, which has what the environment added.
+    """
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
+    path = options.runs_directory / f"{_slug(scenario)}-{stamp}-{os.urandom(2).hex()}"
+    run = RunDirectory.create(
+        path,
+        run={
+            "entry": scenario.entry,
+            "case": scenario.case,
+            "release": _release_of(scenario, releases),
+            "driver": options.driver,
+            **cluster.about,
+            "unlinked": cluster.why_unlinked if cluster.spec.linked else "",
+            "seed": scenario.seed,
+            "kchaos": version("kchaos"),
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "command": shlex.join(options.command or sys.argv),
+            "replay": _replay_command(cluster, options, path),
+            "started_at": started,
+            "brokers": {
+                str(broker): {"release": release, "judged_as": judged_as}
+                for broker, (release, judged_as) in releases.items()
+            },
+        },
+        scenario=replace(scenario, cluster=cluster.spec).to_json(),
+    )
+    _link_latest(options.runs_directory, path)
+    return run
+
+
+def _release_of(scenario: Scenario, releases: Mapping[int, tuple[str, str]]) -> str:
+    """The release that was asked for, and of a path the one that was found there.
+
+    A scenario may start brokers of several releases, and roll them to others.
+    """
+    if Path(scenario.release).exists() or not scenario.release:
+        return releases[min(releases)][0]
+    return scenario.release
+
+
+def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:
+    variables = [f"{name}={shlex.quote(value)} " for name, value in cluster.environment.items()]
+    bound = options.settle_bound_s
+    words = [] if bound is None else [f"--settle-bound {bound:g}"]
+    words = ["kchaos replay", f"--driver {options.driver}", *words, shlex.quote(str(run))]
+    command = " ".join(words)
+    return "".join(variables) + command
+
+
+def _link_latest(runs_directory: Path, path: Path) -> None:
+    """Points `latest` at the run; whoever renames last wins, and nobody sees it missing.
+
+    Where something else has that name, or the file system has no links, there is none.
+    """
+    temporary = runs_directory / f".{LATEST}-{os.getpid()}-{os.urandom(2).hex()}"
+    with contextlib.suppress(OSError):
+        temporary.symlink_to(path.name)
+        try:
+            temporary.rename(runs_directory / LATEST)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _slug(scenario: Scenario) -> str:
+    release = Path(scenario.release).name
+    named = "-".join(part for part in (scenario.entry, scenario.case, release) if part)
+    return re.sub(r"[^A-Za-z0-9_.+=-]+", "-", named).lstrip(".-")[:_NAME_LENGTH] or "run"

@@ -1,0 +1,220 @@
+"""A scenario: a cluster, steps and an expectation, as data that can be saved and played again."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.json_form import ShapeError, from_json
+from kchaos.checkers.opening import bounded_json, read_bounded
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.faults import FAULTS
+from kchaos.faults.api import Fault, NeedsPoints
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import STEPS, Inject, Step
+
+FORMAT = 1
+_EXPECTED = {"safe", "findings", "witness", "source"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is played.
+
+    Attributes:
+        entry: The catalogue's name for it, or a name of the caller's.
+        case: Which case of the entry.
+        title: One line for people.
+        release: The Kafka that was asked for: a release, or a path.
+        steps: Performed in order; whatever fault still acts at the end is healed, then settled.
+        seed: Recorded; whoever generated the steps from it can do so again.
+        expectation: What the judge compares with: {"safe", "findings", "witness", "source"}, or
+            None to take the model's answer. See `checkers.verdict`.
+    """
+
+    entry: str
+    case: str
+    release: str
+    cluster: ClusterSpec
+    steps: tuple[Step, ...]
+    seed: int = 0
+    title: str = ""
+    expectation: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The scenario as plain JSON values."""
+        return (
+            {"format": FORMAT}
+            | _values(self)
+            | {
+                "cluster": self.cluster.to_json(),
+                "steps": [step_to_json(step) for step in self.steps],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Scenario":
+        """The scenario that `to_json` wrote.
+
+        Raises:
+            ScenarioError: It has another shape; the message says where.
+        """
+        if not isinstance(data, Mapping):
+            raise ScenarioError("it is no object, as a scenario is")
+        written = data.get("format", FORMAT)
+        if not isinstance(written, int) or not 1 <= written <= FORMAT:
+            raise ScenarioError(
+                f"it has format {written!r}, and this kchaos reads up to {FORMAT}: play it with "
+                "the kchaos that wrote it, or a newer one"
+            )
+        try:
+            cluster = ClusterSpec.from_json(data["cluster"])
+            steps = tuple(_steps(data["steps"]))
+            fields = {name: value for name, value in data.items() if name != "format"}
+            scenario = cls(**{**fields, "cluster": cluster, "steps": steps})
+        except (AttributeError, KeyError, TypeError, ValueError, ReleaseError) as error:
+            raise ScenarioError(f"not a scenario: {error!r}") from error
+        _require_shape(scenario)
+        return scenario
+
+
+def _steps(data: Iterable[Any]) -> Iterator[Step]:
+    for number, step in enumerate(data):
+        try:
+            yield step_from_json(step)
+        except ScenarioError as error:
+            raise ScenarioError(f"steps[{number}]: {error}") from error
+
+
+def _require_shape(scenario: Scenario) -> None:
+    """Refuses what a constructor takes and playing or judging would trip over."""
+    for name in ("entry", "case", "title", "release"):
+        value = getattr(scenario, name)
+        if not isinstance(value, str):
+            raise ScenarioError(f"{name} is {value!r}; it must be a text")
+    for name in ("entry", "case"):
+        value = getattr(scenario, name)
+        if "/" in value or value.startswith(".") or not (value.isprintable()):
+            raise ScenarioError(f"{name} {value!r} cannot be part of a folder's name")
+    if not isinstance(scenario.seed, int):
+        raise ScenarioError(f"seed is {scenario.seed!r}; it must be a whole number")
+    expected = scenario.expectation
+    if expected is not None:
+        unknown = expected.keys() - _EXPECTED if isinstance(expected, Mapping) else {"no object"}
+        if unknown or not isinstance(expected.get("safe"), bool):
+            raise ScenarioError(
+                f"the expectation has {', '.join(sorted(unknown)) or 'no answer to safe'}; it has "
+                f"{', '.join(sorted(_EXPECTED))}, and safe is true or false"
+            )
+
+
+def with_points(cluster: ClusterSpec, steps: Iterable[Step]) -> ClusterSpec:
+    """The cluster with every point that a fault in the steps needs, and what it had before.
+
+    Only brokers that need one run with an agent.
+    """
+    wanted: dict[int, dict[str, None]] = {
+        broker.id: dict.fromkeys(broker.points) for broker in cluster.brokers
+    }
+    for step in steps:
+        done = step.do if isinstance(step, IfPossible) else step
+        if isinstance(done, Inject) and isinstance(done.fault, NeedsPoints):
+            for broker, points in done.fault.needs.items():
+                wanted.get(broker, {}).update(dict.fromkeys(points))
+    brokers = tuple(
+        dataclasses.replace(broker, points=tuple(wanted[broker.id])) for broker in cluster.brokers
+    )
+    return dataclasses.replace(cluster, brokers=brokers)
+
+
+_STEPS_THEMSELVES = {"do", "fault"}
+"""Fields that hold a step or a fault."""
+
+
+def read_scenario(file: Path) -> Scenario:
+    """The scenario in a JSON file.
+
+    Raises:
+        ScenarioError: The file is missing, a link, a pipe or a device, too large, is no JSON or
+            nested too deep, or is no scenario; the message names it.
+    """
+    if file.is_symlink():
+        raise ScenarioError(
+            f"{file} cannot be read as a scenario: it is a link; name the file to which it leads"
+        )
+    try:
+        data = bounded_json(read_bounded(file))
+    except (OSError, RunDirectoryError, ValueError) as error:
+        raise ScenarioError(f"{file} cannot be read as a scenario: {error}") from error
+    try:
+        return Scenario.from_json(data)
+    except ScenarioError as error:
+        raise ScenarioError(f"{file}: {error}") from error
+
+
+def step_to_json(step: Step) -> dict[str, Any]:
+    """The step as plain JSON values.
+
+    Raises:
+        ScenarioError: A field of it, or of its fault, is none.
+    """
+    values = {"step": type(step).__name__} | _plain_values(step)
+    if isinstance(step, IfPossible):
+        values["do"] = step_to_json(step.do)
+    if isinstance(step, Inject):
+        values["fault"] = {"fault": type(step.fault).__name__} | _plain_values(step.fault)
+    return values
+
+
+def step_from_json(data: Mapping[str, Any]) -> Step:
+    """The step that `step_to_json` wrote.
+
+    Raises:
+        ScenarioError: No such step or fault, or fields that it does not have, or of another type.
+    """
+    if not isinstance(data, Mapping):
+        raise ScenarioError(f"{data!r} is no step; one is an object with its name in 'step'")
+    given: dict[str, Any] = {}
+    if "fault" in data:
+        if not isinstance(data["fault"], Mapping):
+            raise ScenarioError(f"{data['fault']!r} is no fault; one is an object")
+        given["fault"] = _made(FAULTS, data["fault"], "fault", {})
+    if "do" in data:
+        given["do"] = step_from_json(data["do"])
+    step: Step = _made(STEPS, data, "step", given)
+    return step
+
+
+def _made(
+    table: Mapping[str, type[Any]], data: Mapping[str, Any], key: str, given: Mapping[str, Any]
+) -> Any:
+    name = data.get(key)
+    if not isinstance(name, str) or name not in table:
+        raise ScenarioError(f"nothing is named {name!r}; known: {', '.join(table)}")
+    fields = {field: value for field, value in data.items() if field != key}
+    try:
+        return from_json(table[name], fields, **given)
+    except (ShapeError, TypeError) as error:
+        raise ScenarioError(f"{name}: {error}") from error
+
+
+def _values(one: Any) -> dict[str, Any]:
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+
+
+def _plain_values(one: Step | Fault) -> dict[str, Any]:
+    found = _values(one)
+    for name in found.keys() - _STEPS_THEMSELVES:
+        try:
+            json.dumps(found[name])
+        except (TypeError, ValueError):
+            raise ScenarioError(
+                f"{type(one).__name__}.{name} is {found[name]!r}: a field is a plain JSON value, "
+                "and what is alike for all values is a ClassVar"
+            ) from None
+    return found

@@ -1,0 +1,57 @@
+"""Steps that no cluster could take, refused before one is started."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import Heal, Inject, TakeSnapshot
+
+_ONE_BROKER = ("broker", "source", "target", "follower", "leader")
+_BROKERS = "brokers"
+
+
+def check_steps(scenario: Scenario) -> None:
+    """Refuses what could only end a run as unknown. What is done `IfPossible` may be impossible.
+
+    Raises:
+        ScenarioError: A step names a broker that the cluster does not have, heals what does not
+            act, injects under a name that still acts, or takes a snapshot under a label for the
+            second time.
+    """
+    known = sorted(broker.id for broker in scenario.cluster.brokers)
+    acting: set[str] = set()
+    labels: set[str] = set()
+    for number, step in enumerate(scenario.steps):
+        if isinstance(step, IfPossible):
+            continue
+        place = f"step {number} ({type(step).__name__})"
+        for named in _brokers_of(step):
+            if named not in known:
+                raise ScenarioError(f"{place}: the cluster has no broker {named}: it has {known}")
+        if isinstance(step, Inject):
+            if step.name in acting:
+                raise ScenarioError(f"{place}: a fault named {step.name!r} acts already: heal it")
+            acting |= {step.name} if step.fault.lasting else set()
+        elif isinstance(step, Heal):
+            if step.name not in acting:
+                raise ScenarioError(
+                    f"{place}: no fault named {step.name!r} acts; those that do: {sorted(acting)}"
+                )
+            acting.discard(step.name)
+        elif isinstance(step, TakeSnapshot):
+            if step.label in labels:
+                raise ScenarioError(f"{place}: there is a snapshot {step.label!r} already")
+            labels.add(step.label)
+
+
+def _brokers_of(step: Any) -> Iterator[int]:
+    for part in (step, getattr(step, "fault", None)):
+        for name in _ONE_BROKER:
+            value = getattr(part, name, None)
+            # A partition without a leader has leader -1.
+            if isinstance(value, int) and (name, value) != ("leader", -1):
+                yield value
+        several = getattr(part, _BROKERS, ())
+        yield from several if isinstance(several, tuple) else ()

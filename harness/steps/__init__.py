@@ -1,0 +1,1 @@
+"""Steps of a scenario: each is done to a cluster and waits at its gate."""

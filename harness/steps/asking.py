@@ -1,0 +1,247 @@
+"""Steps in which readers with a leader epoch ask a broker: raw requests, and Kafka's own consumer.
+
+What each got is an observation of the kind "asked" or "consumed". Nothing is judged by it: an entry
+says in its witnesses what must have come.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+
+from kchaos.clusters.client import NoAnswer, NotSent, records_of, send
+from kchaos.clusters.java_consumer import consume
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.gates import gates
+from kchaos.harness.gates.gates import GATE_S
+from kchaos.harness.play.play import Play
+
+GROUPS = "__consumer_offsets"
+_NO_EPOCH = -1
+_WAIT_MS = 5000
+_MOST_BYTES = 1 << 20
+_NEW_SESSION_NONE = (0, -1)
+_MOST_LINES = 30
+_COMMIT_VERSION, _EPOCH_VERSION = 7, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskAs:
+    """A reader at an offset of a leader epoch asks one broker, in each of the ways that there are.
+
+    Fetch version 10 (the last that only leaders answer) and 11 without a leader epoch, 11 with
+    it as `current_leader_epoch`, 12 with it as `last_fetched_epoch`, which followers send and
+    Kafka's own consumer leaves out (AbstractFetch, 3.9), and OffsetForLeaderEpoch.
+
+    Attributes:
+        operation: Names what is asked; must be new in the scenario.
+        broker: Who is asked, whatever it is.
+        leader_epoch: Of the record before `offset`, as the reader knows it.
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    broker: int
+    offset: int
+    leader_epoch: int
+
+    def perform(self, play: Play) -> None:
+        """Returns with each answer written down.
+
+        Raises:
+            ScenarioError: One was not answered.
+        """
+        for request, answer in self._answers(play):
+            play.observed(
+                "asked",
+                operation=self.operation,
+                broker=self.broker,
+                topic=self.topic,
+                partition=self.partition,
+                offset=self.offset,
+                leader_epoch=self.leader_epoch,
+                request=request,
+                **answer,
+            )
+
+    def _answers(self, play: Play) -> Iterator[tuple[str, dict[str, Any]]]:
+        address = play.cluster.brokers[self.broker].client_address
+        asks = {
+            "Fetch v10": (10, _NO_EPOCH, _NO_EPOCH),
+            "Fetch v11": (11, _NO_EPOCH, _NO_EPOCH),
+            "Fetch v11, current_leader_epoch": (11, self.leader_epoch, _NO_EPOCH),
+            "Fetch v12, last_fetched_epoch": (12, _NO_EPOCH, self.leader_epoch),
+        }
+        try:
+            for name, (version, current, last) in asks.items():
+                yield name, self._fetch(address, version, current, last)
+            yield "OffsetForLeaderEpoch", self._end_offset(address)
+        except (NoAnswer, NotSent) as error:
+            raise ScenarioError(f"{self.operation} was not answered: {error}") from error
+
+    def _fetch(self, address: str, version: int, current: int, last: int) -> dict[str, Any]:
+        kinds = FetchRequest.FetchTopic
+        session_id, session_epoch = _NEW_SESSION_NONE
+        wanted = kinds.FetchPartition(
+            partition=self.partition,
+            current_leader_epoch=current,
+            fetch_offset=self.offset,
+            last_fetched_epoch=last,
+            log_start_offset=-1,
+            partition_max_bytes=_MOST_BYTES,
+        )
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=_WAIT_MS,
+            min_bytes=0,
+            max_bytes=_MOST_BYTES,
+            isolation_level=0,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=[kinds(topic=self.topic, partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+        timeout_s = 2 * _WAIT_MS / 1000
+        answer = send(address, request, FetchResponse, version=version, timeout_s=timeout_s)
+        found = answer.responses[0].partitions[0]
+        diverging = getattr(found, "diverging_epoch", None)
+        return {
+            "error_code": found.error_code,
+            "records": [
+                [one.offset, (one.value or b"").decode()]
+                for one in records_of(bytes(found.records or b""), self.offset)
+            ],
+            **(
+                {}
+                if diverging is None or version < 12 or diverging.epoch < 0
+                else {"diverging": [diverging.epoch, diverging.end_offset]}
+            ),
+        }
+
+    def _end_offset(self, address: str) -> dict[str, Any]:
+        kinds = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        wanted = kinds.OffsetForLeaderPartition(
+            partition=self.partition,
+            current_leader_epoch=_NO_EPOCH,
+            leader_epoch=self.leader_epoch,
+        )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1, topics=[kinds(topic=self.topic, partitions=[wanted])]
+        )
+        answer = send(
+            address, request, OffsetForLeaderEpochResponse, version=_EPOCH_VERSION, timeout_s=10.0
+        )
+        found = answer.topics[0].partitions[0]
+        return {
+            "error_code": found.error_code,
+            "answered": [found.leader_epoch, found.end_offset],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeFrom:
+    """Kafka's own consumer goes on at an offset of a leader epoch, as a group had committed it.
+
+    It may not choose another position by itself (`auto.offset.reset` none), so that it says what is
+    wrong with this one. Groups are kept on one broker, in a topic that is made for it.
+
+    Attributes:
+        operation: Names the reading, and its group; must be new in the scenario.
+        coordinator: The broker that keeps the groups; its `offsets.topic.num.partitions` must be 1.
+        leader_epoch: That the group committed with the offset.
+        records: After how many it ends.
+        idle_s: It also ends when nothing has come for so long, its own start included.
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    coordinator: int
+    offset: int
+    leader_epoch: int
+    records: int
+    idle_s: float = 30.0
+    timeout_s: float = 2 * GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns when the consumer has ended, with what it got and said written down.
+
+        Raises:
+            AwaitTimeout: The position could not be committed.
+            ClusterError: The consumer did not end.
+        """
+        metadata = play.cluster.metadata
+        if metadata.state(GROUPS, 0) is None:
+            metadata.create_topic(GROUPS, [[self.coordinator]], {"cleanup.policy": "compact"})
+        refused: list[int | str] = []
+
+        def is_committed() -> bool:
+            refused[:] = [self._commit(play)]
+            return refused == [0]
+
+        await_until(
+            is_committed,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.coordinator} to commit group {self.operation}'s position",
+            last_seen=lambda: refused,
+            remedy="offsets.topic.num.partitions must be 1 on every broker",
+            abort=gates.no_exit(play),
+        )
+        running = [one for one in play.cluster.brokers.values() if one.is_running]
+        found = consume(
+            running[0].release,
+            bootstrap=",".join(one.client_address for one in running),
+            topic=self.topic,
+            group=self.operation,
+            records=self.records,
+            idle_s=self.idle_s,
+            timeout_s=self.timeout_s,
+            offline=play.is_offline,
+        )
+        play.observed(
+            "consumed",
+            operation=self.operation,
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            leader_epoch=self.leader_epoch,
+            records=[list(one) for one in found.records],
+            error=found.error,
+            exit_code=found.exit_code,
+            said=list(found.said[-_MOST_LINES:]),
+        )
+
+    def _commit(self, play: Play) -> int | str:
+        kinds = OffsetCommitRequest.OffsetCommitRequestTopic
+        position = kinds.OffsetCommitRequestPartition(
+            partition_index=self.partition,
+            committed_offset=self.offset,
+            committed_leader_epoch=self.leader_epoch,
+            committed_metadata="",
+        )
+        request = OffsetCommitRequest(
+            group_id=self.operation,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[kinds(name=self.topic, partitions=[position])],
+        )
+        address = play.cluster.brokers[self.coordinator].client_address
+        try:
+            answer = send(
+                address, request, OffsetCommitResponse, version=_COMMIT_VERSION, timeout_s=10.0
+            )
+        except (NoAnswer, NotSent) as error:
+            return str(error)
+        return int(answer.topics[0].partitions[0].error_code)

@@ -1,0 +1,89 @@
+"""A step that waits for a broker's log cleaner, and looks at what it left."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.checkpoints import CLEANED, parse_offset_checkpoint
+from kchaos.checkers.model import events
+from kchaos.checkers.rules.offsets import merged
+from kchaos.checkers.segments.batch import Batch, Record
+from kchaos.checkers.segments.directory import segment_files
+from kchaos.checkers.segments.reader import iter_batches, read_records
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.gates import gates
+from kchaos.harness.gates.gates import GATE_S
+from kchaos.harness.play.play import Play
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitCleaned:
+    """A broker's log cleaner has gone over a log, up to an offset.
+
+    The broker must run with log.cleaner.enable and the topic with cleanup.policy compact. A cleaner
+    leaves the segment alone that is written to. It is done with the log when it writes how far it
+    came, and begins again when more is there: so nobody may write to the log meanwhile.
+
+    Attributes:
+        broker: Whose log it is.
+        cleaned_until: The first offset that it leaves alone: where the last segment begins.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    cleaned_until: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the broker has checkpointed that offset; the model is told what is left."""
+        about = TopicPartition(self.topic, self.partition)
+        file = play.cluster.brokers[self.broker].log_directory / CLEANED
+        seen: list[int | None] = [None]
+
+        def holds() -> bool:
+            text = file.read_text() if file.is_file() else ""
+            seen[0] = parse_offset_checkpoint(text, file=str(file)).get(about)
+            return seen[0] == self.cleaned_until
+
+        await_until(
+            holds,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker}'s log cleaner to go over {self.topic}-"
+            f"{self.partition} up to offset {self.cleaned_until}",
+            last_seen=lambda: f"cleaned up to {seen[0]}",
+            remedy="it needs log.cleaner.enable, cleanup.policy compact, a low "
+            "min.cleanable.dirty.ratio, and a segment that ends there",
+            abort=gates.no_exit(play),
+        )
+        kept = tuple(self._kept(play))
+        cleaned = events.LogCleaned(
+            broker=self.broker,
+            topic=self.topic,
+            partition=self.partition,
+            cleaned_until=self.cleaned_until,
+            kept=kept,
+        )
+        play.action(cleaned)
+        play.observed(
+            "log-cleaned",
+            broker=self.broker,
+            topic=self.topic,
+            partition=self.partition,
+            cleaned_until=self.cleaned_until,
+            kept=[list(one) for one in kept],
+        )
+
+    def _kept(self, play: Play) -> list[tuple[int, int]]:
+        """The ranges of offsets below the end at which there are records."""
+        directory = play.observer.partition_directory(self.broker, self.topic, self.partition)
+        offsets = (record.offset for file in segment_files(directory) for record in _records(file))
+        return merged((one, one) for one in offsets if one < self.cleaned_until)
+
+
+def _records(file: Path) -> Iterator[Record]:
+    data = file.read_bytes()
+    for batch in iter_batches(data, base_offset=int(file.stem), file=file.name):
+        if isinstance(batch, Batch):
+            yield from read_records(data, batch)

@@ -1,0 +1,393 @@
+"""Steps that only look: a decision, a log line, a message at a link, a checkpoint that stays."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.admin import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
+from kchaos.checkers.model import events
+from kchaos.clusters.agent import POINTS, Gate
+from kchaos.clusters.client import NoAnswer, send
+from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.links import LinkRecord
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import links_of
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.gates import fetching, gates
+from kchaos.harness.gates.gates import GATE_S
+from kchaos.harness.play.play import Play
+
+# Of an IncrementalAlterConfigs request: the kind of resource, and the operation.
+_BROKER_LOGGER = 8
+_SET = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitDecision:
+    """The partition's leader, its ISR, or both, in the state znode, whoever has heard of it.
+
+    `AwaitState` also waits for the leader to hear of it, which a hold or a cut may prevent.
+    """
+
+    topic: str
+    partition: int
+    leader: int | None = None
+    isr: tuple[int, ...] | None = None
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the znode says so."""
+        about = TopicPartition(self.topic, self.partition)
+        gates.await_state(play, about, leader=self.leader, isr=self.isr, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitPoint:
+    """Threads of a broker come to a named point of its code, so often from now on.
+
+    Attributes:
+        times: How many must come.
+        seen: Only those that see exactly this count; "" for all. The point must be one that is
+            told (`clusters.agent.points.Point.is_told`).
+    """
+
+    broker: int
+    point: str
+    times: int = 1
+    seen: str = ""
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once they have come.
+
+        Raises:
+            ScenarioError: The broker runs without that point.
+        """
+        gate = play.cluster.gate
+        points = {one.id: one.points for one in play.cluster.spec.brokers}
+        if gate is None or self.point not in points.get(self.broker, ()):
+            raise ScenarioError(
+                f"broker {self.broker} runs without the point {self.point}: name it in its spec"
+            )
+        if self.seen and not POINTS[self.point].is_told:
+            raise ScenarioError(f"what is seen at {self.point} is not told each time: leave it out")
+        before = self._count(gate)
+        await_until(
+            lambda: self._count(gate) >= before + self.times,
+            timeout_s=self.timeout_s,
+            waiting_for=f"{self.times} threads of broker {self.broker} to come to {self.point}"
+            + f" and to see {self.seen}" * bool(self.seen),
+            last_seen=lambda: f"{self._count(gate) - before} came",
+            remedy="see hits.jsonl",
+            abort=gates.no_exit(play),
+        )
+
+    def _count(self, gate: Gate) -> int:
+        if not self.seen:
+            return gate.hits(self.broker, self.point)
+        wanted = (self.broker, self.point, self.seen)
+        return sum((one.broker, one.point, one.seen) == wanted for one in gate.records())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitLog:
+    """A line of a broker's server.log, written by its present process.
+
+    Attributes:
+        pattern: A regular expression, searched in each line.
+        count: How many lines must match.
+    """
+
+    broker: int
+    pattern: str
+    count: int = 1
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once so many lines match."""
+        expression = re.compile(self.pattern)
+        lines: list[str] = []
+
+        def holds() -> bool:
+            lines[:] = play.observer.log_lines(self.broker, expression)
+            return len(lines) >= self.count
+
+        await_until(
+            holds,
+            timeout_s=self.timeout_s,
+            waiting_for=f"{self.count} lines like {self.pattern!r} in broker {self.broker}'s log",
+            last_seen=lambda: lines,
+            remedy=f"see brokers/{self.broker}/server.log; releases word their lines differently",
+            abort=gates.no_exit(play),
+        )
+        play.observed("log", broker=self.broker, lines=list(lines))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLogLevel:
+    """A running broker logs more or less, until its process ends (KIP-412, from 2.4 on).
+
+    Attributes:
+        logger: The logger's name, such as "kafka.server.ReplicaFetcherThread".
+        level: "TRACE", "DEBUG", "INFO", "WARN", "ERROR" or "FATAL".
+    """
+
+    broker: int
+    logger: str
+    level: str
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Asks the broker; returns once it has done so.
+
+        Raises:
+            ScenarioError: It refused, as brokers before 2.4 do by closing the connection.
+        """
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+        setting = resource.AlterableConfig(
+            name=self.logger, config_operation=_SET, value=self.level
+        )
+        loggers = resource(
+            resource_type=_BROKER_LOGGER, resource_name=str(self.broker), configs=[setting]
+        )
+        try:
+            answer = send(
+                play.cluster.brokers[self.broker].client_address,
+                IncrementalAlterConfigsRequest(resources=[loggers], validate_only=False),
+                IncrementalAlterConfigsResponse,
+                version=0,
+                timeout_s=self.timeout_s,
+            )
+        except NoAnswer as error:
+            raise ScenarioError(
+                f"broker {self.broker} did not set the level of {self.logger}: {error}; releases "
+                "before 2.4 cannot"
+            ) from error
+        refused = [one.error_message for one in answer.responses if one.error_code]
+        if refused:
+            raise ScenarioError(
+                f"broker {self.broker} refused level {self.level} for {self.logger}: {refused}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitMessage:
+    """A request or response at the links, from any time of the run.
+
+    Attributes:
+        api: Kafka's name of the API, such as "AlterPartition".
+        source: The broker that sends the request, or None for any.
+        target: The broker that answers it, or None for any.
+        direction: "request" or "response".
+        fates: What became of it; see `clusters.links.records.LinkRecord`.
+        topic: With `partition`, only messages that themselves name this partition.
+        says: Fields and values, as `clusters.links.details` names them: of the partition where
+            one is named, else of the message.
+        count: How many such messages there must be.
+    """
+
+    api: str
+    source: int | None = None
+    target: int | None = None
+    direction: str = "request"
+    fates: tuple[str, ...] = ("passed", "released", "delayed")
+    topic: str | None = None
+    partition: int = 0
+    says: tuple[tuple[str, Any], ...] = ()
+    count: int = 1
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once so many messages match."""
+        seen: list[LinkRecord] = []
+
+        def is_last(record: LinkRecord) -> bool:
+            if self._matches(record):
+                seen.append(record)
+            return len(seen) >= self.count
+
+        links_of(play.cluster).await_record(
+            is_last,
+            timeout_s=self.timeout_s,
+            waiting_for=f"{self.count} messages at the links: {self}",
+            since=0,
+            abort=check_interrupt,
+        )
+        play.observed("message", messages=[record.describe() for record in seen])
+
+    def _matches(self, record: LinkRecord) -> bool:
+        name = getattr(record.api_key, "name", "").replace("_", "").lower()
+        wanted = (self.api.lower(), self.direction)
+        if (name, record.direction) != wanted or record.fate not in self.fates:
+            return False
+        if self.source not in (None, record.source) or self.target not in (None, record.target):
+            return False
+        said: Mapping[str, Any] | None = record.detail
+        if self.topic is not None:
+            said = record.partition(self.topic, self.partition)
+            if said is None:
+                return False
+        missing = object()
+        return all(_plain((said or {}).get(name, missing)) == value for name, value in self.says)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitHighWatermarkKept:
+    """The high watermark does not move: the checkpoint is written again with the same value.
+
+    A broker writes the file every `replica.high.watermark.checkpoint.interval.ms`, whatever has
+    changed, by a rename. The first new file may hold values that were read before this step
+    began; each later one was read after it.
+
+    Attributes:
+        writes: How many new files each broker must have written, all with this value.
+    """
+
+    topic: str
+    partition: int
+    brokers: tuple[int, ...]
+    high_watermark: int
+    writes: int = 4
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once each broker has written so many files; the model is told the value.
+
+        Raises:
+            AwaitTimeout: A file had another value, or no more files came.
+        """
+        about = TopicPartition(self.topic, self.partition)
+        files = {broker: _Checkpoint() for broker in self.brokers}
+
+        def holds() -> bool:
+            for broker, file in files.items():
+                file.look(play, broker, about)
+            return all(
+                file.writes >= self.writes and file.values == {self.high_watermark}
+                for file in files.values()
+            )
+
+        await_until(
+            holds,
+            timeout_s=self.timeout_s,
+            waiting_for=f"the high watermark {self.high_watermark} of {about.topic}-"
+            f"{about.partition} to be checkpointed {self.writes} times on {self.brokers}",
+            last_seen=lambda: {broker: (f.writes, f.values) for broker, f in files.items()},
+            remedy="another value means that it has moved; see links.jsonl for what moved it",
+            abort=gates.no_exit(play),
+        )
+        for broker in self.brokers:
+            seen = events.HighWatermarkObserved(
+                broker=broker,
+                topic=about.topic,
+                partition=about.partition,
+                high_watermark=self.high_watermark,
+            )
+            play.action(seen)
+        play.observed(
+            "high-watermark-kept",
+            topic=self.topic,
+            partition=self.partition,
+            brokers=list(self.brokers),
+            value=self.high_watermark,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitHighWatermarkForgotten:
+    """The broker's checkpoint of high watermarks was written without this partition (KAFKA-7235).
+
+    It is once the broker has handled a first LeaderAndIsr that does not name the partition. Its
+    high watermark begins at 0 then.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the file has other partitions and not this one; the model is told."""
+        about = TopicPartition(self.topic, self.partition)
+        seen: dict[tuple[str, int], int] = {}
+
+        def holds() -> bool:
+            seen.clear()
+            seen.update(play.observer.checkpointed(self.broker))
+            return bool(seen) and about not in seen
+
+        await_until(
+            holds,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker}'s checkpoint to be written without "
+            f"{about.topic}-{about.partition}",
+            last_seen=lambda: dict(seen),
+            remedy="only a first LeaderAndIsr that leaves the partition out does that",
+            abort=gates.no_exit(play),
+        )
+        forgotten = events.HighWatermarkObserved(
+            broker=self.broker, topic=self.topic, partition=self.partition, high_watermark=0
+        )
+        play.action(forgotten)
+        play.observed(
+            "high-watermark-forgotten",
+            broker=self.broker,
+            topic=self.topic,
+            partition=self.partition,
+            left=[list(key) for key in seen],
+        )
+
+
+@dataclass(slots=True)
+class _Checkpoint:
+    """What one broker's checkpoint file was seen to hold.
+
+    Attributes:
+        written: When the newest file that was seen was written, in nanoseconds.
+        writes: How many other files came after the first.
+        values: The partition's values in the second file that came, and in all after it.
+    """
+
+    written: int | None = None
+    writes: int = 0
+    values: set[int | None] = field(default_factory=set)
+
+    def look(self, play: Play, broker: int, about: TopicPartition) -> None:
+        """Reads the file if it is another one than last time."""
+        file = play.cluster.brokers[broker].log_directory / HIGH_WATERMARKS
+        written = file.stat().st_mtime_ns if file.is_file() else None
+        if written == self.written:
+            return
+        self.writes += self.written is not None
+        self.written = written
+        if self.writes >= 2:
+            offsets = play.observer.checkpointed(broker)
+            self.values.add(offsets.get((about.topic, about.partition)))
+
+
+def _plain(value: Any) -> Any:
+    """A list as the tuple that a frozen step holds."""
+    return tuple(_plain(item) for item in value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitFetches:
+    """A leader gets so many more fetches of a follower; two of them, and one was answered."""
+
+    follower: int
+    leader: int
+    count: int = 2
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once they have passed the link, idle ones included."""
+        fetching.await_fetches(
+            play, self.follower, self.leader, self.count, timeout_s=self.timeout_s
+        )

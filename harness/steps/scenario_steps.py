@@ -1,0 +1,390 @@
+"""Steps: frozen values, each with a real side, a gate and, through the journal, model actions.
+
+A step is performed on the cluster and returns when its gate holds; what it does is written down
+as the model's actions while it is done. Every step has a JSON form: its class name under "step",
+its fields beside it, a fault inside it under "fault".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.waiting import await_until
+from kchaos.faults.api import Fault
+from kchaos.faults.configuration.configure_topic import refused_by_brokers
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.gates import fetching, gates
+from kchaos.harness.gates.gates import GATE_S
+from kchaos.harness.gates.quiet import await_quiet, await_quiet_without_links
+from kchaos.harness.play.collect import take_snapshot
+from kchaos.harness.play.play import Play
+from kchaos.harness.steps.asking import AskAs, ConsumeFrom
+from kchaos.harness.steps.cleaning import AwaitCleaned
+from kchaos.harness.steps.clients import AwaitAnswer, Produce, Read, WriteUntil
+from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
+from kchaos.harness.steps.metadata import WriteWhereTold
+from kchaos.harness.steps.observing import (
+    AwaitDecision,
+    AwaitFetches,
+    AwaitHighWatermarkForgotten,
+    AwaitHighWatermarkKept,
+    AwaitLog,
+    AwaitMessage,
+    AwaitPoint,
+    SetLogLevel,
+)
+from kchaos.harness.steps.raw_requests import FetchAs
+from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
+from kchaos.harness.steps.tier_reading import TierRead, read_before
+
+
+class Step(Protocol):
+    """One step; its class is a frozen dataclass listed in `STEPS`."""
+
+    def perform(self, play: Play) -> None:
+        """Does it, and returns when its gate holds.
+
+        Raises:
+            AwaitTimeout: The gate did not hold in time.
+            ClusterError, FaultError: It could not be done.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """Says in plain words what happens next. Nothing is done."""
+
+    text: str
+
+    def perform(self, play: Play) -> None:
+        """Says it."""
+        play.say(self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """A topic with a written assignment, as `kafka-topics --replica-assignment` makes it.
+
+    Attributes:
+        assignment: Replica ids per partition, preferred replica first.
+        configuration: The topic's own configuration as (name, value).
+    """
+
+    topic: str
+    assignment: tuple[tuple[int, ...], ...]
+    configuration: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Asks for it; returns when every live replica has heard of it and fetches.
+
+        Raises:
+            ScenarioError: A broker does not know a setting; nothing was asked for.
+        """
+        refused = refused_by_brokers(play.cluster.brokers, dict(self.configuration))
+        if refused:
+            raise ScenarioError(f"topic {self.topic}: {refused}")
+        play.cluster.metadata.create_topic(self.topic, self.assignment, dict(self.configuration))
+        for partition, replicas in enumerate(self.assignment):
+            about = TopicPartition(self.topic, partition)
+            live = [b for b in replicas if play.cluster.brokers[b].is_running]
+            state = gates.await_state(
+                play, about, leader=live[0], isr=live, timeout_s=self.timeout_s
+            )
+            for broker in live:
+                gates.await_delivered(play, about, broker, state, timeout_s=self.timeout_s)
+            for broker in live[1:]:
+                fetching.await_fetching(play, about, broker, live[0], timeout_s=self.timeout_s)
+            _await_directories(play, about, live, self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReorderReplicas:
+    """Another replica becomes the preferred one: a reassignment to the same brokers.
+
+    The leader stays, and its epoch grows by one.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Asks for it; returns when the controller has done it."""
+        reassign(play, self.topic, self.partition, self.replicas, self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassign:
+    """Other brokers get the replicas: who is added catches up, then who is left out goes.
+
+    The gate is that the controller is done, every replica is in sync, and all have heard of it.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Asks for it; returns when the controller has done it."""
+        reassign(play, self.topic, self.partition, self.replicas, self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inject:
+    """A fault, and the name under which it is healed; whatever still acts is healed at the end."""
+
+    name: str
+    fault: Fault
+
+    def perform(self, play: Play) -> None:
+        """Injects; returns when its effect was observed.
+
+        Before local or remote segments are let go of, tiered logs are read (`read_before`).
+        """
+        read_before(play, self.fault)
+        play.faults.inject(self.name, self.fault)
+        await_quiet_without_links(play)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heal:
+    """Lifts the fault of that name."""
+
+    name: str
+
+    def perform(self, play: Play) -> None:
+        """Heals; returns when the recovery was observed.
+
+        Raises:
+            NotPossible: No fault of that name acts.
+        """
+        play.faults.heal(self.name)
+        await_quiet_without_links(play)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitState:
+    """The partition's leader, its ISR, or both, as the controller decided.
+
+    When there is a leader and its process runs, the gate is also that it has heard of it.
+
+    Attributes:
+        leader_epoch: The least that it may be; None for any.
+    """
+
+    topic: str
+    partition: int
+    leader: int | None = None
+    isr: tuple[int, ...] | None = None
+    leader_epoch: int | None = None
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the metadata say so."""
+        about = TopicPartition(self.topic, self.partition)
+        state = gates.await_state(
+            play,
+            about,
+            leader=self.leader,
+            isr=self.isr,
+            leader_epoch=self.leader_epoch,
+            timeout_s=self.timeout_s,
+        )
+        leader = play.cluster.brokers.get(state.leader)
+        if leader is not None and leader.is_running:
+            gates.await_delivered(play, about, leader.id, state, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitReplicated:
+    """These brokers' logs end at an offset (exclusive), on disk."""
+
+    topic: str
+    partition: int
+    brokers: tuple[int, ...]
+    log_end_offset: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once every disk holds the records up to there."""
+        about = TopicPartition(self.topic, self.partition)
+        gates.await_log_end(
+            play, about, self.brokers, self.log_end_offset, timeout_s=self.timeout_s
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitHighWatermark:
+    """These brokers have checkpointed exactly this high watermark."""
+
+    topic: str
+    partition: int
+    brokers: tuple[int, ...]
+    high_watermark: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once every checkpoint file says so."""
+        about = TopicPartition(self.topic, self.partition)
+        gates.await_high_watermark(
+            play, about, self.brokers, self.high_watermark, timeout_s=self.timeout_s
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitFollowing:
+    """A replica has handled the LeaderAndIsr that makes it the leader's follower.
+
+    Seen at the link: the controller's request that names the leader with the epoch that was
+    decided, and the replica's answer to it.
+    """
+
+    topic: str
+    partition: int
+    follower: int
+    leader: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the answer has passed."""
+        about = TopicPartition(self.topic, self.partition)
+        state = gates.await_state(play, about, leader=self.leader, timeout_s=self.timeout_s)
+        gates.await_delivered(play, about, self.follower, state, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitCutOff:
+    """A fetcher on one broker has asked another, and a cut has kept the request back."""
+
+    source: int
+    target: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once the link shows it."""
+        gates.await_cut_off(play, self.source, self.target, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitHeld:
+    """A hold keeps back at least so many messages."""
+
+    name: str
+    count: int = 1
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once they are held."""
+        gates.await_held(play, self.name, self.count, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeSnapshot:
+    """Every broker's partition directories are copied now, before anything else happens."""
+
+    label: str
+
+    def perform(self, play: Play) -> None:
+        """Returns once live copies agree twice."""
+        await_quiet_without_links(play, level=True)
+        take_snapshot(play, self.label, is_final=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitQuiet:
+    """What the acts so far have set off is over, as far as nothing keeps it back.
+
+    Attributes:
+        level: Also that every follower's log ends where its leader's does.
+    """
+
+    level: bool = False
+
+    def perform(self, play: Play) -> None:
+        """Returns once it is, or writes down as "not-quiet" what did not end in time."""
+        await_quiet(play, level=self.level)
+
+
+STEPS: Mapping[str, type[Any]] = {
+    step.__name__: step
+    for step in (
+        Tell,
+        CreateTopic,
+        ReorderReplicas,
+        Reassign,
+        Produce,
+        AwaitAnswer,
+        WriteUntil,
+        Read,
+        FetchAs,
+        AskAs,
+        ConsumeFrom,
+        TierRead,
+        AwaitTiered,
+        AwaitLocalStart,
+        AwaitOffsets,
+        WriteWhereTold,
+        Inject,
+        Heal,
+        AwaitState,
+        AwaitReplicated,
+        AwaitHighWatermark,
+        AwaitFollowing,
+        AwaitCutOff,
+        AwaitFetches,
+        AwaitHeld,
+        AwaitDecision,
+        AwaitLog,
+        AwaitPoint,
+        AwaitMessage,
+        AwaitHighWatermarkKept,
+        AwaitHighWatermarkForgotten,
+        AwaitCleaned,
+        SetLogLevel,
+        AwaitLeader,
+        AwaitInSync,
+        AwaitLevel,
+        IfPossible,
+        TakeSnapshot,
+        AwaitQuiet,
+    )
+}
+
+
+def reassign(
+    play: Play, topic: str, partition: int, replicas: tuple[int, ...], timeout_s: float
+) -> None:
+    """Asks for other replicas, or another order; returns when the controller has done it."""
+    metadata = play.cluster.metadata
+    metadata.reassign(topic, partition, replicas)
+    await_until(
+        lambda: (
+            not metadata.is_reassigning()
+            and [*metadata.assignment(topic)[partition]] == [*replicas]
+        ),
+        timeout_s=timeout_s,
+        waiting_for=f"{topic}-{partition} to have the replicas {replicas}",
+        last_seen=lambda: metadata.assignment(topic),
+        remedy="see the controller's lines in brokers/N/server.log",
+    )
+    about = TopicPartition(topic, partition)
+    state = gates.await_state(play, about, isr=replicas, timeout_s=timeout_s)
+    for broker in replicas:
+        gates.await_delivered(play, about, broker, state, timeout_s=timeout_s)
+
+
+def _await_directories(
+    play: Play, about: TopicPartition, brokers: list[int], timeout_s: float
+) -> None:
+    """A replica has handled its first LeaderAndIsr when its directory is there."""
+    await_until(
+        lambda: all(gates.contents(play, broker, about) is not None for broker in brokers),
+        timeout_s=timeout_s,
+        waiting_for=f"brokers {brokers} to make the log of {about.topic}-{about.partition}",
+        last_seen=lambda: [b for b in brokers if gates.contents(play, b, about) is not None],
+        remedy="see the state.change.logger lines in brokers/N/server.log",
+    )

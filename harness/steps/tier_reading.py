@@ -1,0 +1,282 @@
+"""Readers of tiered logs: from a leader as a step, and from each possible leader by themselves.
+
+What they see is written to `tier.jsonl` with the kind "read": every Fetch of one reader, and what
+came back. A read is also an action of the model's, which says at that moment what the log is.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import events
+from kchaos.clusters.client import Fetched, ListedOffset, NoAnswer, NotSent, fetch, list_offset
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import ConfigureTopic
+from kchaos.faults.api import Fault
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.gates import gates
+from kchaos.harness.gates.gates import GATE_S
+from kchaos.harness.play.play import Play
+
+EARLIEST, LATEST, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -4, -5
+Manner = Literal["in sequence", "descending"]
+MANNERS: tuple[Manner, ...] = get_args(Manner)
+Source = Literal["leader", "follower"]
+
+_REMOTE_READ_MS = 5000
+# A broker allocates so much for every Fetch from the remote store (RemoteLogManager.read); if its
+# heap cannot give it, the reading thread ends and the reader gets nothing and no error.
+_MOST_BYTES = 1 << 20
+# A broker that has just started has not read yet what is in the remote store: readers ask again.
+_REPLICA_NOT_AVAILABLE = 9
+_LETS_GO = ("local.retention.bytes", "local.retention.ms", "retention.bytes", "retention.ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierRead:
+    """A consumer reads a tiered log from one broker, up to the high watermark that it is told.
+
+    Attributes:
+        operation: Names the read; must be new in the scenario.
+        manner: "in sequence" (from the earliest offset, each Fetch goes on where the last one
+            ended) or "descending" (one Fetch for each offset, the last offset first, so that
+            nothing that a client has in hand is used again).
+        source: As what the broker is asked. Requests to a "leader" are refused by followers; those
+            to a "follower" are of the kind that followers answer too (KIP-392).
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    broker: int
+    manner: Manner = "in sequence"
+    source: Source = "leader"
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns with what every Fetch got written down, errors too.
+
+        What is local may be let go of at any time. It is read again until nothing was meanwhile, so
+        that it is known from where each record came.
+
+        Raises:
+            AwaitTimeout: The broker does not lead, does not have the log, or does not answer.
+            ScenarioError: It gave no answer to a Fetch.
+        """
+        found: list[tuple[tuple[int, int, int], list[dict[str, Any]]]] = []
+
+        def stands_still() -> bool:
+            ends = self._ends(play)
+            found[:] = [(ends, list(self._fetches(play, ends[0], ends[2])))]
+            return self._ends(play)[:2] == ends[:2]
+
+        await_until(
+            stands_still,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker} to let go of nothing of {self.topic}-"
+            f"{self.partition} while it is read",
+            last_seen=lambda: found[0][0],
+            remedy="see its server.log",
+            abort=gates.no_exit(play),
+        )
+        (first, local, end), fetches = found[0]
+        read: dict[str, Any] = {
+            "operation": self.operation,
+            "broker": self.broker,
+            "topic": self.topic,
+            "partition": self.partition,
+            "manner": self.manner,
+            "source": self.source,
+            "first_offset": first,
+            "end_offset": end,
+            "local_start_offset": local,
+        }
+        play.action(events.TierRead(**read))
+        play.recorder.tier("read", **read, fetches=fetches)
+
+    def _fetches(self, play: Play, first: int, end: int) -> Iterator[dict[str, Any]]:
+        if self.manner == "in sequence":
+            return _all(play, self, first, end)
+        return _each(play, self, range(end - 1, first - 1, -1))
+
+    def _ends(self, play: Play) -> tuple[int, int, int]:
+        """Where its log begins, where what is local begins, and its high watermark."""
+        offsets: dict[int, ListedOffset] = {}
+        silent: list[str] = []
+        about = TopicPartition(self.topic, self.partition)
+
+        def answers() -> bool:
+            try:
+                for asked in (EARLIEST, LATEST, EARLIEST_LOCAL):
+                    offsets[asked] = listed(
+                        play, self.broker, about, asked, from_follower=self.source == "follower"
+                    )
+            except ScenarioError as error:
+                silent[:] = [str(error)]
+                return False
+            return all(one.error_code == 0 for one in offsets.values())
+
+        await_until(
+            answers,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker} to be a {self.source} of {self.topic}-"
+            f"{self.partition} for readers",
+            last_seen=lambda: (offsets, *silent),
+            remedy="see its server.log",
+            abort=gates.no_exit(play),
+        )
+        end = offsets[LATEST].offset
+        if self.source == "follower":  # It said its log end offset, not what readers get of it.
+            end = _fetched(play, self, end, max_wait_ms=0).high_watermark
+        return offsets[EARLIEST].offset, offsets[EARLIEST_LOCAL].offset, end
+
+
+def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition], *, name: str) -> None:
+    """Reads every tiered log from each possible leader, in sequence and by seeking.
+
+    These are the leader and every follower in sync whose process runs. Of what a follower serves
+    nothing changes when it is elected: it finds segments by its own epochs and by its own copy of
+    the remote store's metadata (ReplicaManager.handleOffsetOutOfRangeError, RemoteLogManager.read,
+    3.6.2 and 3.9). Who cannot be read from is written down.
+
+    Args:
+        name: Begins the names of the reads.
+    """
+    for about in partitions:
+        settings = play.cluster.metadata.topic_configuration(about.topic)
+        if settings.get("remote.storage.enable") != "true":
+            continue
+        state = play.cluster.metadata.state(*about)
+        leader, isr = (-1, ()) if state is None else (state.leader, state.isr)
+        readable = [one for one in (leader, *isr) if _runs(play, one)]
+        if leader not in readable:
+            _not_read(play, about, leader, "nobody leads it")
+            continue
+        for broker in dict.fromkeys(readable):
+            _read_from(play, about, broker, name, "leader" if broker == leader else "follower")
+
+
+def read_before(play: Play, fault: Fault) -> None:
+    """Reads a tiered log before its topic's settings let go of other records than until then."""
+    if not isinstance(fault, ConfigureTopic) or not play.cluster.spec.tiered:
+        return
+    if not {*dict(fault.configuration)} & {*_LETS_GO}:
+        return
+    metadata = play.cluster.metadata
+    partitions = [TopicPartition(fault.topic, one) for one in metadata.assignment(fault.topic)]
+    held = [one for one in play.faults.acting if play.faults.injections[one].fault == "HoldPoint"]
+    if held:
+        # Readers that get nothing because something is held say nothing about what is there.
+        for about in partitions:
+            _not_read(play, about, -1, f"{held[0]!r} acts")
+        return
+    read_tiered_logs(play, partitions, name=f"step-{play.recorder.step}")
+
+
+def _runs(play: Play, broker: int) -> bool:
+    return broker in play.cluster.brokers and play.cluster.brokers[broker].is_running
+
+
+def _read_from(play: Play, about: TopicPartition, broker: int, name: str, source: Source) -> None:
+    for manner in MANNERS:
+        read = TierRead(
+            operation=f"{name}-{about.topic}-{about.partition}-broker-{broker}-"
+            f"{manner.replace(' ', '-')}",
+            topic=about.topic,
+            partition=about.partition,
+            broker=broker,
+            manner=manner,
+            source=source,
+        )
+        try:
+            read.perform(play)
+        except AwaitTimeout as error:
+            _not_read(play, about, broker, str(error))
+            return
+
+
+def _not_read(play: Play, about: TopicPartition, broker: int, why: str) -> None:
+    play.observed("not-read", topic=about.topic, partition=about.partition, broker=broker, why=why)
+
+
+def listed(
+    play: Play, broker: int, about: TopicPartition, timestamp: int, *, from_follower: bool = False
+) -> ListedOffset:
+    """What a broker answers to ListOffsets; see `list_offset`.
+
+    Raises:
+        ScenarioError: It gave no answer.
+    """
+    try:
+        return list_offset(
+            play.cluster.brokers[broker].client_address,
+            topic=about.topic,
+            partition=about.partition,
+            timestamp=timestamp,
+            version=9 if timestamp == LATEST_TIERED else 8,
+            from_follower=from_follower,
+        )
+    except (NoAnswer, NotSent) as error:
+        raise ScenarioError(f"ListOffsets {timestamp} was not answered: {error}") from error
+
+
+def _fetched(
+    play: Play, read: TierRead, offset: int, *, max_wait_ms: int = _REMOTE_READ_MS
+) -> Fetched:
+    found: list[Fetched] = []
+
+    def is_answered() -> bool:
+        try:
+            answer = fetch(
+                play.cluster.brokers[read.broker].client_address,
+                topic=read.topic,
+                partition=read.partition,
+                offset=offset,
+                max_wait_ms=max_wait_ms,
+                most_bytes=_MOST_BYTES,
+                timeout_s=2 * _REMOTE_READ_MS / 1000,
+                from_follower=read.source == "follower",
+            )
+        except (NoAnswer, NotSent) as error:
+            raise ScenarioError(f"a Fetch from {offset} on was not answered: {error}") from error
+        found[:] = [answer]
+        return answer.error_code != _REPLICA_NOT_AVAILABLE
+
+    await_until(
+        is_answered,
+        timeout_s=read.timeout_s,
+        waiting_for=f"broker {read.broker} to know what {read.topic}-{read.partition} has in the "
+        "remote store",
+        last_seen=lambda: found,
+        remedy="see the lines of its RemoteLogMetadataManager in its server.log",
+        abort=gates.no_exit(play),
+    )
+    return found[0]
+
+
+def _line(offset: int, found: Fetched) -> dict[str, Any]:
+    return {
+        "offset": offset,
+        "error_code": found.error_code,
+        "records": [[one.offset, (one.value or b"").decode()] for one in found.records],
+        "keys": [None if one.key is None else one.key.decode() for one in found.records],
+    }
+
+
+def _each(play: Play, read: TierRead, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """One Fetch for each offset; of what comes, only the record at that offset counts."""
+    for offset in offsets:
+        found = _fetched(play, read, offset)
+        line = _line(offset, found)
+        yield {**line, "records": line["records"][:1], "keys": line["keys"][:1]}
+
+
+def _all(play: Play, read: TierRead, first: int, end: int) -> Iterator[dict[str, Any]]:
+    """Fetches until the end is reached; after one that brings nothing, from the next offset on."""
+    offset = first
+    while offset < end:
+        found = _fetched(play, read, offset)
+        yield _line(offset, found)
+        offset = found.records[-1].offset + 1 if found.records else offset + 1

@@ -1,0 +1,180 @@
+"""For every generation with a known hole: moves that fall into it, and the fix that closes it.
+
+Each list was found by `search` or begun from the Jira's story, then cut down by `shrink`. Without
+the one named fix a property breaks; with only that fix added to the same generation it holds.
+"""
+
+import pytest
+from known_holes import (
+    EPOCH_CACHES,
+    KAFKA_1211,
+    KAFKA_6361,
+    KAFKA_7128,
+    KAFKA_7164,
+    KAFKA_7395,
+    KAFKA_7415,
+    KAFKA_7601,
+    KAFKA_7897,
+    KAFKA_10706,
+    KIP_279,
+    KIP_320,
+    alike,
+    flapping,
+)
+
+from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.random_moves import Setup, play, search, shrink
+
+STORM = (
+    "write-one", "write-pair", "write-all", "expire", "register", "prefer", "kill", "restart"
+)  # fmt: skip
+
+LOSES = "promises: what was acknowledged at offset 0 is gone"
+
+CASES = {
+    "KAFKA-1211 loses an acknowledged record on 0.10.2": (
+        KAFKA_1211,
+        alike("0.10.2.2", checks_agreement=False),
+        alike("0.11.0.3", checks_agreement=False),
+        LOSES,
+    ),
+    "KAFKA-1211 takes a replica in sync below the high watermark on 0.10.2": (
+        KAFKA_1211[:4],
+        alike("0.10.2.2"),
+        alike("0.11.0.3"),
+        "agreement: broker 2 is in the ISR of leader 1 in epoch 1, but differs below high "
+        "watermark 1",
+    ),
+    **{
+        f"KAFKA-6361 on {release}": (
+            KAFKA_6361,
+            alike(release, brokers=2),
+            alike(release, brokers=2, also=KIP_279),
+            "agreement: healed, but broker 0 differs from leader 1",
+        )
+        for release in ("0.11.0.3", "1.0.2", "1.1.1")
+    },
+    "KAFKA-7128 loses an acknowledged record on 2.0.0": (
+        KAFKA_7128,
+        alike("2.0.0", checks_agreement=False),
+        alike("2.0.0", checks_agreement=False, also=["KAFKA-7128"]),
+        LOSES,
+    ),
+    "KAFKA-7164 on 2.0.0": (
+        KAFKA_7164,
+        alike("2.0.0"),
+        alike("2.0.0", also=["KAFKA-7164"]),
+        "agreement: broker 1 is in the ISR of leader 0 in epoch 3, but differs below high "
+        "watermark 1",
+    ),
+    "KAFKA-7415 on 2.0.0": (
+        KAFKA_7415,
+        alike("2.0.0"),
+        alike("2.0.0", also=["KAFKA-7415"]),
+        "agreement: broker 1 is in the ISR of leader 2 in epoch 2, but differs below high "
+        "watermark 2",
+    ),
+    "KAFKA-7395, a fetch from a leader of an older epoch, on 2.0.1": (
+        KAFKA_7395,
+        alike("2.0.1"),
+        alike("2.0.1", also=KIP_320),
+        "agreement: healed, but broker 1 differs from leader 0",
+    ),
+    "KAFKA-7897 on 2.1.0 with an old message format": (
+        KAFKA_7897,
+        alike("2.1.0", message_format="0.10.2", also=EPOCH_CACHES),
+        alike("2.1.0", message_format="0.10.2", also=(*EPOCH_CACHES, "KAFKA-7897")),
+        "agreement: broker 0 is in the ISR of leader 2 in epoch 2, but differs below high "
+        "watermark 1",
+    ),
+    **{
+        f"KAFKA-10706, a truncation without end, on {release}": (
+            KAFKA_10706,
+            alike(release),
+            alike(release, also=EPOCH_CACHES),
+            "agreement: healed, but broker 0 differs from leader 2",
+        )
+        for release in ("2.0.1", "2.1.0", "2.1.1", "2.2.0", "2.2.2", "2.3.1", "2.4.1", "2.5.1")
+    },
+    **{
+        f"KAFKA-7601 on {release} with two message formats": (
+            KAFKA_7601,
+            flapping(release, also=EPOCH_CACHES),
+            flapping(release, also=(*EPOCH_CACHES, "KAFKA-7601")),
+            "agreement: broker 3 is in the ISR of leader 2 in epoch 6, but differs below high "
+            "watermark 3",
+        )
+        for release in ("2.1.1", "2.2.0")
+    },
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_moves_break_a_property(name):
+    found, broken, _, violation = CASES[name]
+    assert play(broken, found).violation == violation
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_fix_alone_keeps_the_property(name):
+    found, _, repaired, _ = CASES[name]
+    assert play(repaired, found).violation == ""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_move_is_too_many(name):
+    found, broken, repaired, _ = CASES[name]
+
+    def breaks(fewer):
+        return bool(play(broken, fewer).violation) and not play(repaired, fewer).violation
+
+    assert shrink(found, breaks) == found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_explorer_decides_only_what_the_rules_allow(name):
+    found, broken, _, _ = CASES[name]
+    timeline = play(broken, found).timeline
+    assert predict(timeline, generations=broken.generations).disallowed == ()
+
+
+@pytest.mark.parametrize("release", ["2.6.3", "2.8.2", "3.9.1"])
+@pytest.mark.parametrize(
+    ("found", "rules", "brokers", "checks_agreement"),
+    [
+        (KAFKA_7128, ["KAFKA-7128"], 3, False),
+        (KAFKA_7415, ["KAFKA-7415"], 3, True),
+        (KAFKA_10706, ["KAFKA-10706"], 3, True),
+        (KAFKA_6361, [*KIP_279, "OffsetForLeaderEpoch v2"], 2, True),
+    ],
+)
+def test_a_new_release_without_an_old_fix_would_break_as_the_old_one_did(
+    release, found, rules, brokers, checks_agreement
+):
+    def setup(generation):
+        return Setup(
+            generations=dict.fromkeys(range(brokers), generation),
+            checks_agreement=checks_agreement,
+        )
+
+    # With KAFKA-13091's fix, since a high watermark that stands still also loses nothing.
+    also = ["KAFKA-13091"]
+    assert play(setup(generation_for(release, without=rules, also=also)), found).violation
+    assert play(setup(generation_for(release, also=also)), found).violation == ""
+
+
+def test_KAFKA_7601_comes_back_after_an_unclean_stop_since_recovery_restores_the_epoch():
+    """Predicted from LogSegment.recover, 2.2.2; not seen on real brokers."""
+    killed = tuple(Move("kill", 3) if move.kind == "terminate" else move for move in KAFKA_7601)
+    assert play(flapping("2.2.2", also=EPOCH_CACHES), killed).violation
+    assert not play(flapping("2.2.2", also=EPOCH_CACHES), KAFKA_7601).violation
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2", "0.11.0.3", "1.0.2", "1.1.1", "2.0.0", "2.0.1"])
+def test_a_search_finds_the_holes_of_old_generations_by_itself(release):
+    setup = alike(release)
+    found = search(setup, seeds=range(2000), steps=30, kinds=STORM)
+    assert found is not None
+    assert play(setup, found).violation.startswith("agreement")
+    assert search(setup, seeds=range(2000), steps=30, kinds=STORM) == found

@@ -1,0 +1,163 @@
+"""Random walks: every act is possible where it stands, and the list ends healed."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.controller.at_once import PARTITION
+from kchaos.checkers.model.explore import Acted, Acting, Schedule, walk
+from kchaos.checkers.model.explore.acts import KINDS, RECORDS, healing
+from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.walk import WEIGHTS, possible_acts
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
+
+SEEDS = 6
+
+
+def acting(release: str = "2.8.2", *, replicas: int = 2, is_unclean: bool = False) -> Acting:
+    generations = dict.fromkeys(range(replicas), generation_for(release))
+    return Acting(Acted(generations=generations, is_unclean=is_unclean))
+
+
+def walked(seed: int, release: str = "2.8.2", replicas: int = 3) -> Schedule:
+    return walk(acting(release, replicas=replicas), Random(seed), steps=25)
+
+
+def after(one: Acting, *acts: Move) -> State | None:
+    """The state after these acts; None as soon as one of them is not possible."""
+    state: State | None = one.begin()
+    for number, act in enumerate(acts):
+        if state is None:
+            return None
+        state = one.after(state, act, f"record-{number}")
+    return state
+
+
+def partition_state(state: State | None) -> PartitionState:
+    assert state is not None
+    known = World(state).partition_state(PARTITION)
+    assert known is not None
+    return known
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "2.8.2", "3.9.1"])
+def test_every_act_is_one_that_the_machine_says_is_possible_there(release: str) -> None:
+    for seed in range(SEEDS):
+        replicas = 2 + seed % 2
+        found = walked(seed, release, replicas)
+        again = acting(release, replicas=replicas)
+        assert len(found.states) == len(found.acts) + 1
+        assert found.states[0] == again.begin()
+        for number, act in enumerate(found.acts):
+            possible = dict(possible_acts(again, found.states[number], f"record-{number}"))
+            assert act in possible, f"seed {seed}: {act} at {number}"
+            if number < len(found.acts) - found.healing:
+                assert possible[act] == found.states[number + 1]
+
+
+def test_the_same_seed_gives_the_same_walk_and_another_one_another() -> None:
+    assert walked(1) == walked(1)
+    assert walked(1).acts != walked(2).acts
+
+
+def test_a_walk_is_as_long_as_it_was_to_be_and_ends_with_nothing_left_to_heal() -> None:
+    for seed in range(SEEDS):
+        found = walked(seed)
+        assert len(found.acts) - found.healing == 25
+        assert found.message == "25 acts"
+        assert healing(World(found.states[-1])) is None
+
+
+def test_every_kind_of_act_is_drawn() -> None:
+    drawn = Counter(act.kind for seed in range(30) for act in walked(seed, replicas=2).acts)
+    assert set(drawn) == set(KINDS) == set(WEIGHTS)
+
+
+def test_where_nothing_that_is_drawn_is_possible_any_more_it_stops_and_says_so() -> None:
+    found = walk(acting(), Random(1), steps=5, weights={"kill": 1})
+    assert [act.kind for act in found.acts] == ["kill", "kill", "restart", "restart"]
+    assert found.healing == 2
+    assert found.message == "2 acts, for nothing was possible after 2"
+
+
+def test_where_all_brokers_are_down_what_remains_is_drawn() -> None:
+    found = walk(acting(), Random(1), steps=12, weights={"kill": 1000, "restart": 1})
+    assert len(found.acts) - found.healing == 12
+    assert {act.kind for act in found.acts} == {"kill", "restart"}
+
+
+EXPIRED = Move("expire", 0)
+CUT = Move("cut", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("acts", "act"),
+    [
+        ([EXPIRED], Move("kill", 0)),
+        ([EXPIRED], Move("terminate", 0)),
+        ([EXPIRED], EXPIRED),
+        ([Move("kill", 0)], Move("register", 0)),
+        ([Move("kill", 0)], Move("write-one", 0)),
+        ([], Move("restart", 0)),
+        ([], Move("hold-answers", 0)),
+        ([Move("kill", 1)], Move("hold-answers", 1)),
+        ([Move("hold-answers", 1)], Move("hold-next-answers", 1)),
+        ([], Move("reorder", 1)),
+        ([CUT], Move("reorder", 0)),
+        ([EXPIRED], Move("reorder", 0)),
+        ([CUT], Move("write-all", 0)),
+        ([CUT], CUT),
+        ([], Move("heal", 0, 1)),
+        ([Move("kill", 1)], Move("prefer", -1)),
+    ],
+)
+def test_what_a_scenario_could_not_do_there_is_not_possible(acts: list[Move], act: Move) -> None:
+    assert after(acting(), *acts) is not None
+    assert after(acting(), *acts, act) is None
+
+
+def test_another_preferred_replica_leaves_the_leader_in_a_new_epoch() -> None:
+    one = acting()
+    state = after(one, Move("reorder", 0))
+    assert state is not None
+    assert World(state).assignment(PARTITION) == (0, 1)
+    known = partition_state(state)
+    assert (known.leader, known.leader_epoch) == (0, 2)
+    assert one.after(state, Move("prefer", -1)) is None
+
+
+def test_a_batch_of_two_records_is_one_produce() -> None:
+    state = after(acting(), Move("write-pair", 0))
+    assert state is not None
+    assert state(RECORDS) == 1
+    assert World(state).known_replica(1, PARTITION).log.log_end_offset == 2
+
+
+def test_after_one_more_record_a_follower_hears_of_no_high_watermark() -> None:
+    state = after(acting(), Move("hold-next-answers", 1), Move("write-all", 0))
+    assert state is not None
+    leader, follower = (World(state).known_replica(broker, PARTITION) for broker in (0, 1))
+    assert (leader.high_watermark, follower.log.log_end_offset) == (1, 1)
+    assert follower.high_watermark == 0
+
+
+def test_a_leader_that_cannot_be_replaced_leaves_the_isr_as_any_broker_does() -> None:
+    # The follower whose session has ended fetches on, and its leader takes it back.
+    state = partition_state(after(acting("1.1.1"), Move("expire", 1), Move("terminate", 0)))
+    assert (state.leader, state.leader_epoch, state.isr) == (-1, 3, (1,))
+
+
+@pytest.mark.parametrize(
+    ("release", "is_unclean", "isr"),
+    [("1.0.2", True, ()), ("1.0.2", False, (0,)), ("1.1.1", True, (0,)), ("3.9.1", True, (0,))],
+)
+def test_the_last_member_stays_in_the_isr_except_for_unclean_elections_up_to_1_0(
+    release: str, is_unclean: bool, isr: tuple[int, ...]
+) -> None:
+    ended = [Move("kill", 1), Move("kill", 0)]
+    state = partition_state(after(acting(release, is_unclean=is_unclean), *ended))
+    assert (state.leader, state.isr) == (-1, isr)
