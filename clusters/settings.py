@@ -21,7 +21,7 @@ _NEWEST_IV = 99
 _IGNORES_FORMATS = (3, 0, 0, 0)
 _FIRST_MAGIC = {(0, 11, 0, 0): 2, (0, 10, 0, 0): 1, (0, 0, 0, 0): 0}
 
-_SINCE: Mapping[str, tuple[int, ...]] = {
+TOPIC_SETTINGS: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(
         (
             "cleanup.policy",
@@ -64,6 +64,7 @@ _SINCE: Mapping[str, tuple[int, ...]] = {
     "remote.log.copy.disable": (3, 9),
     "remote.log.delete.on.disable": (3, 9),
 }
+"""Every setting of a topic, with the release that it came with."""
 
 Version = tuple[int, int, int, int]
 
@@ -88,9 +89,9 @@ def topic_settings_refused(
 ) -> str:
     """Return why a broker of this release and properties does not take a topic's own, or ""."""
     for name in configuration:
-        since = _SINCE.get(name)
+        since = TOPIC_SETTINGS.get(name)
         if since is None:
-            return f"no topic setting is named {name!r}; known: {', '.join(sorted(_SINCE))}"
+            return f"no topic setting is named {name!r}; known: {', '.join(sorted(TOPIC_SETTINGS))}"
         if release.number < since:
             first = ".".join(map(str, since))
             return f"{release.text} does not know the topic setting {name}: it came with {first}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.clusters.errors import ReleaseError
 
 # By these links, faults and gates know a broker; and nothing but loopback may be listened at.
@@ -23,6 +24,10 @@ _OWN_PROPERTIES = frozenset(
         ),
         *("advertised.listeners", "advertised.host.name", "advertised.port"),
         *("listener.security.protocol.map", "inter.broker.listener.name"),
+        # A listener of its own would lead the controller round the links; the rest is KRaft's.
+        *("control.plane.listener.name", "process.roles", "node.id", "controller.listener.names"),
+        *("controller.quorum.voters", "controller.quorum.bootstrap.servers", "metadata.log.dir"),
+        "zookeeper.metadata.migration.enable",
     }
 )
 # Below that, engines refuse a limit or take it for none.
@@ -55,11 +60,11 @@ class BrokerSpec:
         """Return the broker that ``to_json`` wrote; raise ReleaseError on another shape."""
         # Runs of before the renaming say "protocol".
         older = {"protocol": "judged_as"}
+        named = data.items() if isinstance(data, Mapping) else ()
         try:
-            values = {older.get(name, name): value for name, value in data.items()}
-            return cls(**values | {"points": tuple(values.get("points", ()))})
-        except (AttributeError, TypeError) as error:
-            raise ReleaseError(f"not a broker's description: {dict(data)!r} ({error!r})") from error
+            return from_json(cls, {older.get(name, name): value for name, value in named})
+        except ShapeError as error:
+            raise ReleaseError(f"not a broker's description: {data!r}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +131,14 @@ class ClusterSpec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ClusterSpec:
         """Return the cluster that ``to_json`` wrote; raise ReleaseError on another shape."""
+        listed = data.get("brokers") if isinstance(data, Mapping) else None
+        if not isinstance(listed, list | tuple):
+            raise ReleaseError("not a cluster's description: it has no list of brokers")
+        brokers = tuple(BrokerSpec.from_json(broker) for broker in listed)
         try:
-            brokers = tuple(BrokerSpec.from_json(broker) for broker in data["brokers"])
-            return cls(**{**data, "brokers": brokers})
-        except (KeyError, TypeError, ValueError) as error:
-            raise ReleaseError(f"not a cluster's description: {error!r}") from error
+            return from_json(cls, data, brokers=brokers)
+        except ShapeError as error:
+            raise ReleaseError(f"not a cluster's description: {error}") from error
 
 
 def brokers_of(kafka: str, ids: tuple[int, ...] = (0, 1, 2)) -> tuple[BrokerSpec, ...]:

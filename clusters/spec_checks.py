@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from kchaos.clusters.agent.points import disk_points, unknown_points
+from kchaos.clusters.broker_settings import misspelt
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError, ReleaseError
 from kchaos.clusters.releases import Release
@@ -11,7 +12,7 @@ from kchaos.clusters.spec import ClusterSpec
 
 
 def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
-    """Refuses points of a broker's code, a protocol or a format that its release does not have.
+    """Refuses points, settings, a protocol or a format that a broker's release does not have.
 
     Args:
         spec: The cluster.
@@ -20,6 +21,8 @@ def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
     Raises:
         ReleaseError: The message names the broker and says why not.
     """
+    if why_not := misspelt(spec, releases):
+        raise ReleaseError(why_not)
     common = {**mixed_protocol([*releases.values()]), **spec.properties}
     for broker in spec.brokers:
         release = releases[broker.id]

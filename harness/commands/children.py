@@ -123,7 +123,8 @@ class Children:
 
     def _command(self, file: Path) -> list[str]:
         options = self.options
-        command = [sys.executable, "-m", "kchaos", "replay", str(file), "--json"]
+        # What needs somebody's trust was asked for before the first play.
+        command = [sys.executable, "-m", "kchaos", "replay", str(file), "--json", "--trust"]
         command += ["--runs-dir", str(options.runs_directory), "--driver", options.driver]
         if options.settle_bound_s is not None:
             command += ["--settle-bound", str(options.settle_bound_s)]

@@ -19,6 +19,7 @@ from kchaos.harness.commands.cli_options import (
     runs_directory,
     sayer,
     settle_bound,
+    trust,
 )
 from kchaos.harness.commands.cli_player import add_player_commands
 from kchaos.harness.printable import printable
@@ -146,6 +147,7 @@ def reproduce(
 @cli.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--typed", hidden=True, help="What the user typed, when kchaos calls itself.")
+@trust
 @as_json
 @runs_directory
 @driver
@@ -154,6 +156,7 @@ def reproduce(
 def replay(
     run: Path,
     typed: str | None,
+    trust: bool,
     as_json: bool,
     runs_dir: Path,
     driver: str,
@@ -166,8 +169,12 @@ def replay(
     from kchaos.harness.commands.show import result_lines
     from kchaos.harness.run.runner import RunOptions, play
     from kchaos.harness.run.scenario import read_scenario
+    from kchaos.harness.run.settings import named_kafkas, require_trust
 
-    scenario = read_scenario(run / "scenario.json" if run.is_dir() else run)
+    file = run / "scenario.json" if run.is_dir() else run
+    scenario = read_scenario(file)
+    if not trust:
+        require_trust(scenario, file)
     say, command = sayer(), tuple(json.loads(typed)) if typed else ()
     options = RunOptions(
         runs_directory=runs_dir,
@@ -176,7 +183,7 @@ def replay(
         settle_bound_s=settle_bound_s,
         command=command,
     )
-    for kafka in sorted({one.kafka for one in scenario.cluster.brokers if "/" in one.kafka}):
+    for kafka in (one for one in named_kafkas(scenario) if not one[:1].isdigit() or "/" in one):
         say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
     one = judged(play(scenario, options=options, say=say), say)
     line = line_of(one)

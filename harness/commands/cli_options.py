@@ -48,6 +48,11 @@ settle_bound = click.option(
     help="For how long nothing may change, once all is healed, before replication counts as "
     "stopped.  [default: 1.5 times the brokers' longest time-out]",
 )
+trust = click.option(
+    "--trust",
+    is_flag=True,
+    help="Play also settings that may load classes, read files or connect elsewhere.",
+)
 as_json = click.option(
     "--json",
     "as_json",

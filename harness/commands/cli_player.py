@@ -12,6 +12,7 @@ from kchaos.harness.commands.cli_options import (
     runs_directory,
     sayer,
     settle_bound,
+    trust,
 )
 
 # Those of harness.player.candidates and walks, which import too much for `--help`.
@@ -141,6 +142,7 @@ def chaos(
     help="Scenario file to write.  [default: RUN-shrunk.json beside the run]",
 )
 @_side_by_side
+@trust
 @as_json
 @runs_directory
 @driver
@@ -152,6 +154,7 @@ def shrink(
     tries: int,
     output: Path | None,
     side_by_side: int | None,
+    trust: bool,
     as_json: bool,
     runs_dir: Path,
     driver: str,
@@ -180,4 +183,5 @@ def shrink(
         say=sayer(),
         write=click.echo,
         as_json=as_json,
+        trust=trust,
     )

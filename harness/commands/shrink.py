@@ -19,6 +19,7 @@ from kchaos.harness.player.shrinking import PlaysUsedUp, Shrunk, Steps
 from kchaos.harness.player.shrinking import shrink as smallest
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario, read_scenario
+from kchaos.harness.run.settings import require_trust
 
 
 def shrink(
@@ -32,21 +33,26 @@ def shrink(
     say: Callable[[str], None],
     write: Callable[[str], None],
     as_json: bool,
+    trust: bool,
 ) -> int:
     """Shrinks a run's schedule; writes the scenario file, and says where it is.
 
     Args:
         plays: How many may be played in all.
         tries: How often a schedule is played until it counts as not showing it.
+        trust: Whether its settings may do more than set numbers, times and modes.
 
     Returns:
         The exit code of the smallest schedule's run; `UNKNOWN` if the whole one shows it no more.
 
     Raises:
-        UsageError: The run shows nothing that is wrong.
+        UsageError: The run shows nothing that is wrong, or has settings that need trust.
     """
     directory = RunDirectory.open(run.resolve())
-    scenario = read_scenario(directory.path / "scenario.json")
+    file = directory.path / "scenario.json"
+    scenario = read_scenario(file)
+    if not trust:
+        require_trust(scenario, file)
     signs = frozenset(signs_of(results_to_json(judge(directory))))
     if tries > plays:
         raise UsageError(f"{tries} tries of each schedule are more than {plays} plays")

@@ -1,8 +1,14 @@
-"""Settings that a scenario asks for and its brokers would refuse: said before a cluster starts."""
+"""A scenario's settings: those that its brokers would refuse, and those that need somebody's trust.
 
-from collections.abc import Mapping
+Both are said before a cluster starts.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from kchaos.checkers.settings import is_listed
+from kchaos.clusters.broker_settings import misspelt, unknown_setting
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.releases import Release, release_of
 from kchaos.clusters.settings import (
@@ -14,8 +20,9 @@ from kchaos.clusters.settings import (
 from kchaos.clusters.tiered import tiered_topic_refused, tiering_refused
 from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
 from kchaos.faults.api import Fault
-from kchaos.harness.errors import ScenarioError
+from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 
 
@@ -23,6 +30,50 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 class _Broker:
     release: Release
     properties: Mapping[str, str]
+
+
+def require_trust(scenario: Scenario, file: Path) -> None:
+    """Refuses settings that may do more to this machine than to set a number, a time or a mode.
+
+    Raises:
+        UsageError: There are some; the message names each, with its place in the file.
+    """
+    others = [
+        f"{place}: {name}" for place, name in _named_settings(scenario) if not is_listed(name)
+    ]
+    if others:
+        raise UsageError(
+            f"{file} has settings that may load classes, read files or connect elsewhere: "
+            f"{'; '.join(others)}. Look at them; --trust plays it all the same"
+        )
+
+
+def _named_settings(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Yields the place and the name of each setting of a broker or a topic."""
+    yield from (("cluster", name) for name in scenario.cluster.properties)
+    for broker in scenario.cluster.brokers:
+        yield from ((f"broker {broker.id}", name) for name in broker.properties)
+    for number, step in enumerate(scenario.steps):
+        done = step.do if isinstance(step, IfPossible) else step
+        settings: tuple[tuple[str, str], ...] = ()
+        if isinstance(done, CreateTopic):
+            settings = done.configuration
+        elif isinstance(done, Inject) and isinstance(done.fault, ConfigureTopic):
+            settings = done.fault.configuration
+        elif isinstance(done, Inject) and isinstance(done.fault, RollBroker):
+            settings = done.fault.properties
+        yield from ((f"step {number}", name) for name, _ in settings)
+
+
+def named_kafkas(scenario: Scenario) -> tuple[str, ...]:
+    """Every Kafka that a broker, ZooKeeper or a step names, each once; also where one may fail."""
+    steps = [step.do if isinstance(step, IfPossible) else step for step in scenario.steps]
+    rolled = [
+        step.fault.kafka
+        for step in steps
+        if isinstance(step, Inject) and isinstance(step.fault, RollBroker) and step.fault.kafka
+    ]
+    return tuple(dict.fromkeys([*sorted(scenario.cluster.kafkas), *rolled]))
 
 
 def kafkas_of(scenario: Scenario) -> tuple[str, ...]:
@@ -53,6 +104,8 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> None:
         broker.id: _Broker(release=first[broker.id], properties={**common, **broker.properties})
         for broker in spec.brokers
     }
+    if why_not := misspelt(spec, first):
+        raise ScenarioError(why_not)
     for broker, one in brokers.items():
         _refuse(f"broker {broker}", broker_settings_refused(one.release, one.properties))
         if spec.tiered:
@@ -96,6 +149,8 @@ def _check_broker(
     after = _Broker(release=release, properties={**before.properties, **dict(change.properties)})
     refused = broker_settings_refused(after.release, after.properties)
     _refuse(f"{where}: broker {change.broker}", refused)
+    for name, _ in change.properties if not change.kafka or change.kafka == release.text else ():
+        _refuse(f"{where}: broker {change.broker}", unknown_setting([release], name))
     brokers[change.broker] = after
 
 

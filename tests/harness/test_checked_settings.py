@@ -51,6 +51,19 @@ RELEASES = {"1.1.1": "1.1.1", "2.0.1": "2.0.1", "patched": "2.0.2"}
             r"step 0 \(RollBroker\): broker 0: .* which 1\.1\.1 does not know",
         ),
         (
+            scenario(properties={"replica.lag.time.max": "1000"}),
+            r"broker 1: no broker setting is named 'replica.lag.time.max': did you mean "
+            r"replica.lag.time.max.ms\?",
+        ),
+        (
+            scenario(properties={"fetch.max.bytes": "1000000"}),
+            r"broker 1: 2\.0\.1 does not know the broker setting fetch.max.bytes: it came with",
+        ),
+        (
+            scenario(inject(RollBroker(broker=0, properties=(("num.replica.fetcher", "2"),)))),
+            r"step 0 \(RollBroker\): broker 0: no .* did you mean num.replica.fetchers\?",
+        ),
+        (
             scenario(inject(RollBroker(broker=7))),
             r"step 0 \(RollBroker\): the cluster has no broker 7",
         ),
@@ -82,6 +95,13 @@ def test_what_a_broker_was_restarted_with_counts_for_what_comes_later() -> None:
     check_settings(scenario(inject(raised), inject(again)), RELEASES)
     with pytest.raises(ScenarioError, match=r"step 0 \(RollBroker\)"):
         check_settings(scenario(inject(again)), RELEASES)
+
+
+def test_a_build_of_somebodys_own_may_have_settings_of_its_own() -> None:
+    made = scenario(properties={"quite.my.own": "1"}, release="patched")
+    check_settings(made, RELEASES)
+    with pytest.raises(ScenarioError, match="no broker setting is named 'quite"):
+        check_settings(scenario(properties={"quite.my.own": "1"}), RELEASES)
 
 
 def test_every_kafka_of_a_scenario_is_known_before_it_starts() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,7 +122,7 @@ BAD_SCENARIOS = {
     "an unknown expectation": (_changed(expectation={"save": True}), "save"),
     "a property that is a number": (
         _changed(cluster={**_CLUSTER, "properties": {"a": 5}}),
-        "properties are names and texts",
+        "properties: a is no text, but 5",
     ),
     "a listener for everybody": (
         _changed(cluster={**_CLUSTER, "properties": {"listeners": "PLAINTEXT://0.0.0.0:1"}}),
@@ -190,6 +191,89 @@ def test_replaying_says_whose_kafka_it_starts_before_it_does(tmp_path: Path) -> 
     first, *others = done.stderr.splitlines()
     assert "it starts the Kafka in /somebody/elses/kafka" in first
     assert "/somebody/elses/kafka" in "".join(others)
+
+
+_ATTACKS: dict[str, Any] = {
+    "cluster: remote.log.storage.manager.class.path": {
+        "cluster": {
+            **_CLUSTER,
+            "properties": {
+                "remote.log.storage.manager.class.name": "Evil",
+                "remote.log.storage.manager.class.path": "/run/evil.jar",
+            },
+        }
+    },
+    "broker 0: metric.reporters": {
+        "cluster": {
+            **_CLUSTER,
+            "brokers": [{**_CLUSTER["brokers"][0], "properties": {"metric.reporters": "Evil"}}],
+        }
+    },
+    "step 0: listener.name.internal.plain.sasl.jaas.config": {
+        "steps": [
+            {
+                "step": "Inject",
+                "name": "roll",
+                "fault": {
+                    "fault": "RollBroker",
+                    "broker": 0,
+                    "properties": [["listener.name.internal.plain.sasl.jaas.config", "Evil;"]],
+                },
+            }
+        ]
+    },
+    "step 0: sasl.jaas.config": {
+        "steps": [
+            {
+                "step": "IfPossible",
+                "do": {
+                    "step": "Inject",
+                    "name": "roll",
+                    "fault": {
+                        "fault": "RollBroker",
+                        "broker": 0,
+                        "properties": [["sasl.jaas.config", "Evil;"]],
+                    },
+                },
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("what", _ATTACKS)
+@pytest.mark.parametrize("command", ["replay", "shrink"])
+def test_a_strangers_settings_are_not_played_unless_they_are_trusted(
+    command: str, what: str, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "scenario.json").write_text(_changed(**_ATTACKS[what]))
+    (run / "run.json").write_text('{"format": 1}')
+    done = _run([command, "run"], tmp_path)
+    assert done.returncode == 64, done.stderr
+    assert "run/scenario.json has settings that may load classes" in done.stderr
+    assert what in done.stderr
+    assert "--trust plays it all the same" in done.stderr
+
+
+def test_trusted_settings_are_played(tmp_path: Path) -> None:
+    brokers = [
+        {**one, "kafka": "/nobodys/kafka", "properties": {"metric.reporters": "Mine"}}
+        for one in _CLUSTER["brokers"]
+    ]
+    (tmp_path / "scenario.json").write_text(_changed(cluster={**_CLUSTER, "brokers": brokers}))
+    done = _run(["replay", "scenario.json", "--trust"], tmp_path)
+    assert "/nobodys/kafka" in done.stderr
+    assert "settings" not in done.stderr
+
+
+def test_a_clusters_description_has_typed_fields(tmp_path: Path) -> None:
+    injected = {**_CLUSTER, "tick_time_ms": "500\nauthProvider.1=Evil"}
+    (tmp_path / "scenario.json").write_text(_changed(cluster=injected))
+    done = _run(["replay", "scenario.json"], tmp_path)
+    assert done.returncode == 64, done.stderr
+    assert "tick_time_ms is no whole number" in done.stderr
 
 
 def _gone(folder: Path) -> Sequence[str]:

@@ -181,7 +181,13 @@ def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
     def run(shows: Callable[[Steps], bool], **more: Any) -> tuple[int, list[str]]:
         monkeypatch.setattr(FakeChildren, "shows", staticmethod(shows), raising=False)
         written: list[str] = []
-        defaults: dict[str, Any] = {"plays": 40, "tries": 1, "side_by_side": 2, "as_json": False}
+        defaults: dict[str, Any] = {
+            "plays": 40,
+            "tries": 1,
+            "side_by_side": 2,
+            "as_json": False,
+            "trust": False,
+        }
         code = command.shrink(
             tmp_path / "run",
             output=tmp_path / "small.json",

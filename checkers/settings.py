@@ -1,0 +1,234 @@
+"""Settings of brokers and topics: which the model follows, and which cannot change replication.
+
+Whatever else a run's brokers or topics were given leaves its conformance unknown, by name. What is
+in a list here only tells a broker how long, how much or how many: it loads no class, and names no
+file, address or secret. So a stranger's scenario may have it.
+
+Read from kafka.server.KafkaConfig and kafka.log.LogConfig, 0.10.2.2 to 3.8, and
+org.apache.kafka.common.config.TopicConfig.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The values of a setting with which a cluster does what the model follows.
+
+    Attributes:
+        why: What any other value changes.
+        values: These.
+        least: These whole numbers from this one on, and -1, which means no limit.
+    """
+
+    why: str
+    values: tuple[str, ...] = ()
+    least: int | None = None
+
+    def has(self, value: str) -> bool:
+        """Whether the value is one of them."""
+        if value.strip().lower() in self.values:
+            return True
+        try:
+            number = int(value)
+        except ValueError:
+            return False
+        return self.least is not None and (number == -1 or number >= self.least)
+
+
+FOLLOWED = frozenset(
+    {
+        # When something happens: the model lets it happen at any time.
+        *("controller.socket.timeout.ms", "request.timeout.ms", "replica.socket.timeout.ms"),
+        *("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms"),
+        *("replica.lag.time.max.ms", "replica.fetch.wait.max.ms", "replica.fetch.backoff.ms"),
+        *("replica.fetch.min.bytes", "replica.high.watermark.checkpoint.interval.ms"),
+        *("zookeeper.session.timeout.ms", "zookeeper.connection.timeout.ms"),
+        *("controlled.shutdown.max.retries", "controlled.shutdown.retry.backoff.ms"),
+        # What the model reads.
+        *("inter.broker.protocol.version", "log.message.format.version", "message.format.version"),
+        *("min.insync.replicas", "unclean.leader.election.enable", "controlled.shutdown.enable"),
+        # What shows in the links, in ZooKeeper and on disk.
+        *("replica.fetch.max.bytes", "compression.type", "broker.rack"),
+        *("default.replication.factor", "num.partitions", "auto.create.topics.enable"),
+        *("log.segment.bytes", "log.roll.ms", "log.roll.hours"),
+        *("log.roll.jitter.ms", "log.roll.jitter.hours"),
+        *("segment.bytes", "segment.ms", "segment.jitter.ms"),
+        # Log cleaners: what they did is looked at.
+        *("log.cleaner.enable", "log.cleaner.threads", "log.cleaner.backoff.ms"),
+        *("log.cleaner.dedupe.buffer.size", "log.cleaner.io.buffer.size"),
+        *("log.cleaner.io.buffer.load.factor", "log.cleaner.io.max.bytes.per.second"),
+        *("log.cleaner.delete.retention.ms", "delete.retention.ms"),
+        *("log.cleaner.min.cleanable.ratio", "min.cleanable.dirty.ratio"),
+        *("log.cleaner.min.compaction.lag.ms", "min.compaction.lag.ms"),
+        *("log.cleaner.max.compaction.lag.ms", "max.compaction.lag.ms"),
+        # Tiered logs.
+        *("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"),
+    }
+)
+"""Whatever their value is, the model follows what comes of it."""
+
+HARMLESS = frozenset(
+    {
+        *("background.threads", "num.io.threads", "num.network.threads"),
+        *("num.recovery.threads.per.data.dir", "num.replica.alter.log.dirs.threads"),
+        *("alter.log.dirs.replication.quota.window.num",),
+        *("alter.log.dirs.replication.quota.window.size.seconds", "log.dir.failure.timeout.ms"),
+        *("queued.max.requests", "socket.listen.backlog.size", "socket.send.buffer.bytes"),
+        *("socket.receive.buffer.bytes", "replica.socket.receive.buffer.bytes"),
+        *("connection.failed.authentication.delay.ms", "max.request.partition.size.limit"),
+        *("delete.topic.enable", "broker.id.generation.enable", "reserved.broker.max.id"),
+        *("leader.imbalance.check.interval.seconds", "leader.imbalance.per.broker.percentage"),
+        *("zookeeper.max.in.flight.requests", "zookeeper.sync.time.ms"),
+        # Index files, when logs are flushed and looked through, when files go.
+        *("log.index.interval.bytes", "log.index.size.max.bytes", "index.interval.bytes"),
+        *("segment.index.bytes", "log.segment.delete.delay.ms", "file.delete.delay.ms"),
+        *("log.flush.interval.messages", "log.flush.interval.ms", "flush.messages", "flush.ms"),
+        *("log.flush.offset.checkpoint.interval.ms", "log.flush.scheduler.interval.ms"),
+        *("log.flush.start.offset.checkpoint.interval.ms", "log.retention.check.interval.ms"),
+        "log.initial.task.delay.ms",
+        *("compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),
+        # Clients: their quotas, requests that wait, groups, transactions.
+        *("controller.quota.window.num", "controller.quota.window.size.seconds"),
+        *("quota.consumer.default", "quota.producer.default"),
+        *("quota.window.num", "quota.window.size.seconds"),
+        *("replication.quota.window.num", "replication.quota.window.size.seconds"),
+        *("delete.records.purgatory.purge.interval.requests",),
+        *("fetch.purgatory.purge.interval.requests", "producer.purgatory.purge.interval.requests"),
+        *("group.initial.rebalance.delay.ms", "group.max.session.timeout.ms", "group.max.size"),
+        "group.min.session.timeout.ms",
+        *("offset.metadata.max.bytes", "offsets.commit.required.acks", "offsets.commit.timeout.ms"),
+        *("offsets.load.buffer.size", "offsets.retention.check.interval.ms"),
+        *("offsets.retention.minutes", "offsets.topic.compression.codec"),
+        *("offsets.topic.num.partitions", "offsets.topic.replication.factor"),
+        "offsets.topic.segment.bytes",
+        *("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms"),
+        *("transaction.max.timeout.ms", "transaction.partition.verification.enable"),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        *("transaction.state.log.load.buffer.size", "transaction.state.log.min.isr"),
+        *("transaction.state.log.num.partitions", "transaction.state.log.replication.factor"),
+        *("transaction.state.log.segment.bytes", "transactional.id.expiration.ms"),
+        # What brokers tell of themselves.
+        *("auto.include.jmx.reporter", "metrics.num.samples", "metrics.recording.level"),
+        *("metrics.sample.window.ms", "telemetry.max.bytes"),
+        # How the work on a tier is shared out.
+        *("remote.fetch.max.wait.ms", "remote.log.index.file.cache.total.size.bytes"),
+        *("remote.log.manager.copier.thread.pool.size",),
+        *(
+            "remote.log.manager.copy.max.bytes.per.second",
+            "remote.log.manager.copy.quota.window.num",
+        ),
+        *("remote.log.manager.copy.quota.window.size.seconds",),
+        *("remote.log.manager.expiration.thread.pool.size",),
+        *("remote.log.manager.fetch.max.bytes.per.second",),
+        *("remote.log.manager.fetch.quota.window.num",),
+        *("remote.log.manager.fetch.quota.window.size.seconds",),
+        *("remote.log.manager.task.interval.ms", "remote.log.manager.task.retry.backoff.ms"),
+        *("remote.log.manager.task.retry.backoff.max.ms", "remote.log.manager.task.retry.jitter"),
+        *("remote.log.manager.thread.pool.size", "remote.log.metadata.custom.metadata.max.bytes"),
+        *("remote.log.reader.max.pending.tasks", "remote.log.reader.threads"),
+    }
+)
+"""None of their values changes what is replicated."""
+
+_HOUR_MS, _GIB = 3_600_000, 1 << 30
+_DELETES = "brokers delete records, each replica at a time of its own"
+_IN_MEMORY = "an answer to a fetch may carry less than there is"
+_THROTTLED = "a fetch may carry nothing while a quota is used up"
+_REFUSED = "batches may be refused"
+_STAMPED = "brokers change the timestamps of what they get"
+_CONNECTIONS = "brokers may be refused or lose connections to each other"
+
+LIMITED: Mapping[str, Limit] = {
+    "num.replica.fetchers": Limit(
+        values=("1",), why="a follower may have several fetches under way to one leader"
+    ),
+    "auto.leader.rebalance.enable": Limit(
+        values=("false",), why="a controller elects preferred leaders on its own account"
+    ),
+    "replica.fetch.response.max.bytes": Limit(least=10 << 20, why=_IN_MEMORY),
+    "fetch.max.bytes": Limit(least=10 << 20, why=_IN_MEMORY),
+    "max.incremental.fetch.session.cache.slots": Limit(
+        least=1000, why="a leader may refuse its followers fetch sessions"
+    ),
+    **dict.fromkeys(
+        ("log.retention.ms", "retention.ms", "log.local.retention.ms", "local.retention.ms"),
+        Limit(least=_HOUR_MS, why=_DELETES),
+    ),
+    "log.retention.minutes": Limit(least=60, why=_DELETES),
+    "log.retention.hours": Limit(least=1, why=_DELETES),
+    **dict.fromkeys(
+        (
+            *("log.retention.bytes", "retention.bytes"),
+            *("log.local.retention.bytes", "local.retention.bytes"),
+        ),
+        Limit(least=_GIB, why=_DELETES),
+    ),
+    **dict.fromkeys(
+        ("log.cleanup.policy", "cleanup.policy"),
+        Limit(values=("delete", "compact", "compact,delete", "delete,compact", ""), why=_DELETES),
+    ),
+    **dict.fromkeys(
+        (
+            *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
+            *("leader.replication.throttled.rate", "follower.replication.throttled.rate"),
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        ),
+        Limit(values=("",), why=_THROTTLED),
+    ),
+    **dict.fromkeys(
+        ("message.max.bytes", "max.message.bytes"), Limit(least=1_000_012, why=_REFUSED)
+    ),
+    **dict.fromkeys(
+        (
+            *("log.message.timestamp.difference.max.ms", "message.timestamp.difference.max.ms"),
+            *("log.message.timestamp.after.max.ms", "message.timestamp.after.max.ms"),
+            *("log.message.timestamp.before.max.ms", "message.timestamp.before.max.ms"),
+        ),
+        Limit(least=_HOUR_MS, why=_REFUSED),
+    ),
+    **dict.fromkeys(
+        ("log.message.timestamp.type", "message.timestamp.type"),
+        Limit(values=("createtime",), why=_STAMPED),
+    ),
+    **dict.fromkeys(
+        ("log.message.downconversion.enable", "message.downconversion.enable"),
+        Limit(values=("true",), why="followers of an older protocol may be refused"),
+    ),
+    **dict.fromkeys(
+        ("log.preallocate", "preallocate"),
+        Limit(values=("false",), why="segments end in zeros that nobody wrote"),
+    ),
+    "socket.request.max.bytes": Limit(least=100 << 20, why=_CONNECTIONS),
+    "queued.max.request.bytes": Limit(least=100 << 20, why="brokers may read no requests for long"),
+    "connections.max.idle.ms": Limit(least=600_000, why=_CONNECTIONS),
+    **dict.fromkeys(
+        ("max.connections", "max.connections.per.ip", "max.connection.creation.rate"),
+        Limit(least=1000, why=_CONNECTIONS),
+    ),
+    "max.connections.per.ip.overrides": Limit(values=("",), why=_CONNECTIONS),
+}
+"""With some values the model follows what comes of them, and with others not."""
+
+_OF_A_TIER = ("retention.ms", "retention.bytes", "local.retention.ms", "local.retention.bytes")
+
+
+def not_followed(name: str, value: str, *, is_tiered: bool = False) -> str:
+    """What this setting of a broker or a topic changes that the model does not follow, or "".
+
+    Args:
+        is_tiered: Whether it is of a topic whose log is tiered: there retention is followed.
+    """
+    if name in FOLLOWED or name in HARMLESS or (is_tiered and name in _OF_A_TIER):
+        return ""
+    limit = LIMITED.get(name)
+    if limit is None:
+        return "nobody has looked at what it changes"
+    return "" if limit.has(value) else limit.why
+
+
+def is_listed(name: str) -> bool:
+    """Whether a setting of that name does nothing to the machine: no class, no file, no address."""
+    return name in FOLLOWED or name in HARMLESS or name in LIMITED

@@ -1,0 +1,79 @@
+"""Which settings the model follows, of brokers and of topics."""
+
+import pytest
+
+from kchaos.checkers.settings import FOLLOWED, HARMLESS, LIMITED, is_listed, not_followed
+from kchaos.clusters.broker_settings import known_names, names_in
+from kchaos.clusters.configuration import BROKER_DEFAULTS, BROKER_DEFAULTS_SINCE_0_11
+from kchaos.clusters.settings import TOPIC_SETTINGS
+
+_NEITHER = (".class", ".path", "location", "password", "sasl.", "ssl.", "authorizer", "reporters")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("num.replica.fetchers", "2", "several fetches"),
+        ("num.replica.fetchers", "1", ""),
+        ("retention.ms", "1000", "delete records"),
+        ("retention.ms", "-1", ""),
+        ("retention.ms", "604800000", ""),
+        ("replica.fetch.response.max.bytes", "1000", "less than there is"),
+        ("leader.replication.throttled.rate", "300", "quota"),
+        ("leader.replication.throttled.replicas", "*", "quota"),
+        ("leader.replication.throttled.replicas", "", ""),
+        ("message.timestamp.type", "LogAppendTime", "timestamps"),
+        ("message.timestamp.type", "CreateTime", ""),
+        ("replica.lag.time.max.ms", "1", ""),
+        ("num.io.threads", "3", ""),
+        ("metric.reporters", "", "nobody has looked"),
+    ],
+)
+def test_a_setting_is_followed_or_it_is_said_what_it_changes(
+    name: str, value: str, why: str
+) -> None:
+    said = not_followed(name, value)
+    assert why in said
+    assert bool(said) == bool(why)
+
+
+def test_retention_of_a_tiered_topic_is_followed() -> None:
+    assert not_followed("local.retention.ms", "1000")
+    assert not not_followed("local.retention.ms", "1000", is_tiered=True)
+    assert not_followed("num.replica.fetchers", "2", is_tiered=True)
+
+
+def test_every_name_in_the_lists_is_kafkas_and_in_one_of_them() -> None:
+    # Rates of throttles can be changed while brokers run, and not be set in a file.
+    dynamic = {name for name in LIMITED if name.endswith((".throttled.rate", ".bytes.per.second"))}
+    known = known_names() | set(TOPIC_SETTINGS) | dynamic
+    assert FOLLOWED | HARMLESS | set(LIMITED) <= known
+    assert not FOLLOWED & HARMLESS
+    assert not (FOLLOWED | HARMLESS) & set(LIMITED)
+
+
+def test_every_topic_setting_is_in_a_list() -> None:
+    assert [name for name in TOPIC_SETTINGS if not is_listed(name)] == []
+
+
+def test_what_names_classes_files_or_secrets_is_in_no_list() -> None:
+    listed = FOLLOWED | HARMLESS | set(LIMITED)
+    assert [name for name in sorted(listed) if any(one in name for one in _NEITHER)] == []
+
+
+def test_kchaos_gives_its_brokers_nothing_that_the_model_does_not_follow() -> None:
+    given = {**BROKER_DEFAULTS, **BROKER_DEFAULTS_SINCE_0_11}
+    assert {name: why for name, value in given.items() if (why := not_followed(name, value))} == {}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "<table><tr>\n<td>log.dirs</td><td>x</td></tr>\n<tr>\n<td>port</td></tr>",
+        '<li><h4><a id="log.dirs"></a></h4><li><a id="port">',
+        '<a id="brokerconfigs_log.dirs"></a><a id="brokerconfigs_port"></a>',
+        "<ul>\n<li><b>log.dirs</b>: text <b>bold</b></li>\n<li><b>port</b>: text",
+    ],
+)
+def test_each_form_of_a_releases_own_table_is_read(table: str) -> None:
+    assert names_in(table) == {"log.dirs", "port"}
