@@ -121,6 +121,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         "a record that Kafka does not promise to keep is gone; the reason is given",
         (),
     ),
+    (
+        _N,
+        "foreign-write",
+        "somebody else than kchaos wrote: what was acknowledged to them is not known",
+        (),
+    ),
     (_N, "torn-tail", "the last bytes of the active segment are an unfinished batch", ()),
     (_N, "zero-tail", "the active segment is preallocated and ends in zeros", ()),
     (

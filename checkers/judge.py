@@ -1,8 +1,9 @@
 """The judge: from a run directory alone to results, and to a judgement beside the evidence."""
 
+import itertools
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.rules.decided import impossible_decisions
+from kchaos.checkers.rules.foreign import FOREIGN, foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.verdict import Unknown, Verdict, find_witnesses, verdict
@@ -70,11 +72,12 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     """Yields a finding for what is forbidden and no partition's evidence has.
 
     These are decisions that their writers could not make, directories of partitions that nobody
-    made, the observation that no possible state explains, decisions about brokers, and high
-    watermarks observed where no replica should be.
+    made, what others wrote, the observation that no possible state explains, decisions about
+    brokers, and high watermarks observed where no replica should be.
     """
     yield from impossible_decisions(evidence)
     yield from ghosts(evidence)
+    yield from foreign_at_links(evidence)
     if prediction is not None and prediction.emptied_by is not None:
         yield _emptied(prediction.emptied_by)
     for one in prediction.disallowed if prediction is not None else ():
@@ -115,6 +118,7 @@ class _Judging:
         self._unknown: list[str] = []
         self._safety: list[str] = []
         self._conformance: list[str] = []
+        self._unless_unsafe: list[str] = []
 
     def attempt(
         self, what: str, attempt: Callable[[], _T], *, only_conformance: bool = False
@@ -140,6 +144,7 @@ class _Judging:
         self, read: RunEvidence | None, prediction: Prediction | None, judged: Judged
     ) -> Results:
         """Everything put together; `read` is None where the evidence could not be read."""
+        judged = replace(judged, findings=told_once(judged.findings))
         evidence = self._evidence
         about, expectation = evidence.about, evidence.scenario.expectation
         witnesses = self.attempt(
@@ -157,6 +162,9 @@ class _Judging:
             self._conformance += _undecided(read)
             self._conformance += _unlinked(read)
             self._conformance += _not_compared(read, judged.findings)
+            foreign = [*_foreign(judged.findings)]
+            self._conformance += foreign
+            self._unless_unsafe += foreign or _untraceable(read, prediction)
         if read is not None and read.is_tiered:
             deleted = [*_deleted(read)]
             self._safety += [*_unread(read, prediction), *deleted]
@@ -188,6 +196,7 @@ class _Judging:
             run=tuple(self._unknown),
             safety=tuple(self._safety),
             conformance=tuple(self._conformance),
+            unless_unsafe=tuple(self._unless_unsafe),
         )
         answer = self.attempt(
             "the verdict",
@@ -296,6 +305,36 @@ def _unpredicted(evidence: RunEvidence, prediction: Prediction) -> Iterator[str]
             yield (
                 f"the model was not told of snapshot {snapshot.label!r}: actions.jsonl lacks "
                 "its Snapshot"
+            )
+
+
+def _foreign(findings: Iterable[Finding]) -> Iterator[str]:
+    for one in findings:
+        if one.kind == FOREIGN:
+            yield (
+                f"{one.message}: what was acknowledged to them may be lost, and the model cannot "
+                "predict what they did; write by steps alone, or judge a run without them"
+            )
+
+
+def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
+    """Yields where a client that was given the addresses may have lost what nothing shows.
+
+    What is acknowledged with acks=all while followers are in sync passes a link. What only one
+    replica had is on its disk at the end, unless an unclean election or a fault took it.
+    """
+    if not evidence.is_open_to_others:
+        return
+    given = "somebody was given the cluster's addresses, and"
+    if prediction is None or not prediction.states or prediction.limit:
+        yield f"{given} without links that were followed nobody knows what they wrote and lost"
+        return
+    for about in evidence.partitions:
+        for excuse in itertools.islice(evidence.excuses(about), 1):
+            what = excuse.kind.replace("-", " ")
+            yield (
+                f"{given} what they may have written to {about.topic}-{about.partition} is gone "
+                f"without a trace: {what} of broker {excuse.broker}"
             )
 
 

@@ -44,11 +44,13 @@ class Unknown:
         run: Reasons that leave both questions open.
         safety: Reasons that leave only safety open.
         conformance: Reasons that leave only conformance open.
+        unless_unsafe: Reasons for which safety cannot be affirmed. A finding that denies it stands.
     """
 
     run: tuple[str, ...] = ()
     safety: tuple[str, ...] = ()
     conformance: tuple[str, ...] = ()
+    unless_unsafe: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,9 @@ def verdict(
     findings = list(findings)
     conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
     safe = _answer(findings, Question.SAFETY, (*unknown.run, *unknown.safety))
-    reasons = [*unknown.run, *unknown.safety, *unknown.conformance]
+    if safe and unknown.unless_unsafe:
+        safe = None
+    reasons = [*unknown.run, *unknown.safety, *unknown.conformance, *unknown.unless_unsafe]
     missing = [str(dict(one.wanted)) for one in witnesses if not one.found]
     if safe and missing:
         safe = None
@@ -124,7 +128,7 @@ def verdict(
         safe=safe,
         expected=not reason,
         reason=reason,
-        unknown="; ".join(reasons) or None,
+        unknown="; ".join(dict.fromkeys(reasons)) or None,
         expectation_from="model" if expectation is None else "scenario",
     )
 

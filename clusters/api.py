@@ -219,7 +219,11 @@ class Cluster(Protocol):
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """The client addresses of all brokers."""
+        """The client addresses of all brokers, for clients that are not kchaos's own."""
+
+    @property
+    def has_given_addresses(self) -> bool:
+        """Whether somebody asked for `bootstrap_servers`: then others may write, too."""
 
     @property
     def zookeeper_addresses(self) -> tuple[tuple[str, int], ...]:

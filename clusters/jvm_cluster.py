@@ -72,6 +72,7 @@ class JvmCluster:
         self.work_directory = plain(work_directory)
         self.links: Links | None = None
         self.gate: Gate | None = None
+        self.has_given_addresses = False
         self._say = say or (lambda _text: None)
         self._ground = ground
         self._offline = offline
@@ -92,7 +93,8 @@ class JvmCluster:
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """The client addresses of all brokers."""
+        """The client addresses of all brokers, for clients that are not kchaos's own."""
+        self.has_given_addresses = True
         return [broker.client_address for broker in self._brokers.values()]
 
     @property

@@ -78,6 +78,7 @@ def run_evidence(
                 settle=_settle(evidence.outcome.settle, about),
                 cleaned_until=evidence.cleaned_until(about),
                 may_delete=evidence.may_delete(about.topic),
+                is_open_to_others=evidence.is_open_to_others,
                 has_other_codec=evidence.has_other_codec(about.topic),
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),
                 late_requests=tuple(_late(evidence, about)) if snapshot.is_final else (),

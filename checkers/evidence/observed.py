@@ -10,6 +10,8 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.json_form import ShapeError, from_json
 
 OBSERVATIONS = "observations.jsonl"
+ADDRESSES_GIVEN = "addresses-given"
+"""Somebody asked for the addresses at which brokers serve clients."""
 _PINNED = "high-watermarks-pinned"
 
 

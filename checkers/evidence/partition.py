@@ -52,6 +52,7 @@ class BatchEvidence:
         first_timestamp: Milliseconds since the epoch, -1 for magic 0; None where it is predicted,
             like all that follow.
         marks: See `checkers.segments.batch.Batch`.
+        producer_id: Likewise, -1 for none.
     """
 
     base_offset: int
@@ -68,6 +69,7 @@ class BatchEvidence:
     first_timestamp: int | None = None
     max_timestamp: int | None = None
     marks: str | None = None
+    producer_id: int | None = None
 
     def header(self) -> dict[str, Any]:
         """What a finding shows of it."""
@@ -232,6 +234,7 @@ class PartitionEvidence:
             again; 0 where none was seen to.
         may_delete: Whether a setting lets brokers delete records of the topic during the run.
         has_other_codec: Whether a setting makes brokers compress anew what producers send.
+        is_open_to_others: Whether somebody was given the cluster's addresses during the run.
         remote: Segments in the remote tier, as they were found; predicted_remote, as predicted.
         readings: What readers got of a tiered log, at every snapshot the same; predicted_reads,
             what the model says of them.
@@ -264,6 +267,7 @@ class PartitionEvidence:
     cleaned_until: int = 0
     may_delete: bool = False
     has_other_codec: bool = False
+    is_open_to_others: bool = False
     remote: tuple[RemoteEvidence, ...] = ()
     predicted_remote: tuple[RemoteEvidence, ...] | None = None
     readings: tuple[TierReading, ...] = ()

@@ -33,7 +33,12 @@ from kchaos.checkers.evidence.history import Operation, operations
 from kchaos.checkers.evidence.hits import PointHit, read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.links import LinkMessage, read_links
-from kchaos.checkers.evidence.observed import Observed, pinned_high_watermarks, read_observed
+from kchaos.checkers.evidence.observed import (
+    ADDRESSES_GIVEN,
+    Observed,
+    pinned_high_watermarks,
+    read_observed,
+)
 from kchaos.checkers.evidence.partition import DroppedFollower, Excuse
 from kchaos.checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
 from kchaos.checkers.evidence.tier import (
@@ -171,6 +176,11 @@ class RunEvidence:
     def observed(self) -> tuple[Observed, ...]:
         """observations.jsonl."""
         return tuple(read_observed(self.files))
+
+    @cached_property
+    def is_open_to_others(self) -> bool:
+        """Whether somebody was given the cluster's addresses: clients of their own may write."""
+        return any(one.kind == ADDRESSES_GIVEN for one in self.observed)
 
     @cached_property
     def pinned(self) -> frozenset[tuple[TopicPartition, int]]:

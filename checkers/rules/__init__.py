@@ -36,6 +36,7 @@ from kchaos.checkers.rules.conformance import (
 from kchaos.checkers.rules.divergence import divergence
 from kchaos.checkers.rules.down_conversion import not_down_converted
 from kchaos.checkers.rules.dropped import dropped_while_waiting
+from kchaos.checkers.rules.foreign import foreign_batches
 from kchaos.checkers.rules.hole import hole
 from kchaos.checkers.rules.loss import loss
 from kchaos.checkers.rules.missing_tail import missing_tail
@@ -60,6 +61,7 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     not_down_converted,
     checkpoints_readable,
     as_sent,
+    foreign_batches,
     stale_request_accepted,
     generation_not_initialised,
     tier_reads,

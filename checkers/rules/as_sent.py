@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.foreign import OwnBatches
 from kchaos.checkers.segments.batch import join_payload_digests
 
 NOT_COMPARED = (
@@ -12,7 +13,8 @@ NOT_COMPARED = (
     "their request",
     "what the written format drops: before 0.11 headers, producer ids and leader epochs, in magic "
     "0 timestamps too",
-    "what a producer that is not kchaos's own sent: such batches are in no history",
+    "what a producer that is not kchaos's own sent: one such batch leaves the run unknown, and a "
+    "write that no replica and no link shows is not noticed",
     "indexes, time indexes, transaction indexes, producer snapshots and recovery points",
 )
 """What no rule compares with what was sent, a sentence each."""
@@ -21,13 +23,13 @@ _APART_MS = 2_000
 
 
 def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each batch that has what kchaos's clients never send.
+    """Yields a finding for each batch of kchaos's own that has what its clients never send.
 
     They send no headers, no producer id, no transaction and the time of sending. So a
     flag, an id, a header or an attribute in a batch, another codec than the operation's, and
     another timestamp than the operation's (in an older history one outside its time) were put there
     by somebody else, even if every replica has them. Keys and values are compared by
-    `replicas_as_predicted` and `loss`.
+    `replicas_as_predicted` and `loss`; batches with other ones are `rules.foreign`'s.
 
     **Verifies**: at every snapshot, every batch of every replica of a partition to which kchaos
     wrote; the codec and timestamps of those that one operation sent alone.
@@ -36,13 +38,15 @@ def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     writes = [one for one in evidence.operations if one.function == "produce" and one.payloads]
     if side != OBSERVED or not writes:
         return
+    own = OwnBatches(evidence)
     sent = {digest: one for one in writes for digest in _digests(one)}
     for replica in evidence.replicas:
         for batch in replica.batches:
-            reasons = [batch.marks] if batch.marks else []
             operation = sent.get(batch.payload or "")
-            if operation is not None:
-                reasons += _unlike(evidence, batch, operation)
+            if operation is None or not own.has(batch):
+                continue
+            reasons = [batch.marks] if batch.marks else []
+            reasons += _unlike(evidence, batch, operation)
             if reasons:
                 yield evidence.finding(
                     "not-as-sent",

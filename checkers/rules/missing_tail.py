@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from kchaos.checkers.evidence.partition import PartitionEvidence, Side
+from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.foreign import is_foreign
 
 
 def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
@@ -11,6 +12,9 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
     Observed, the leader's high watermark is what it has checkpointed, which may lag; predicted,
     the lowest that it may be.
+
+    Where others write too, they may go on while disks are copied, one after the other: there what
+    lies behind the last record that kchaos got acknowledged is nobody's proof.
 
     **Verifies**: the end of every in-sync replica, once everything has settled.
     **Does not verify**: anything without a leader or without its checkpoint.
@@ -29,6 +33,8 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     )
     if high_watermark is None:
         return
+    if side == OBSERVED and is_foreign(evidence):
+        high_watermark = min(high_watermark, _own_end(evidence))
     for replica in replicas:
         last = (
             replica.batches[-1].last_offset if replica.batches else evidence.log_start(replica) - 1
@@ -43,3 +49,9 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
                 f"leader's high watermark is {high_watermark}",
                 evidence={"leader": evidence.leader, "high_watermark": high_watermark},
             )
+
+
+def _own_end(evidence: PartitionEvidence) -> int:
+    """Behind the last record that was acknowledged to kchaos."""
+    writes = [one for one in evidence.operations if one.function == "produce"]
+    return max((one.last_offset + 1 for one in writes if one.base_offset >= 0), default=0)

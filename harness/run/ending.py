@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout, ClusterError
 from kchaos.faults.errors import FaultError
@@ -40,6 +41,8 @@ def finish(
         settle_bound_s: As in `RunOptions`.
     """
     outcome = _come_to_rest(now, failure, settle_bound_s)
+    if now.cluster.has_given_addresses:
+        now.observed(ADDRESSES_GIVEN, to="clients that are not kchaos's own")
     collect_zookeeper(now.run, now.cluster.work_directory)
     now.cluster.stop()
     now.clients.join()

@@ -76,7 +76,7 @@ def test_a_divergence_shows_both_headers_and_where_they_are(tmp_path: Path) -> N
 
 def test_the_wrong_case_is_unsafe_and_not_as_predicted(tmp_path: Path) -> None:
     build = clean_run(tmp_path / "run")
-    build.snapshot("final", {0: [BOTH], 1: [(0, 0, values("other", 11))]}, high_watermarks={0: 11})
+    build.snapshot("final", {0: [BOTH], 1: [(0, 1, values("other", 11))]}, high_watermarks={0: 11})
 
     results = judge(build.seal())
 

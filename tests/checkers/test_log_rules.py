@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rule_evidence import batch, evidence, replica, shown
+from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
 from kchaos.checkers.findings import Finding
@@ -162,12 +162,28 @@ def test_offsets_that_nobody_holds_are_no_hole() -> None:
 
 
 def test_an_in_sync_replica_that_ends_before_the_high_watermark_misses_its_tail() -> None:
-    planted = evidence(replica(0, BOTH, MINE, high_watermarks=(6,)), replica(1, BOTH), replica(2))
+    planted = evidence(
+        replica(0, BOTH, MINE, high_watermarks=(6,)),
+        replica(1, BOTH),
+        replica(2),
+        operations=(acknowledged("1", 0, "a", "b", "c"), acknowledged("2", 3, "d", "e", "f")),
+    )
 
     assert shown(missing_tail(planted, OBSERVED)) == [
         ("missing-tail", (1,), 3, 5),
         ("missing-tail", (2,), 0, 5),
     ]
+
+
+def test_what_others_write_while_disks_are_copied_is_no_missing_tail() -> None:
+    written = (acknowledged("1", 0, "a", "b", "c"),)
+    growing = evidence(
+        replica(0, BOTH, MINE, high_watermarks=(6,)), replica(1, BOTH), operations=written
+    )
+    short = evidence(replica(0, BOTH, MINE, high_watermarks=(6,)), replica(1), operations=written)
+
+    assert shown(missing_tail(growing, OBSERVED)) == []
+    assert shown(missing_tail(short, OBSERVED)) == [("missing-tail", (1,), 0, 2)]
 
 
 def test_an_in_sync_replica_may_lack_what_lies_above_the_high_watermark() -> None:

@@ -1,0 +1,301 @@
+"""What somebody else than kchaos wrote: clients of a user's own, whom nobody follows."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.model.observations import (
+    FetchAnswered,
+    FetchAsked,
+    Reply,
+)
+from kchaos.checkers.model.observations import (
+    Question as AskedAtLink,
+)
+from kchaos.checkers.rules.offsets import Range, common, in_words, merged, without
+from kchaos.checkers.segments.batch import join_payload_digests
+
+FOREIGN = "foreign-write"
+_MADE_UP = ("forged", "replaced")
+"""What became of a message whose content kchaos made itself."""
+
+
+def foreign_batches(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields one finding for the batches of a snapshot that no produce of kchaos's explains.
+
+    A batch is kchaos's own if it has the records of one of its produces, and lies where that was
+    acknowledged or where nobody knows. The same records at other offsets are somebody else's only
+    where the cluster's addresses were given away: there nobody can tell a client that imitates
+    kchaos from a broker that writes twice.
+
+    A leader gives an offset out once in its epoch. So what lies in one epoch where another replica
+    has a batch of kchaos's is a difference between replicas, whoever made it.
+
+    **Verifies**: every batch of every replica, and of the remote tier; transaction markers too.
+    **Does not verify**: batches that the segment reader calls corrupt; what is left of records
+    that a log cleaner went over.
+    """
+    if side != OBSERVED:
+        return
+    own = OwnBatches(evidence)
+    corrupt = [one for replica in evidence.replicas for one in replica.findings]
+    held = [batch for replica in evidence.replicas for batch in replica.batches]
+    held += [batch for one in evidence.remote for batch in one.batches]
+    taken: dict[int, list[Range]] = {}
+    for batch in held:
+        if batch.leader_epoch >= 0 and own.has(batch):
+            span = (batch.base_offset, batch.last_offset)
+            taken.setdefault(batch.leader_epoch, []).append(span)
+    foreign = [
+        batch
+        for batch in held
+        if not own.has(batch)
+        and not common([(batch.base_offset, batch.last_offset)], taken.get(batch.leader_epoch, ()))
+        and not _is_corrupt(batch, corrupt)
+    ]
+    if foreign:
+        ids = {batch.producer_id for batch in foreign if batch.producer_id is not None}
+        yield replace(
+            _finding(
+                TopicPartition(evidence.topic, evidence.partition),
+                [(batch.base_offset, batch.last_offset) for batch in foreign],
+                ids - {-1},
+                "on disk",
+            ),
+            snapshot=evidence.snapshot,
+        )
+
+
+def is_foreign(evidence: PartitionEvidence) -> bool:
+    """Whether somebody else's batches lie in a replica of the partition at this snapshot."""
+    return any(True for _ in foreign_batches(evidence, OBSERVED))
+
+
+class OwnBatches:
+    """What kchaos's own produces left of themselves."""
+
+    def __init__(self, evidence: PartitionEvidence) -> None:
+        writes = [one for one in evidence.operations if _is_write(one)]
+        self._evidence = evidence
+        self._placed = merged(
+            (one.base_offset, one.last_offset) for one in writes if one.base_offset >= 0
+        )
+        self._has_unplaced = any(one.base_offset < 0 for one in writes)
+        self._by_digest: dict[str, list[Operation]] = {}
+        for one in writes:
+            whole = join_payload_digests((payload, 1) for payload in one.payloads)
+            for digest in {*one.payloads, whole}:
+                self._by_digest.setdefault(digest, []).append(one)
+
+    def has(self, batch: BatchEvidence) -> bool:
+        """Whether one of kchaos's produces explains the batch."""
+        span = (batch.base_offset, batch.last_offset)
+        is_placed = not without([span], self._placed)
+        if batch.payload is None:
+            return is_placed or self._has_unplaced
+        alike = self._by_digest.get(batch.payload, ())
+        if not alike:
+            return is_placed and batch.base_offset < self._evidence.cleaned_until
+        if not self._evidence.is_open_to_others:
+            return True
+        has_producer = batch.producer_id not in (None, -1)
+        return any(
+            one.base_offset <= span[0] and span[1] <= one.last_offset
+            if one.base_offset >= 0
+            else not has_producer
+            for one in alike
+        )
+
+
+def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
+    """Yields, for each partition, what its messages and answers say that kchaos did not write.
+
+    Every produce of kchaos's is sent once and lies at one offset. So what a follower was given lies
+    where produces were acknowledged that were sent before, or is one of those whose offset nobody
+    knows. No offset exceeds the number of records that were sent until then: of a fetch, a high
+    watermark or an acknowledgement.
+
+    **Verifies**: each Fetch between brokers and its answer, and the base offsets of history.jsonl.
+    **Does not verify**: a write that left no trace: no follower was given it, and no snapshot shows
+    it; runs in which kchaos forged answers.
+    """
+    written = {about: _Written() for about in evidence.partitions}
+    for one in evidence.operations:
+        about = TopicPartition(one.topic, one.partition)
+        if _is_write(one) and about in written:
+            written[about].waiting.append(one)
+    if not any(message.fate in _MADE_UP for message in evidence.links or ()):
+        for message in evidence.links or ():
+            said = message.said
+            if isinstance(said, AskedAtLink | Reply) and said.api == "Fetch":
+                for about, told in said.partitions.items():
+                    if about in written:
+                        written[about].compare(message.wall_time_s, told)
+    for about, sent in sorted(written.items()):
+        if sent.foreign:
+            yield _finding(about, sent.foreign, set(), "at the links")
+        beyond = [*_beyond_what_was_sent(evidence, about)]
+        if beyond:
+            yield _finding(about, beyond, set(), "in base offsets")
+
+
+@dataclass(slots=True)
+class _Written:
+    """What kchaos had sent to a partition at some moment, and what cannot be its own.
+
+    Attributes:
+        waiting: Its produces that were not sent yet, in the order of invocation.
+        records: How many records it has sent.
+        unplaced: How many of them lie nobody knows where, if anywhere.
+        placed: Where the others were acknowledged.
+        unexplained: What followers were given and was acknowledged to nobody until then.
+        foreign: What kchaos cannot have written.
+    """
+
+    waiting: list[Operation] = field(default_factory=list)
+    records: int = 0
+    unplaced: int = 0
+    placed: list[Range] = field(default_factory=list)
+    unexplained: list[Range] = field(default_factory=list)
+    foreign: list[Range] = field(default_factory=list)
+
+    def compare(self, time: float, told: object) -> None:
+        """Take in one partition of a Fetch or of its answer."""
+        while self.waiting and self.waiting[0].invoked_at <= time:
+            self._send(self.waiting.pop(0))
+        if isinstance(told, FetchAsked):
+            self._reach(told.fetch_offset)
+        elif isinstance(told, FetchAnswered) and not told.error_code:
+            self._reach(told.high_watermark)
+            if told.base_offset is not None and told.last_offset is not None:
+                self._give((told.base_offset, told.last_offset))
+
+    def _send(self, operation: Operation) -> None:
+        self.records += len(operation.payloads)
+        if operation.base_offset < 0:
+            self.unplaced += len(operation.payloads)
+        else:
+            placed = (operation.base_offset, operation.last_offset)
+            self.placed = merged([*self.placed, placed])
+
+    def _reach(self, end_offset: int) -> None:
+        if end_offset > self.records:
+            self.foreign.append((self.records, end_offset - 1))
+
+    def _give(self, given: Range) -> None:
+        unexplained = without([given], self.placed)
+        if unexplained:
+            self.unexplained = merged([*self.unexplained, *unexplained])
+            if sum(last - first + 1 for first, last in self.unexplained) > self.unplaced:
+                self.foreign += unexplained
+
+
+def _beyond_what_was_sent(evidence: RunEvidence, about: TopicPartition) -> Iterator[Range]:
+    writes = [
+        one for one in evidence.operations if _is_write(one) and (one.topic, one.partition) == about
+    ]
+    for one in writes:
+        if one.outcome != "ok" or one.base_offset < 0 or one.ended_at is None:
+            continue
+        sent = sum(len(each.payloads) for each in writes if each.invoked_at <= one.ended_at)
+        if one.last_offset >= sent:
+            yield sent - len(one.payloads), one.base_offset - 1
+
+
+def told_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The same findings with one of what others wrote, and without what the model makes of it.
+
+    The model was not told of those writes, so what differs from its prediction says nothing of
+    Kafka: on the partitions concerned, or on all where the run could not be followed to its end.
+    """
+    findings = list(findings)
+    foreign = [one for one in findings if one.kind == FOREIGN]
+    if not foreign:
+        return tuple(findings)
+    written = {(one.topic, one.partition) for one in foreign}
+    is_lost = any(one.evidence.get("what") == "observation" for one in findings)
+    others = [one for one in findings if one.kind != FOREIGN]
+    kept = [
+        one
+        for one in others
+        if not _is_of_the_model(one) or not (is_lost or (one.topic, one.partition) in written)
+    ]
+    return (*kept, _joined(foreign, left_out=len(others) - len(kept)))
+
+
+def _joined(foreign: Sequence[Finding], *, left_out: int) -> Finding:
+    by_partition: dict[tuple[str, int], list[Finding]] = {}
+    for one in foreign:
+        by_partition.setdefault((one.topic, one.partition), []).append(one)
+    partitions = {
+        f"{topic}-{partition}": {
+            "offsets": merged((first, last) for one in found for first, last in _offsets(one)),
+            "producer_ids": sorted({each for one in found for each in one.evidence["producers"]}),
+            "seen": sorted({one.evidence["seen"] for one in found}),
+        }
+        for (topic, partition), found in sorted(by_partition.items())
+    }
+    said = "; ".join(
+        f"{name}: {_in_words(about['offsets'])}"
+        + (f", producer ids {_listed(about['producer_ids'])}" if about["producer_ids"] else "")
+        for name, about in partitions.items()
+    )
+    where = (("", -1), *by_partition)[1] if len(by_partition) == 1 else ("", -1)
+    return Finding(
+        kind=FOREIGN,
+        topic=where[0],
+        partition=where[1],
+        message=f"somebody else than kchaos wrote to {said}",
+        evidence={"partitions": partitions, "left_out": left_out},
+    )
+
+
+def _offsets(finding: Finding) -> Iterator[Range]:
+    yield from ((first, last) for first, last in finding.evidence["offsets"])
+
+
+def _in_words(ranges: Sequence[Range], most: int = 5) -> str:
+    said = ", ".join(in_words(*each) for each in ranges[:most])
+    return said if len(ranges) <= most else f"{said} and {len(ranges) - most} more ranges"
+
+
+def _listed(numbers: Sequence[int], most: int = 10) -> str:
+    said = ", ".join(map(str, numbers[:most]))
+    return said if len(numbers) <= most else f"{said} and {len(numbers) - most} more"
+
+
+def _is_of_the_model(finding: Finding) -> bool:
+    """Whether it compares the run with its prediction; who wrote a decision needs none."""
+    is_of_files = finding.evidence.get("what") == "directory" or "written_by" in finding.evidence
+    return finding.question is Question.CONFORMANCE and not is_of_files
+
+
+def _finding(about: TopicPartition, ranges: Iterable[Range], ids: set[int], seen: str) -> Finding:
+    offsets = merged(ranges)
+    return Finding(
+        kind=FOREIGN,
+        topic=about.topic,
+        partition=about.partition,
+        first_offset=offsets[0][0],
+        last_offset=offsets[-1][1],
+        message=f"somebody else wrote to {about.topic}-{about.partition} at {_in_words(offsets)}",
+        evidence={"offsets": [list(each) for each in offsets], "producers": sorted(ids)}
+        | {"seen": seen},
+    )
+
+
+def _is_write(operation: Operation) -> bool:
+    return operation.function == "produce" and bool(operation.payloads)
+
+
+def _is_corrupt(batch: BatchEvidence, findings: Iterable[Finding]) -> bool:
+    return any(
+        one.kind == "corrupt-batch"
+        and one.first_offset <= batch.last_offset
+        and batch.base_offset <= one.last_offset
+        for one in findings
+    )
