@@ -333,8 +333,8 @@ def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterat
         for excuse in itertools.islice(evidence.excuses(about), 1):
             what = excuse.kind.replace("-", " ")
             yield (
-                f"{given} what they may have written to {about.topic}-{about.partition} is gone "
-                f"without a trace: {what} of broker {excuse.broker}"
+                f"{given} what they wrote to {about.topic}-{about.partition}, if anything, may be "
+                f"gone without a trace: {what} of broker {excuse.broker}"
             )
 
 

@@ -8,12 +8,12 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.model.observations import (
+from kchaos.checkers.model.follow.observations import (
     FetchAnswered,
     FetchAsked,
     Reply,
 )
-from kchaos.checkers.model.observations import (
+from kchaos.checkers.model.follow.observations import (
     Question as AskedAtLink,
 )
 from kchaos.checkers.rules.offsets import Range, common, in_words, merged, without
@@ -184,7 +184,8 @@ class _Written:
 
     def _reach(self, end_offset: int) -> None:
         if end_offset > self.records:
-            self.foreign.append((self.records, end_offset - 1))
+            beyond = [(self.records, end_offset - 1)]
+            self.foreign += without([(0, end_offset - 1)], self.placed) or beyond
 
     def _give(self, given: Range) -> None:
         unexplained = without([given], self.placed)
@@ -198,12 +199,13 @@ def _beyond_what_was_sent(evidence: RunEvidence, about: TopicPartition) -> Itera
     writes = [
         one for one in evidence.operations if _is_write(one) and (one.topic, one.partition) == about
     ]
+    placed = [(one.base_offset, one.last_offset) for one in writes if one.base_offset >= 0]
     for one in writes:
         if one.outcome != "ok" or one.base_offset < 0 or one.ended_at is None:
             continue
         sent = sum(len(each.payloads) for each in writes if each.invoked_at <= one.ended_at)
         if one.last_offset >= sent:
-            yield sent - len(one.payloads), one.base_offset - 1
+            yield from without([(0, one.base_offset - 1)], placed)
 
 
 def told_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
