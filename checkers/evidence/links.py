@@ -32,6 +32,7 @@ from kchaos.checkers.model.follow.observations import (
     Reply,
 )
 from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.requests import StopReplica
 
 LINKS = "links.jsonl"
 ARRIVED = ("passed", "released", "delayed")
@@ -273,13 +274,17 @@ def _fetch_answered(entry: _Detail) -> FetchAnswered:
 def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> ControlSent:
     api = _CONTROL[message.api or ""]
     states: tuple[PartitionState, ...] = ()
-    stopped: tuple[tuple[TopicPartition, bool], ...] = ()
+    stopped: tuple[StopReplica, ...] = ()
     if api == "LeaderAndIsr":
         states = tuple(_state(about, entry) for about, entry in _entries(detail))
     elif api == "StopReplica":
         deletes = bool(detail.get("delete_partitions"))
         stopped = tuple(
-            (about, bool(entry.get("delete_partition", deletes)))
+            StopReplica(
+                partition=about,
+                deletes=bool(entry.get("delete_partition", deletes)),
+                leader_epoch=entry.get("leader_epoch", -1),
+            )
             for about, entry in _entries(detail)
         )
     live = detail.get("live_brokers")

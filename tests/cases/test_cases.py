@@ -2,11 +2,13 @@
 
 A case is a module of this folder with `RELEASES` (each with whether the run is safe), `STEPS` or
 `steps(release)`, `seen(run, release)`, which asserts what the brokers did, from the evidence alone,
-and where they differ from the usual `PROPERTIES`, `BROKERS` and `FIRST_BROKER`, the controller. The
-most telling ones are `late_leader_and_isr`, `one_way_cut_of_fetches` and `kafka_13141`.
+and where they differ from the usual `PROPERTIES`, `BROKERS`, `FIRST_BROKER`, the controller,
+`KAFKA`, the releases of single brokers, and `BROKER_PROPERTIES`, likewise. The most telling ones
+are `late_leader_and_isr`, `one_way_cut_of_fetches` and `kafka_13141`.
 """
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -39,7 +41,14 @@ def scenario_of(name: str, release: str) -> Scenario:
         release=release,
         steps=case.steps(release) if hasattr(case, "steps") else case.STEPS,
         cluster=ClusterSpec(
-            brokers=brokers_of(release, getattr(case, "BROKERS", (0, 1, 2))),
+            brokers=tuple(
+                replace(
+                    broker,
+                    kafka=getattr(case, "KAFKA", {}).get(broker.id, broker.kafka),
+                    properties=getattr(case, "BROKER_PROPERTIES", {}).get(broker.id, {}),
+                )
+                for broker in brokers_of(release, getattr(case, "BROKERS", (0, 1, 2)))
+            ),
             first_broker=getattr(case, "FIRST_BROKER", 2),
             properties=QUICK | getattr(case, "PROPERTIES", {}),
         ),

@@ -21,6 +21,8 @@ from kchaos.clusters.archives import extract
 RUNS = Path(__file__).with_name("runs")
 OTHERS = Path(__file__).with_name("others")
 """Runs of catalogue entries, for evidence that the scenario of the golden runs has not."""
+BORDERS = Path(__file__).with_name("borders")
+"""Runs on both sides of the border of a rule (`tests.golden.test_borders`)."""
 RELEASES = tuple(
     release for release in RELEASED if status(release).compared and status(release).played
 )

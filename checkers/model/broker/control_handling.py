@@ -81,8 +81,7 @@ def handle(
         world.put_broker(broker_id, replace(now, live=request.live, told=told))
         return ((None, ""),)
     if isinstance(request, StopReplica):
-        _stop_replica(world, broker_id, request)
-        return ((None, ""),)
+        return ((None, ""), (request.partition, _stop_replica(world, broker_id, request)))
     errors = tuple(
         (TopicPartition(state.topic, state.partition), _become(world, broker_id, state))
         for state in request.states
@@ -128,11 +127,17 @@ def _become(world: World, broker_id: int, state: PartitionState) -> str:
     return ""
 
 
-def _stop_replica(world: World, broker_id: int, request: StopReplica) -> None:
-    """Stop fetching a partition, and delete it if asked (ReplicaManager.stopReplica)."""
-    replica = world.replica(broker_id, request.partition)
+def _stop_replica(world: World, broker_id: int, request: StopReplica) -> str:
+    """Stop fetching a partition, and delete it if asked (ReplicaManager.stopReplica).
+
+    Returns Kafka's error, or "".
+    """
+    broker, replica = world.broker(broker_id), world.replica(broker_id, request.partition)
+    assert broker is not None
     if replica is None:
-        return
+        return ""
+    if broker.generation.refuses_stop(request.leader_epoch, replica.leader_epoch):
+        return "FENCED_LEADER_EPOCH"
     follower.leave_fetchers(world, broker_id, request.partition)
     follower.end_idle_threads(world, broker_id)
     if request.deletes:
@@ -140,3 +145,4 @@ def _stop_replica(world: World, broker_id: int, request: StopReplica) -> None:
         world.put(("partitions", broker_id), kept)
         world.put(("replica", broker_id, request.partition), None)
         world.put(("checkpoint", broker_id, request.partition), None)
+    return ""

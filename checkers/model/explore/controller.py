@@ -195,14 +195,22 @@ def let_stop(world: World, machine: Machine, action: LetStop) -> bool:
         return not able or _decide_next(world, machine, able[0], isr)
     epoch = world.controller_epochs()[-1]
     queued = world.outbox(epoch, broker)
+    stops = _stops(world, epoch)
     if broker in state.isr and len(state.isr) > 1:
         isr = [member for member in state.isr if member != broker]
         if not _decide_next(world, machine, state.leader, isr):
             return False
     # It is told to stop fetching, and not who leads then (ReplicaStateMachine, OfflineReplica).
     world.put(("outbox", epoch, broker), queued)
-    outboxes.queue(world, epoch, broker, StopReplica(partition=PARTITION))
+    outboxes.queue(world, epoch, broker, stops)
     return True
+
+
+def _stops(world: World, epoch: int, *, deletes: bool = False) -> StopReplica:
+    """Return the StopReplica that a controller would send now."""
+    acting = outboxes.generation_of(world, world.controller(epoch).broker)
+    known = known_state(world).leader_epoch if acting.tells_epoch_to_stop else -1
+    return StopReplica(partition=PARTITION, deletes=deletes, leader_epoch=known)
 
 
 def write_isr(world: World, machine: Machine, action: WriteIsr) -> bool:
@@ -269,8 +277,7 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
         isr = [member for member in known_state(world).isr if member != broker]
         if not _decide_next(world, machine, leader_id, isr):
             return False
-        stops = StopReplica(partition=PARTITION, deletes=True)
-        outboxes.queue(world, epoch, broker, stops)
+        outboxes.queue(world, epoch, broker, _stops(world, epoch, deletes=True))
     world.put(REASSIGNED, None)
     return True
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.values.events import Action, Decision, PartitionState, RemoteCopy
+from kchaos.checkers.model.values.requests import StopReplica
 
 Number = tuple[int, int]
 """Which request at the links: its connection, and its correlation id there."""
@@ -142,7 +143,7 @@ class ControlSent:
         states: Of a LeaderAndIsr.
         live: Of an UpdateMetadata, as far as it was read.
         told: Of an UpdateMetadata, the partitions that it tells of.
-        stopped: Of a StopReplica, (partition, whether to delete it).
+        stopped: Of a StopReplica, one value for each partition.
     """
 
     number: Number
@@ -154,7 +155,7 @@ class ControlSent:
     states: tuple[PartitionState, ...] = ()
     live: frozenset[int] | None = None
     told: frozenset[TopicPartition] = frozenset()
-    stopped: tuple[tuple[TopicPartition, bool], ...] = ()
+    stopped: tuple[StopReplica, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,6 @@ from kchaos.checkers.model.values.requests import (
     LeaderAndIsr,
     Received,
     Stage,
-    StopReplica,
     UpdateMetadata,
 )
 
@@ -314,7 +313,7 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
     elif seen.api == "UpdateMetadata":
         live = frozenset(world.registered()) if seen.live is None else seen.live
         requests.append(UpdateMetadata(live=live, told=seen.told))
-    requests += [StopReplica(partition=one, deletes=deletes) for one, deletes in seen.stopped]
+    requests += seen.stopped
     received = world.get(("control", seen.broker)) or ()
     added = tuple(
         Received(

@@ -221,6 +221,9 @@ class Generation:
             they are for, and a broker's ControlledShutdown its own.
         error_of_broker_epoch: (broker epoch of a control request, -1 for none; own) to Kafka's
             error, or "".
+        tells_epoch_to_stop: Whether a controller's StopReplica names the leader epoch.
+        refuses_stop: (leader epoch of a StopReplica, below 0 for none; own) to whether the broker
+            refuses to stop fetching.
         refuses_shutdown: (broker epoch of a ControlledShutdown, -1 for none; the one that the
             controller has seen) to whether the controller refuses.
     """
@@ -294,6 +297,8 @@ class Generation:
     sees_bounce: Callable[[int, int], bool]
     tells_broker_epoch: bool = False
     error_of_broker_epoch: Callable[[int, int], str]
+    tells_epoch_to_stop: bool = False
+    refuses_stop: Callable[[int, int], bool]
     refuses_shutdown: Callable[[int, int], bool]
 
 

@@ -104,6 +104,7 @@ _CONTROL = {
     "broker epochs told": _since("2.2.0"),
     "KAFKA-9839": _since("2.5.1", "2.6.0"),
     "KIP-570": _since("2.6.0"),
+    "leader epochs told to stop": _since("2.6.0"),
     "KAFKA-13972": _since("3.4.1", "3.5.0"),
     "KIP-227": _since("1.1.0"),
     "KIP-537": _since("2.5.0"),

@@ -173,10 +173,16 @@ class UpdateMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReplica:
-    """The controller lets a broker stop fetching a partition."""
+    """The controller lets a broker stop fetching a partition.
+
+    Attributes:
+        leader_epoch: The one that the controller knows; below 0 where it says none, since its
+            version has no such field (-1), or its topic is being deleted (-2).
+    """
 
     partition: TopicPartition
     deletes: bool = False
+    leader_epoch: int = -1
 
 
 ControlRequest = LeaderAndIsr | UpdateMetadata | StopReplica

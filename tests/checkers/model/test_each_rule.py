@@ -57,6 +57,9 @@ from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import tier
 from kchaos.checkers.model.broker.leader import become_leader, update_view
 from kchaos.checkers.model.controller.outboxes import deliver, queue
+from kchaos.checkers.model.explore.actions import AskToStop, LetStop
+from kchaos.checkers.model.explore.bounds import Faults, Grain, Machine
+from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.explore.moves import Move
 from kchaos.checkers.model.explore.random_moves import Setup, play
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation
@@ -544,6 +547,26 @@ def local_start_after_rebuilding(known: Generation) -> int:
     return tier.local_start(world.known_replica(1, T))
 
 
+def epoch_of_the_stop(known: Generation) -> int:
+    """The leader epoch in what a controller sends to a follower that it lets shut down."""
+    machine = Machine(
+        generations={0: known, 1: known},
+        records=1,
+        leader_epoch=2,
+        log_size=1,
+        grain=Grain.ROUNDS,
+        faults=Faults(stops=1),
+    )
+    found = initial_state(machine)
+    for step in (AskToStop(broker=1), LetStop(broker=1)):
+        found = next_state(machine, found, step)
+    outbox = World(found).outbox(1, 1)
+    assert outbox is not None
+    stops = outbox.requests[-1]
+    assert isinstance(stops, StopReplica)
+    return stops.leader_epoch
+
+
 CONTROL_AND_STORAGE = {
     "KIP-380": Shown(
         release="2.2.0",
@@ -567,6 +590,13 @@ CONTROL_AND_STORAGE = {
         old="UNKNOWN_SERVER_ERROR",
         new="",
     ),
+    "KIP-570": Shown(
+        release="2.6.0", look=lambda known: known.refuses_stop(0, 0), old=False, new=True
+    ),
+    "KAFKA-13972": Shown(
+        release="3.4.1", look=lambda known: known.refuses_stop(0, 0), old=True, new=False
+    ),
+    "leader epochs told to stop": Shown(release="2.6.0", look=epoch_of_the_stop, old=-1, new=0),
     "KIP-461": Shown(
         release="2.3.1",
         look=predicted(kip_279_1("2.3.1", 15), lambda prediction: fetcher_of(1)(prediction)[0]),

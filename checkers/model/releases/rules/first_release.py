@@ -265,6 +265,11 @@ def take_every_broker_epoch(told: int, own: int) -> str:
     return ""
 
 
+def stop_whatever_is_told(told: int, own: int) -> bool:
+    """Refuse no StopReplica for its leader epoch."""
+    return False
+
+
 def take_every_shutdown(told: int, cached: int) -> bool:
     """Obey a ControlledShutdown that an earlier generation of the broker sent."""
     return False
@@ -328,6 +333,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         isr_without=leave_isr,
         sees_bounce=see_no_bounce,
         error_of_broker_epoch=take_every_broker_epoch,
+        refuses_stop=stop_whatever_is_told,
         refuses_shutdown=take_every_shutdown,
     )
 

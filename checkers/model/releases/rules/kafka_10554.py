@@ -3,8 +3,8 @@
 A follower whose cache is not empty fetches from its log end offset at once and says the last epoch
 that it has; the leader answers with a diverging epoch in place of records. Read from
 kafka.cluster.Partition.readRecords, kafka.server.AbstractFetcherThread (`partitionFetchState`,
-`truncateOnFetchResponse`) and ReplicaManager.initialFetchOffset, 2.8.2; gated by inter-broker
-protocol 2.7-IV1.
+`truncateOnFetchResponse`) and ReplicaManager.initialFetchOffset, 2.7.0, 2.8.0 and 2.8.2. A follower
+is gated by inter-broker protocol 2.7-IV1; a leader answers so whenever a Fetch says that epoch.
 """
 
 from dataclasses import replace
@@ -76,6 +76,5 @@ KAFKA_10554 = Rule(
 DIVERGING_EPOCH = Rule(
     name="diverging epoch in the Fetch response",
     source="kafka.cluster.Partition",
-    protocol=(2, 7, 0, 1),
     change=lambda known: replace(known, answer_diverging=answer_diverging),
 )

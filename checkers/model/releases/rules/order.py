@@ -45,6 +45,7 @@ from kchaos.checkers.model.releases.rules import (
     kip_461,
     kip_497,
     kip_501,
+    kip_570,
     kip_841,
     last_in_isr,
 )
@@ -74,6 +75,9 @@ OF_RELEASES: tuple[Rule, ...] = (
     kip_380.BROKER_EPOCHS,
     kip_380.EPOCHS_TOLD,
     kafka_9839.KAFKA_9839,
+    kip_570.KIP_570,
+    kip_570.EPOCHS_TOLD,
+    kip_570.KAFKA_13972,
     kafka_7601.KAFKA_7601,
     kip_461.KIP_461,
     high_watermark_in_log.HIGH_WATERMARK_IN_LOG,

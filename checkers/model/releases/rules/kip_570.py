@@ -1,0 +1,45 @@
+"""KIP-570: a StopReplica names the partition's leader epoch, and a broker refuses an older one.
+
+Jira KAFKA-9539. From 2.6.0 to 3.4.0 a broker also refuses the partition's own leader epoch
+(KAFKA-13972), and a controlled shutdown sends just that to the followers that it stops: the
+controller sends it before it takes them out of the ISR in a new epoch. Read from
+kafka.server.ReplicaManager.stopReplicas, 2.6.0, 2.8.2, 3.4.0 and 3.4.1,
+kafka.controller.ReplicaStateMachine (OfflineReplica) and ControllerChannelManager, 2.6.0 and 2.8.2.
+
+A controller tells the epoch from inter-broker protocol 2.6-IV0 on. A broker looks at it whatever
+its own protocol is, and obeys where none is told.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.generation import Rule
+
+
+def refuse_known_epoch(told: int, own: int) -> bool:
+    """Refuse a leader epoch that is not newer than the partition's own."""
+    return 0 <= told <= own
+
+
+def refuse_older_epoch(told: int, own: int) -> bool:
+    """Refuse a leader epoch that is older than the partition's own."""
+    return 0 <= told < own
+
+
+KIP_570 = Rule(
+    name="KIP-570",
+    source="kafka.server.ReplicaManager",
+    change=lambda known: replace(known, refuses_stop=refuse_known_epoch),
+)
+
+EPOCHS_TOLD = Rule(
+    name="leader epochs told to stop",
+    source="kafka.controller.ControllerChannelManager",
+    protocol=(2, 6, 0, 0),
+    change=lambda known: replace(known, tells_epoch_to_stop=True),
+)
+
+KAFKA_13972 = Rule(
+    name="KAFKA-13972",
+    source="kafka.server.ReplicaManager",
+    change=lambda known: replace(known, refuses_stop=refuse_older_epoch),
+)

@@ -1,0 +1,42 @@
+"""A leader at protocol 2.6 answers a follower at its own release's protocol where they diverge.
+
+Only followers ask their protocol whether a Fetch says its last fetched epoch. A leader answers by
+what the Fetch says (kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1).
+"""
+
+from looking import about, messages
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    CutLink,
+    Heal,
+    Inject,
+    KillBroker,
+    Produce,
+)
+
+RELEASES = {"2.8.0": True, "2.8.1": True, "3.0.2": True}
+BROKER_PROPERTIES = {0: {"inter.broker.protocol.version": "2.6"}}
+STEPS = (
+    CreateTopic(topic="t", assignment=((1, 0),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    Inject(name="cut", fault=CutLink(source=0, target=1)),
+    Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
+    Inject(name="down", fault=KillBroker(broker=1)),
+    AwaitState(topic="t", partition=0, leader=0),
+    Heal(name="cut"),
+    Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
+    Heal(name="down"),
+)
+
+
+def seen(run, release):
+    told = [
+        about(line).get("diverging_epoch")
+        for line in messages(run, "FETCH", 1, 0, direction="response")
+    ]
+    diverging = [(one["epoch"], one["end_offset"]) for one in told if one is not None]
+    assert (0, 1) in diverging, told

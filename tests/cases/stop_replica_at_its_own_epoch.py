@@ -1,0 +1,63 @@
+"""A StopReplica that names the partition's own leader epoch, which a controlled shutdown sends.
+
+From 2.6.0 to 3.4.0 a broker takes it for an old one and answers FENCED_LEADER_EPOCH (KIP-570), so
+that the follower goes on fetching until its process ends or it hears of the next epoch, which is
+held here. 2.5.1 knows no epoch there, and 3.4.1 obeys at the own epoch too (KAFKA-13972).
+"""
+
+from looking import messages, number
+
+from kchaos import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitMessage,
+    AwaitReplicated,
+    CreateTopic,
+    Heal,
+    HoldRequests,
+    Inject,
+    Produce,
+    StopBroker,
+)
+
+PROPERTIES = {"controlled.shutdown.enable": "true"}
+RELEASES = {"2.5.1": True, "2.6.0": True, "2.8.2": True, "3.4.0": True, "3.4.1": True}
+_FENCED = 74
+
+
+def steps(release):
+    after = (AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),)
+    return (
+        CreateTopic(topic="t", assignment=((0, 1),)),
+        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        Inject(
+            name="leader",
+            fault=HoldRequests(name="leader", api="LeaderAndIsr", source=2, target=0),
+        ),
+        Inject(
+            name="bye",
+            fault=HoldRequests(
+                name="bye", api="ControlledShutdown", source=1, target=2, direction="response"
+            ),
+        ),
+        Inject(name="stop", fault=StopBroker(broker=1, await_end=False)),
+        AwaitHeld(name="leader"),
+        AwaitHeld(name="bye"),
+        AwaitMessage(api="StopReplica", source=2, target=1, direction="response"),
+        Produce(operation="after", topic="t", partition=0, records=1, acks=1, broker=0),
+        *(after if _refuses(release) else ()),
+        Heal(name="leader"),
+        Heal(name="bye"),
+        Heal(name="stop"),
+    )
+
+
+def _refuses(release):
+    return (2, 6, 0) <= number(release) <= (3, 4, 0)
+
+
+def seen(run, release):
+    answers = list(messages(run, "STOP_REPLICA", 2, 1, direction="response"))
+    errors = [one["error_code"] for line in answers for one in line["detail"]["partitions"]]
+    assert errors[0] == (_FENCED if _refuses(release) else 0), errors

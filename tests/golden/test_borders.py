@@ -1,0 +1,75 @@
+"""Runs on both sides of the border of a rule: followed by it, and not by what its neighbour does.
+
+Each was played on real brokers by a case of `tests/cases` or by a catalogue entry, and stored as
+the golden runs are: `python -m tests.golden.make --border NAME RUN`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model import follow, generation_for
+from kchaos.checkers.model.follow.observations import Record
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.record import record_of
+from tests.golden.stored import BORDERS, unpacked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Border:
+    """What stands in for the rules of the run's releases, and cannot explain it.
+
+    Attributes:
+        without: Rules that its releases have.
+        also: Rules that its releases lack.
+    """
+
+    without: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+_DIVERGING = Border(without=("diverging epoch in the Fetch response", "KAFKA-12996"))
+RUNS: Mapping[str, Border] = {
+    "stop-replica-2.6.0": Border(without=("KIP-570",)),
+    "stop-replica-3.4.0": Border(also=("KAFKA-13972",)),
+    "stop-replica-3.4.1": Border(without=("KAFKA-13972",)),
+    "diverging-2.7.1-at-2.6": _DIVERGING,
+    "diverging-2.7.2-at-2.6": _DIVERGING,
+    "diverging-2.8.0-at-2.6": _DIVERGING,
+    "diverging-2.8.1-at-2.6": _DIVERGING,
+}
+
+
+def followed(record: Record, border: Border) -> Prediction:
+    """What the run is followed to, by the releases' own rules but for the border's."""
+    generations: dict[int, Generation] = {}
+    for item in record.seen:
+        if isinstance(item.what, StartBroker):
+            generations[item.what.broker] = generation_for(
+                item.what.release,
+                inter_broker_protocol=item.what.inter_broker_protocol,
+                message_format=item.what.message_format,
+                without=border.without,
+                also=border.also,
+            )
+    return follow(record, generations=generations)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_at_a_border_is_explained_by_its_own_side_alone(name: str, tmp_path: Path) -> None:
+    record = record_of(RunEvidence(unpacked(name, tmp_path, runs=BORDERS)))
+
+    own, other = followed(record, Border()), followed(record, RUNS[name])
+
+    assert (own.limit, own.emptied_by) == ("", None)
+    assert other.limit == ""
+    assert other.emptied_by is not None
+
+
+def test_every_stored_run_at_a_border_is_looked_at() -> None:
+    assert {folder.name for folder in BORDERS.iterdir()} == {*RUNS}
