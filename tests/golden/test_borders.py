@@ -34,10 +34,17 @@ class Border:
 
 
 _DIVERGING = Border(without=("diverging epoch in the Fetch response", "KAFKA-12996"))
+_STATE_AFTER = "leader's state after the fetch"
 RUNS: Mapping[str, Border] = {
     "stop-replica-2.6.0": Border(without=("KIP-570",)),
     "stop-replica-3.4.0": Border(also=("KAFKA-13972",)),
     "stop-replica-3.4.1": Border(without=("KAFKA-13972",)),
+    "moved-high-watermark-0.11.0.3": Border(also=(_STATE_AFTER,)),
+    "moved-high-watermark-1.0.0": Border(without=(_STATE_AFTER,)),
+    "moved-high-watermark-1.0.1": Border(without=(_STATE_AFTER,)),
+    "moved-high-watermark-1.0.2": Border(also=(_STATE_AFTER,)),
+    "moved-high-watermark-1.1.0": Border(without=(_STATE_AFTER,)),
+    "moved-high-watermark-1.1.1": Border(also=(_STATE_AFTER,)),
     "diverging-2.7.1-at-2.6": _DIVERGING,
     "diverging-2.7.2-at-2.6": _DIVERGING,
     "diverging-2.8.0-at-2.6": _DIVERGING,

@@ -189,15 +189,21 @@ def count(world: World, broker_id: int, leader: int, exchange: Exchange) -> tupl
     assert answering is not None
     asked = dict(exchange.asked)
     changed = False
-    for partition, found in exchange.answers:
-        if isinstance(found, FetchAnswer) and answering.generation.counts_fetch(found):
+    answers: list[tuple[TopicPartition, Answer]] = []
+    for partition, answer in exchange.answers:
+        if isinstance(answer, FetchAnswer) and answering.generation.counts_fetch(answer):
             offset = asked[partition].fetch_offset
+            before = world.known_replica(leader, partition).high_watermark
             changed = leading.update_view(world, leader, partition, broker_id, offset) or changed
-    read = [answer for partition, answer in exchange.answers if partition not in exchange.refused]
+            moved = world.known_replica(leader, partition).high_watermark
+            if moved != before and answering.generation.answers_with_moved_high_watermark:
+                answer = replace(answer, high_watermark=moved)
+        answers.append((partition, answer))
+    read = [answer for partition, answer in answers if partition not in exchange.refused]
     # Without anything to read there is nothing to wait for, but for a fetch that names nothing.
     waits = all(map(_says_nothing, read)) and (bool(read) or not exchange.refused)
     stage = Stage.WAITING if waits else Stage.ANSWERED
-    after = replace(exchange, stage=stage, answers=() if waits else exchange.answers)
+    after = replace(exchange, stage=stage, answers=() if waits else tuple(answers))
     change(world, broker_id, leader, exchange, after)
     return after, changed
 

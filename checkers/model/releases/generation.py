@@ -132,6 +132,8 @@ class Generation:
         counts_fetch: (answer) to whether the fetch tells the follower's log end offset.
         advances_after_fetch: (that log end offset before, now) to whether the fetch may move the
             high watermark.
+        answers_with_moved_high_watermark: Whether the answer to a fetch that moves the high
+            watermark has it as it is then, and not as it was when the log was read.
 
     A leader, its ISR and its high watermark:
 
@@ -252,6 +254,7 @@ class Generation:
     answer_diverging: Callable[[EpochEnd, Asked, Replica], FetchAnswer | None]
     counts_fetch: Callable[[FetchAnswer], bool]
     advances_after_fetch: Callable[[int, int], bool]
+    answers_with_moved_high_watermark: bool = False
 
     high_watermark_beyond_log: Callable[[Log], int]
     may_advance: Callable[[tuple[int, ...], int], bool]

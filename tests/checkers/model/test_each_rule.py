@@ -84,7 +84,7 @@ from kchaos.checkers.model.values.replica import (
 )
 from kchaos.checkers.model.values.requests import Asked, RemoteSegment, StopReplica
 from kchaos.checkers.record import record_of
-from tests.golden.stored import RUNS, unpacked
+from tests.golden.stored import BORDERS, RUNS, unpacked
 
 T = TopicPartition("t", 0)
 AFTER = Snapshot(label="after")
@@ -129,15 +129,15 @@ def predicted(events: Iterable[Event], see: Callable[[Prediction], Any]) -> Look
     return lambda known: see(predict(timeline, generations=dict.fromkeys(range(4), known)))
 
 
-def explains(name: str) -> Look:
-    """Whether a run of real brokers that is hard to follow is explained within a few states."""
+def explains(name: str, runs: Path = BORDERS) -> Look:
+    """Whether a stored run of real brokers is explained within a few states."""
 
     def look(known: Generation) -> bool:
         with TemporaryDirectory() as folder:
-            run = unpacked(name, Path(folder), runs=RUNS.with_name("hard_to_follow"))
-            record = record_of(RunEvidence(run))
+            record = record_of(RunEvidence(unpacked(name, Path(folder), runs=runs)))
         generations = dict.fromkeys(range(4), known)
-        return not follow(record, generations=generations, most_states=6_000).limit
+        prediction = follow(record, generations=generations, most_states=6_000)
+        return not prediction.limit and prediction.emptied_by is None
 
     return look
 
@@ -448,7 +448,13 @@ MEMBERSHIP = {
         new=1,
     ),
     "high watermark wakes fetches": Shown(
-        release="2.5.1", look=explains("2.5.1"), old=False, new=True
+        release="2.5.1",
+        look=explains("2.5.1", RUNS.with_name("hard_to_follow")),
+        old=False,
+        new=True,
+    ),
+    "leader's state after the fetch": Shown(
+        release="1.1.0", look=explains("moved-high-watermark-1.1.0"), old=False, new=True
     ),
     "KIP-841": Shown(
         release="3.3.2",

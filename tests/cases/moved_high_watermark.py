@@ -1,0 +1,67 @@
+"""KAFKA-7104: in 1.0.0, 1.0.1 and 1.1.0 the answer to a fetch has the high watermark that it moved.
+
+The follower gets one batch at a time. With its fetch at 1 the high watermark moves to 1, and the
+answer with the next batch says so on these releases (kafka.server.LogReadResult.
+updateLeaderReplicaInfo, 1.1.0). On the others it says 0, from before the read, and the follower
+hears of 1 with its next fetch, which is held.
+"""
+
+from looking import about, messages
+
+from kchaos import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitHighWatermarkKept,
+    CreateTopic,
+    CutLink,
+    Heal,
+    HoldRequests,
+    Inject,
+    Produce,
+)
+
+PROPERTIES = {"replica.fetch.max.bytes": "1"}
+AFTER_THE_FETCH = ("1.0.0", "1.0.1", "1.1.0")
+RELEASES = {
+    "0.11.0.3": True,
+    "1.0.0": True,
+    "1.0.1": True,
+    "1.0.2": True,
+    "1.1.0": True,
+    "1.1.1": True,
+}
+
+
+def steps(release):
+    if release in AFTER_THE_FETCH:
+        after = AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
+    else:
+        after = AwaitHighWatermarkKept(topic="t", partition=0, brokers=(1,), high_watermark=0)
+    return (
+        CreateTopic(topic="t", assignment=((0, 1),)),
+        Inject(name="cut", fault=CutLink(source=1, target=0)),
+        Produce(operation="first", topic="t", partition=0, records=1, acks=1),
+        Produce(operation="second", topic="t", partition=0, records=1, acks=1),
+        Inject(
+            name="third-fetch",
+            fault=HoldRequests(
+                name="third-fetch",
+                api="Fetch",
+                source=1,
+                target=0,
+                topic="t",
+                partition=0,
+                fetch_offset_at_least=2,
+            ),
+        ),
+        Heal(name="cut"),
+        AwaitHeld(name="third-fetch"),
+        after,
+        Heal(name="third-fetch"),
+    )
+
+
+def seen(run, release):
+    answers = map(about, messages(run, "FETCH", 1, 0, direction="response"))
+    (told,) = {said["high_watermark"] for said in answers if said.get("base_offset") == 1}
+    assert told == (1 if release in AFTER_THE_FETCH else 0), told
