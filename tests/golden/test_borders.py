@@ -45,6 +45,8 @@ RUNS: Mapping[str, Border] = {
     "moved-high-watermark-1.0.2": Border(also=(_STATE_AFTER,)),
     "moved-high-watermark-1.1.0": Border(without=(_STATE_AFTER,)),
     "moved-high-watermark-1.1.1": Border(also=(_STATE_AFTER,)),
+    "effective-min-isr-3.6.2": Border(also=("KAFKA-15583",)),
+    "effective-min-isr-3.7.2": Border(without=("KAFKA-15583",)),
     "diverging-2.7.1-at-2.6": _DIVERGING,
     "diverging-2.7.2-at-2.6": _DIVERGING,
     "diverging-2.8.0-at-2.6": _DIVERGING,

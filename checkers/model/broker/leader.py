@@ -111,7 +111,7 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
     error = ""
     if replica is None or replica.role is not Role.LEADER:
         error = NOT_LEADER
-    elif request.acks == -1 and _is_under_min_isr(world, broker, partition, replica):
+    elif request.acks == -1 and len(replica.isr) < _min_isr(world, broker, partition, replica):
         error = "NOT_ENOUGH_REPLICAS"
     if error or replica is None:
         outcome = PredictedProduce(
@@ -291,7 +291,7 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
     replica = world.known_replica(broker_id, partition)
     assert broker is not None
     generation = broker.generation
-    if not generation.may_advance(replica.isr, world.min_insync_replicas(broker, partition)):
+    if not generation.may_advance(replica.isr, _min_isr(world, broker, partition, replica)):
         return False
     offsets = [replica.log.log_end_offset]
     for follower in world.assignment(partition):
@@ -348,7 +348,7 @@ def complete_produces(world: World, broker_id: int, partition: TopicPartition) -
         return
     pending = tuple(one for one in replica.pending if one not in done)
     world.put_replica(broker_id, partition, replace(replica, pending=pending))
-    is_enough = not _is_under_min_isr(world, broker, partition, replica)
+    is_enough = len(replica.isr) >= _min_isr(world, broker, partition, replica)
     for one in done:
         if is_enough:
             world.notes += [
@@ -383,10 +383,10 @@ def fail_produces(world: World, broker_id: int, partition: TopicPartition) -> No
         )
 
 
-def _is_under_min_isr(
-    world: World, broker: Broker, partition: TopicPartition, replica: Replica
-) -> bool:
-    return len(replica.isr) < world.min_insync_replicas(broker, partition)
+def _min_isr(world: World, broker: Broker, partition: TopicPartition, replica: Replica) -> int:
+    """Return how many members a leader wants its ISR to have for acks=all."""
+    wanted = world.min_insync_replicas(broker, partition)
+    return broker.generation.effective_min_isr(wanted, len(replica.views) + 1)
 
 
 def _refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:

@@ -141,7 +141,9 @@ class Generation:
         high_watermark_beyond_log: (log) to where a new leader's high watermark begins that lay
             beyond its log.
         answers_nothing_at_once: Whether a Fetch that finds nothing may be answered at once.
-        may_advance: (ISR, `min.insync.replicas`) to whether the high watermark may move.
+        effective_min_isr: (`min.insync.replicas`, number of replicas) to how many members the ISR
+            needs for produces with acks=all.
+        may_advance: (ISR, how many it needs) to whether the high watermark may move.
         waits_outside_isr: (follower, brokers in the leader's metadata cache) to whether the high
             watermark waits for a follower that has caught up and is not in the ISR.
         needed_for_isr: (replica) to the log end offset that a follower needs to join the ISR.
@@ -257,6 +259,7 @@ class Generation:
     answers_with_moved_high_watermark: bool = False
 
     high_watermark_beyond_log: Callable[[Log], int]
+    effective_min_isr: Callable[[int, int], int]
     may_advance: Callable[[tuple[int, ...], int], bool]
     answers_nothing_at_once: bool = False
     waits_outside_isr: Callable[[int, frozenset[int]], bool]

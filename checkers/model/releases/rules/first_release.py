@@ -141,6 +141,11 @@ def always_advance(isr: tuple[int, ...], min_insync_replicas: int) -> bool:
     return True
 
 
+def as_configured(min_insync_replicas: int, replicas: int) -> int:
+    """Return `min.insync.replicas` as it is set, also if there are not so many replicas."""
+    return min_insync_replicas
+
+
 def whether_alive_or_not(follower: int, live: frozenset[int]) -> bool:
     """Let every follower count and join, alive in the metadata cache or not."""
     return True
@@ -305,6 +310,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         advances_after_fetch=advance_after_every_fetch,
         high_watermark_beyond_log=forget_beyond_log,
         may_advance=always_advance,
+        effective_min_isr=as_configured,
         waits_outside_isr=whether_alive_or_not,
         needed_for_isr=high_watermark_is_enough,
         may_join_isr=whether_alive_or_not,

@@ -1,6 +1,7 @@
 """KAFKA-15583: the high watermark stands still while the ISR is below min.insync.replicas.
 
-Read from kafka.cluster.Partition.maybeIncrementLeaderHW, 3.6.0 and 3.7.0.
+That setting counts as at most the number of replicas from then on, for produces too. Read from
+kafka.cluster.Partition (`maybeIncrementLeaderHW`, `effectiveMinIsr`), 3.6.0 and 3.7.0.
 """
 
 from dataclasses import replace
@@ -13,8 +14,15 @@ def has_enough(isr: tuple[int, ...], min_insync_replicas: int) -> bool:
     return len(isr) >= min_insync_replicas
 
 
+def at_most_the_replicas(min_insync_replicas: int, replicas: int) -> int:
+    """Return the setting, or the number of replicas where that is smaller (effectiveMinIsr)."""
+    return min(min_insync_replicas, replicas)
+
+
 KAFKA_15583 = Rule(
     name="KAFKA-15583",
     source="kafka.cluster.Partition",
-    change=lambda known: replace(known, may_advance=has_enough),
+    change=lambda known: replace(
+        known, may_advance=has_enough, effective_min_isr=at_most_the_replicas
+    ),
 )
