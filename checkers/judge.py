@@ -1,13 +1,14 @@
 """The judge: from a run directory alone to results, and to a judgement beside the evidence."""
 
 import itertools
+import math
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from kchaos.checkers.acts import Hold, StartBroker
+from kchaos.checkers.acts import Hold, StartBroker, TopicPartition
 from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError, ModelError
 from kchaos.checkers.evidence.assembling import run_evidence
@@ -16,6 +17,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.formats.api_keys import FOLLOWED
 from kchaos.checkers.model.releases.status import status
+from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.prediction import EmptiedBy, Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
@@ -144,7 +146,9 @@ class _Judging:
         self, read: RunEvidence | None, prediction: Prediction | None, judged: Judged
     ) -> Results:
         """Everything put together; `read` is None where the evidence could not be read."""
-        judged = replace(judged, findings=told_once(judged.findings))
+        unfollowed = [] if read is None else [*_deleted_by_others(read)]
+        partitions = {about for about, _ in unfollowed}
+        judged = replace(judged, findings=told_once(judged.findings, unfollowed=partitions))
         evidence = self._evidence
         about, expectation = evidence.about, evidence.scenario.expectation
         witnesses = self.attempt(
@@ -162,7 +166,7 @@ class _Judging:
             self._conformance += _undecided(read)
             self._conformance += _unlinked(read)
             self._conformance += _not_compared(read, judged.findings)
-            foreign = [*_foreign(judged.findings)]
+            foreign = [*_foreign(judged.findings), *dict.fromkeys(said for _, said in unfollowed)]
             self._conformance += foreign
             self._unless_unsafe += foreign or _untraceable(read, prediction)
         if read is not None and read.is_tiered:
@@ -317,6 +321,31 @@ def _foreign(findings: Iterable[Finding]) -> Iterator[str]:
             )
 
 
+def _deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, str]]:
+    """Yields partitions of which others deleted something, each with a sentence."""
+    names = {
+        TopicPartition(timed.event.topic, number)
+        for timed in evidence.events
+        if isinstance(timed.event, TopicCreated)
+        for number in range(len(timed.event.assignment))
+    }
+    for about in sorted(names):
+        for one in evidence.deletions.get(about.topic, ()):
+            what = "is to be deleted" if one.time == math.inf else "was deleted"
+            what += "" if one.is_gone or one.time == math.inf else " and made again"
+            yield (
+                about,
+                f"topic {about.topic} {what} (zxid {one.zxid}): the model does not follow that",
+            )
+        offset = evidence.deleted_until.get(about)
+        if offset and not evidence.may_delete(about.topic):
+            yield (
+                about,
+                f"a client had the records of {about.topic}-{about.partition} below offset "
+                f"{offset} deleted (DeleteRecords): the model does not follow that",
+            )
+
+
 def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
     """Yields where a client that was given the addresses may have lost what nothing shows.
 
@@ -330,7 +359,8 @@ def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterat
         yield f"{given} without links that were followed nobody knows what they wrote and lost"
         return
     for about in evidence.partitions:
-        for excuse in itertools.islice(evidence.excuses(about), 1):
+        taken = (one for one in evidence.excuses(about) if one.kind != "topic-deletion")
+        for excuse in itertools.islice(taken, 1):
             what = excuse.kind.replace("-", " ")
             yield (
                 f"{given} what they wrote to {about.topic}-{about.partition}, if anything, may be "

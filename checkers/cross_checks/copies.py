@@ -108,6 +108,9 @@ def _states(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> 
     for timed in evidence.events:
         event = timed.event
         if isinstance(event, TopicCreated) and timed.zxid <= taken.zxid:
+            deletions = evidence.deletions.get(event.topic, ())
+            if any(timed.zxid < one.zxid <= taken.zxid for one in deletions):
+                continue
             for number in range(len(event.assignment)):
                 if f"{event.topic}-{number}" not in taken.states:
                     yield f"snapshot {taken.label!r} lacks the state of {event.topic}-{number}"

@@ -78,6 +78,7 @@ def run_evidence(
                 settle=_settle(evidence.outcome.settle, about),
                 cleaned_until=evidence.cleaned_until(about),
                 may_delete=evidence.may_delete(about.topic),
+                deleted_until=evidence.deleted_until.get(about, 0),
                 is_open_to_others=evidence.is_open_to_others,
                 has_other_codec=evidence.has_other_codec(about.topic),
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),

@@ -170,15 +170,15 @@ class Excuse:
     """Something after which Kafka does not promise to keep every record.
 
     Attributes:
-        kind: "unclean-election", of `broker`, which was outside the ISR; or "lost-tail", of
-            `broker`'s disk.
+        kind: "unclean-election", of `broker`, which was outside the ISR; "lost-tail", of
+            `broker`'s disk; or "topic-deletion", of no broker.
         time: Seconds since the epoch.
         first_lost_offset: Of a lost tail.
         isr: When the tail was lost: only these replicas were still to keep every promise.
         leader_epoch: Of an unclean election.
     """
 
-    kind: Literal["unclean-election", "lost-tail"]
+    kind: Literal["unclean-election", "lost-tail", "topic-deletion"]
     broker: int
     time: float
     first_lost_offset: int = 0
@@ -233,6 +233,7 @@ class PartitionEvidence:
         cleaned_until: Below it (exclusive) log cleaners may have removed records whose key comes
             again; 0 where none was seen to.
         may_delete: Whether a setting lets brokers delete records of the topic during the run.
+        deleted_until: Below it (exclusive) a client had records deleted (DeleteRecords), or 0.
         has_other_codec: Whether a setting makes brokers compress anew what producers send.
         is_open_to_others: Whether somebody was given the cluster's addresses during the run.
         remote: Segments in the remote tier, as they were found; predicted_remote, as predicted.
@@ -266,6 +267,7 @@ class PartitionEvidence:
     never_told: tuple[int, ...] = ()
     cleaned_until: int = 0
     may_delete: bool = False
+    deleted_until: int = 0
     has_other_codec: bool = False
     is_open_to_others: bool = False
     remote: tuple[RemoteEvidence, ...] = ()
@@ -275,7 +277,8 @@ class PartitionEvidence:
 
     def log_start(self, replica: ReplicaEvidence) -> int:
         """The offset below which this replica may lack records."""
-        return replica.log_start_offset if self.may_delete else 0
+        deleted = replica.log_start_offset if self.may_delete else self.deleted_until
+        return min(replica.log_start_offset, deleted)
 
     def side(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side, by broker."""

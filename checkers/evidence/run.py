@@ -5,6 +5,7 @@ name of each other is joined here: operations with the ISR of their time, partit
 names them.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -50,15 +51,18 @@ from kchaos.checkers.evidence.tier import (
     remote_events,
 )
 from kchaos.checkers.evidence.zookeeper import (
+    TopicDeletion,
     cluster_id,
     decisions,
     member_logs,
     topic_configurations,
+    topic_deletions,
     topic_ids,
 )
 from kchaos.checkers.model.values.events import LogCleaned, PartitionState, Produce, TopicCreated
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.segments.directory import topic_partition
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 
 _EXPIRING = (
@@ -72,6 +76,13 @@ _DELETING = (
     *_EXPIRING,
     "remote.storage.enable",
     "remote.log.storage.system.enable",
+)
+
+
+# kafka.log.Log (UnifiedLog from 3.0 on), maybeIncrementLogStartOffset.
+_DELETED_RECORDS = re.compile(
+    r"\[\w*Log partition=(?P<partition>\S+-\d+), dir=.*\] Increment(?:ing|ed) log start offset to "
+    r"(?P<offset>\d{1,18})(?: \(| due to client delete records request)"
 )
 
 
@@ -240,7 +251,7 @@ class RunEvidence:
 
     @cached_property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Those that are judged, sorted: of every topic that was created or seen."""
+        """Those that are judged, sorted: of every topic that was created or seen, and is there."""
         created = (one.event for one in self.events if isinstance(one.event, TopicCreated))
         found = {
             TopicPartition(event.topic, number)
@@ -248,7 +259,39 @@ class RunEvidence:
             for number in range(len(event.assignment))
         }
         found.update(*(snapshot.partitions() for snapshot in self.snapshots))
-        return tuple(sorted(about for about in found if not is_internal(about.topic)))
+        return tuple(
+            sorted(
+                about
+                for about in found
+                if not is_internal(about.topic) and not self.is_gone(about.topic)
+            )
+        )
+
+    @cached_property
+    def deletions(self) -> Mapping[str, Sequence[TopicDeletion]]:
+        """Each deletion of each topic that somebody had deleted, internal topics left out."""
+        found = topic_deletions(self.znode_changes)
+        return {topic: each for topic, each in found.items() if not is_internal(topic)}
+
+    def is_gone(self, topic: str) -> bool:
+        """Whether the topic was deleted and nobody has made it anew: nothing of it is left."""
+        return any(one.is_gone for one in self.deletions.get(topic, ()))
+
+    @cached_property
+    def deleted_until(self) -> Mapping[TopicPartition, int]:
+        """By partition the offset below which a client had records deleted (DeleteRecords).
+
+        Leaders say so in their logs, from 1.0 on; until 2.5 without the reason.
+        """
+        found: dict[TopicPartition, int] = {}
+        for lines in self.server_logs.values():
+            for line in lines:
+                said = _DELETED_RECORDS.search(line) if "log start offset to" in line else None
+                about = topic_partition(said["partition"]) if said else None
+                if said is not None and about is not None:
+                    key = TopicPartition(*about)
+                    found[key] = max(found.get(key, 0), int(said["offset"]))
+        return found
 
     def assignment(self, about: TopicPartition) -> tuple[int, ...]:
         """The partition's last assignment, preferred replica first; empty without one."""
@@ -263,8 +306,12 @@ class RunEvidence:
     def excuses(self, about: TopicPartition) -> Iterator[Excuse]:
         """Yields, in their order, the events after which Kafka may lose records of it."""
         isr: tuple[int, ...] | None = None
+        deletions = [*self.deletions.get(about.topic, ())]
         for timed in self.events:
             event = timed.event
+            while deletions and deletions[0].zxid <= timed.zxid:
+                isr = None
+                yield Excuse(kind="topic-deletion", broker=-1, time=deletions.pop(0).time)
             if isinstance(event, PartitionState) and (event.topic, event.partition) == about:
                 if isr is not None and event.leader >= 0 and event.leader not in isr:
                     yield Excuse(
@@ -284,6 +331,8 @@ class RunEvidence:
                 )
             elif isinstance(event, WipeLogDirectory) and event.broker in self.assignment(about):
                 yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=isr or ())
+        for one in deletions:
+            yield Excuse(kind="topic-deletion", broker=-1, time=one.time)
 
     def cleaned_until(self, about: TopicPartition) -> int:
         """The offset below which log cleaners were seen to go over the partition; else 0."""

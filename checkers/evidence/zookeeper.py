@@ -3,8 +3,9 @@
 So no decision is missed between two looks at a znode.
 """
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,59 @@ def topic_ids(changes: Sequence[ZnodeChange]) -> dict[str, str]:
             case _:
                 pass
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeletion:
+    """A topic that was deleted, or is to be.
+
+    Attributes:
+        asked: The zxid at which somebody wished it; `zxid` if nobody did.
+        zxid: At which its znode was removed, `asked` while it is still there.
+        time: When it was removed, in seconds since the epoch; infinite while it is still there.
+        is_gone: Whether nobody has made the topic anew since.
+    """
+
+    topic: str
+    asked: int
+    zxid: int
+    time: float
+    is_gone: bool = False
+
+
+def topic_deletions(changes: Sequence[ZnodeChange]) -> dict[str, tuple[TopicDeletion, ...]]:
+    """Each deletion of each topic, in zxid order.
+
+    Sources: TopicDeletionManager.completeDeleteTopic; a controller that may delete none removes the
+    wish alone (KafkaController.TopicDeletion).
+    """
+    asked: dict[str, TopicDeletion] = {}
+    done: dict[str, list[TopicDeletion]] = {}
+    for change in changes:
+        match change.path.split("/")[1:], change.operation:
+            case ["admin", "delete_topics", topic], "create":
+                asked[topic] = TopicDeletion(
+                    topic=topic, asked=change.zxid, zxid=change.zxid, time=math.inf
+                )
+            case ["admin", "delete_topics", topic], "delete":
+                asked.pop(topic, None)
+            case ["brokers", "topics", topic], "delete":
+                wish = asked.pop(topic, None)
+                gone = TopicDeletion(
+                    topic=topic,
+                    asked=change.zxid if wish is None else wish.asked,
+                    zxid=change.zxid,
+                    time=change.time_ms / 1000,
+                    is_gone=True,
+                )
+                done.setdefault(topic, []).append(gone)
+            case ["brokers", "topics", topic], "create" if topic in done:
+                done[topic][-1] = replace(done[topic][-1], is_gone=False)
+            case _:
+                pass
+    for topic, one in asked.items():
+        done.setdefault(topic, []).append(one)
+    return {topic: tuple(found) for topic, found in done.items()}
 
 
 def cluster_id(changes: Sequence[ZnodeChange]) -> str:

@@ -60,7 +60,8 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
     another, so that members of the ISR may live then); that a live follower is not thrown out
     sooner after the leader's term began than replica.lag.time.max.ms allows.
     **Does not verify**: what only depends on how long a message takes; which of several allowed
-    replicas is chosen; replicas that went offline because their disk failed.
+    replicas is chosen; replicas that went offline because their disk failed; what a controller
+    writes of a topic while it deletes it.
     """
     world = _World(
         epochs=controller_epochs(evidence.znode_changes),
@@ -82,8 +83,14 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
                 world.known_dead = world.ever - world.registered.keys()
             case TopicCreated():
                 for number, replicas in enumerate(event.assignment):
-                    world.assigned[TopicPartition(event.topic, number)] = replicas
-            case PartitionState():
+                    about = TopicPartition(event.topic, number)
+                    world.assigned[about] = replicas
+                    if any(
+                        about in world.states and world.states[about].zxid < one.zxid < event.zxid
+                        for one in evidence.deletions.get(event.topic, ())
+                    ):
+                        del world.states[about]
+            case PartitionState() if not _is_being_deleted(evidence, event):
                 yield from _findings(world, event, timed.time)
             case _:
                 pass
@@ -135,6 +142,14 @@ class _World:
         registered = self.registered.get(broker)
         known = self.former_live if self.is_former(controller_epoch) else self.known_live
         return registered is not None and known.get(broker) == registered
+
+
+def _is_being_deleted(evidence: RunEvidence, state: PartitionState) -> bool:
+    deletions = evidence.deletions.get(state.topic, ())
+    return any(
+        one.asked < state.zxid and (state.zxid <= one.zxid or one.zxid == one.asked)
+        for one in deletions
+    )
 
 
 def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Finding]:

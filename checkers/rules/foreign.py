@@ -1,6 +1,6 @@
 """What somebody else than kchaos wrote: clients of a user's own, whom nobody follows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kchaos.checkers.acts import TopicPartition
@@ -171,7 +171,8 @@ class _Written:
             self._reach(told.fetch_offset)
         elif isinstance(told, FetchAnswered) and not told.error_code:
             self._reach(told.high_watermark)
-            if told.base_offset is not None and told.last_offset is not None:
+            # What is no number is for those who compare messages with the model.
+            if type(told.base_offset) is int and type(told.last_offset) is int:
                 self._give((told.base_offset, told.last_offset))
 
     def _send(self, operation: Operation) -> None:
@@ -183,7 +184,7 @@ class _Written:
             self.placed = merged([*self.placed, placed])
 
     def _reach(self, end_offset: int) -> None:
-        if end_offset > self.records:
+        if type(end_offset) is int and end_offset > self.records:
             beyond = [(self.records, end_offset - 1)]
             self.foreign += without([(0, end_offset - 1)], self.placed) or beyond
 
@@ -208,25 +209,32 @@ def _beyond_what_was_sent(evidence: RunEvidence, about: TopicPartition) -> Itera
             yield from without([(0, one.base_offset - 1)], placed)
 
 
-def told_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def told_once(
+    findings: Iterable[Finding], *, unfollowed: Collection[TopicPartition] = ()
+) -> tuple[Finding, ...]:
     """The same findings with one of what others wrote, and without what the model makes of it.
 
     The model was not told of those writes, so what differs from its prediction says nothing of
     Kafka: on the partitions concerned, or on all where the run could not be followed to its end.
+
+    Args:
+        unfollowed: Partitions to which others did something else that the model was not told.
     """
     findings = list(findings)
     foreign = [one for one in findings if one.kind == FOREIGN]
-    if not foreign:
+    concerned = {TopicPartition(one.topic, one.partition) for one in foreign} | {*unfollowed}
+    if not concerned:
         return tuple(findings)
-    written = {(one.topic, one.partition) for one in foreign}
     is_lost = any(one.evidence.get("what") == "observation" for one in findings)
     others = [one for one in findings if one.kind != FOREIGN]
     kept = [
         one
         for one in others
-        if not _is_of_the_model(one) or not (is_lost or (one.topic, one.partition) in written)
+        if not _is_of_the_model(one)
+        or not (is_lost or TopicPartition(one.topic, one.partition) in concerned)
     ]
-    return (*kept, _joined(foreign, left_out=len(others) - len(kept)))
+    note = [_joined(foreign, left_out=len(others) - len(kept))] if foreign else []
+    return (*kept, *note)
 
 
 def _joined(foreign: Sequence[Finding], *, left_out: int) -> Finding:

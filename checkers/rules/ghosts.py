@@ -1,6 +1,7 @@
 """Directories in a broker's log directory that are nobody's replica."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
@@ -8,6 +9,8 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.segments.directory import topic_partition
+
+_TO_DELETE = re.compile(r"(?P<topic>.+)-\d+\.[0-9a-f]+-delete")
 
 
 def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
@@ -33,6 +36,8 @@ def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
                     continue
                 name = topic_partition(directory.name)
                 known = assigned.get(TopicPartition(*name)) if name is not None else None
+                if name is None and _is_leftover(directory.name, evidence.deletions):
+                    continue
                 if known is None or broker not in known:
                     yield _ghost(snapshot.label, broker, directory.name, name, known)
             for name in _with_offsets(evidence, snapshot.label, broker):
@@ -40,6 +45,12 @@ def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
                 if known is None or broker not in known:
                     shown = f"{name[0]}-{name[1]} (in a checkpoint)"
                     yield _ghost(snapshot.label, broker, shown, name, known)
+
+
+def _is_leftover(directory: str, deleted: Container[str]) -> bool:
+    """Whether a broker is yet to remove it: `TOPIC-PARTITION.ID-delete` (LogManager)."""
+    found = _TO_DELETE.fullmatch(directory)
+    return found is not None and found["topic"] in deleted
 
 
 def _with_offsets(evidence: RunEvidence, label: str, broker: int) -> Iterator[tuple[str, int]]:

@@ -92,6 +92,8 @@ def _permission(evidence: PartitionEvidence, operation: Operation, offsets: Rang
                 f"broker {excuse.broker} was elected from outside the ISR in leader epoch "
                 f"{excuse.leader_epoch} (unclean election)"
             )
+        if excuse.kind == "topic-deletion":
+            return "the topic was deleted"
     for isr in _last_keepers(later, operation):
         if isr and all(_took(later, broker, offsets) for broker in isr):
             brokers = ", ".join(str(broker) for broker in isr)

@@ -1,0 +1,219 @@
+"""A user's own clients on real clusters: a run in which they write is never green, nor red for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from kchaos import (
+    AwaitCutOff,
+    AwaitFollowing,
+    AwaitHeld,
+    AwaitState,
+    CutLink,
+    HoldRequests,
+    Inject,
+    KillBroker,
+    Produce,
+    StopBroker,
+)
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.results import Results
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.pytest_plugin.live import Chaos
+
+pytestmark = pytest.mark.cluster
+RELEASES = ("1.1.1", "2.8.2", "3.9.1")
+UNCLEAN = {"unclean.leader.election.enable": "true"}
+
+
+def plain(servers: list[str], topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=False) as producer:
+        for number in range(20):
+            producer.send(topic, f"mine-{number}".encode()).get(20)
+
+
+def idempotent(servers: list[str], topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=servers, acks="all") as producer:
+        for number in range(20):
+            producer.send(topic, f"mine-{number}".encode(), key=b"k").get(20)
+
+
+def transactional(servers: list[str], topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=servers, transactional_id="mine") as producer:
+        producer.init_transactions()
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            for number in range(5):
+                producer.send(topic, f"mine-{number}".encode())
+            end()
+
+
+def note(results: Results) -> Finding:
+    """The one note of what others wrote; the run must be unknown for it."""
+    (found,) = [one for one in results.findings if one.kind == "foreign-write"]
+    assert results.conforms is None
+    assert results.safe is None
+    assert found.message in (results.unknown or "")
+    return found
+
+
+@pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
+@pytest.mark.parametrize("write", [plain, idempotent, transactional])
+def test_a_healthy_cluster_to_which_others_write_is_unknown_with_one_note(
+    chaos: Chaos, write: Callable[[list[str], str], None]
+) -> None:
+    chaos.create_topic("t", replicas=[0, 1, 2])
+    chaos.produce("t", records=5, acks="all")
+    write(chaos.cluster.bootstrap_servers, "t")
+    chaos.produce("t", records=5, acks="all")
+
+    results = chaos.end()
+
+    found = note(results)
+    assert results.findings == (found,)
+    told = found.evidence["partitions"]["t-0"]
+    assert told["offsets"][0][0] == 5
+    assert bool(told["producer_ids"]) == (write is not plain)
+
+
+@pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
+def test_a_topic_of_the_users_own_is_named_too(chaos: Chaos) -> None:
+    chaos.create_topic("t", replicas=[0, 1, 2])
+    chaos.produce("t", records=5, acks="all")
+    servers = chaos.cluster.bootstrap_servers
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic("mine", num_partitions=1, replication_factor=3)])
+    plain(servers, "mine")
+
+    assert set(note(chaos.end()).evidence["partitions"]) == {"mine-0"}
+
+
+@pytest.mark.kafka_cluster(release=RELEASES, brokers=3, properties=UNCLEAN)
+def test_what_others_lost_in_an_unclean_election_leaves_safety_unknown(chaos: Chaos) -> None:
+    chaos.create_topic("t", replicas=[0, 1, 2])
+    chaos.produce("t", records=1, acks="all")
+    chaos.inject(StopBroker(broker=1), name="s1")
+    chaos.inject(StopBroker(broker=2), name="s2")
+    plain(chaos.cluster.bootstrap_servers[:1], "t")
+    chaos.inject(KillBroker(broker=0), name="k0")
+    chaos.heal("s1")
+    chaos.heal("s2")
+    chaos.perform(AwaitState(topic="t", partition=0, leader=1))
+    chaos.heal("k0")
+
+    results = chaos.end()
+
+    assert results.safe is None
+    assert results.conforms is not False
+    assert "t-0" in (results.unknown or "")
+
+
+X, B, A = 0, 1, 2
+
+
+def held(follower: int) -> Inject:
+    return Inject(
+        name=f"hold-{follower}",
+        fault=HoldRequests(
+            name=f"hold-{follower}",
+            api="Fetch",
+            source=follower,
+            target=X,
+            direction="response",
+            topic="t",
+            partition=0,
+            fetch_offset_at_least=2,
+        ),
+    )
+
+
+@pytest.mark.kafka_cluster(
+    release="0.10.2.2",
+    brokers=4,
+    properties={
+        "min.insync.replicas": "1",
+        "replica.high.watermark.checkpoint.interval.ms": "600000",
+    },
+)
+def test_what_others_lost_by_clean_elections_and_no_disk_has_is_seen_at_the_links(
+    chaos: Chaos,
+) -> None:
+    """KIP-101, scenario 1: the user's record is at offset 1 until kchaos's own takes its place."""
+    version: Any = (0, 10, 2)
+    chaos.create_topic("t", replicas=[X, B, A])
+    chaos.produce("t", acks="all")
+    chaos.perform(AwaitFollowing(topic="t", partition=0, follower=B, leader=X))
+    chaos.perform(AwaitFollowing(topic="t", partition=0, follower=A, leader=X))
+    chaos.perform(held(B), held(A))
+    with KafkaProducer(
+        bootstrap_servers=chaos.cluster.bootstrap_servers,
+        acks="all",
+        enable_idempotence=False,
+        api_version=version,
+    ) as producer:
+        assert producer.send("t", b"mine").get(20).offset == 1
+    chaos.perform(
+        AwaitHeld(name=f"hold-{B}"),
+        AwaitHeld(name=f"hold-{A}"),
+        Inject(name="A-B", fault=CutLink(source=A, target=B)),
+        Inject(name="X-down", fault=KillBroker(broker=X)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
+        AwaitCutOff(source=A, target=B),
+        Inject(name="B-down", fault=KillBroker(broker=B)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        Produce(operation="after", topic="t", partition=0, records=1, acks=-1),
+    )
+
+    found = note(chaos.end())
+
+    told = found.evidence["partitions"]["t-0"]
+    assert told["offsets"] == [(1, 1)]
+    assert "at the links" in told["seen"]
+
+
+@pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
+def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: Chaos) -> None:
+    chaos.create_topic("t", replicas=[0, 1, 2])
+    chaos.produce("t", records=5, acks="all")
+    with KafkaConsumer(
+        bootstrap_servers=chaos.cluster.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        assert next(iter(consumer)).value == b"produce-1-0"
+
+    results = chaos.verdict()
+
+    assert (results.conforms, results.safe) == (True, True)
+
+
+@pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
+def test_records_and_topics_that_others_delete_are_named(chaos: Chaos) -> None:
+    for topic in ("t", "gone", "again"):
+        chaos.create_topic(topic, replicas=[0, 1, 2])
+        chaos.produce(topic, records=10, acks="all")
+    with KafkaAdminClient(bootstrap_servers=chaos.cluster.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition("t", 0): 7})
+        admin.delete_topics(["gone", "again"])
+        await_until(
+            lambda: not {"gone", "again"} & {*chaos.cluster.metadata.topics()},
+            timeout_s=30,
+            waiting_for="the topics to be deleted",
+            last_seen=chaos.cluster.metadata.topics,
+        )
+    chaos.create_topic("again", replicas=[0, 1, 2])
+    chaos.produce("again", records=3, acks="all")
+
+    results = chaos.end()
+
+    assert (results.conforms, results.safe) == (None, None)
+    assert {one.kind for one in results.findings} == {"permitted-loss"}
+    for named in (
+        "records of t-0 below offset 7",
+        "topic gone was deleted (",
+        "topic again was deleted and made again",
+    ):
+        assert named in (results.unknown or "")
