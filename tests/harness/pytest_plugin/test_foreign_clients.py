@@ -1,4 +1,4 @@
-"""A user's own clients on real clusters: where they write, a run is unknown, and red only if due."""
+"""A user's own clients on real clusters: where they write, a run is unknown, and red if due."""
 
 from collections.abc import Callable
 from typing import Any
