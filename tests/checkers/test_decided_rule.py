@@ -44,7 +44,11 @@ def found(monkeypatch: pytest.MonkeyPatch, *decisions: Decision) -> list[str]:
         for one in (*first, *decisions)
     ]
     evidence = SimpleNamespace(
-        znode_changes=(), decisions=timed, events=(), scenario=SimpleNamespace(cluster={})
+        znode_changes=(),
+        decisions=timed,
+        events=(),
+        deletions={},
+        scenario=SimpleNamespace(cluster={}),
     )
     return [one.message for one in decided.impossible_decisions(evidence)]  # type: ignore[arg-type]
 
