@@ -19,7 +19,7 @@ from kchaos.checkers.explorer import Progress, System, explore
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.explore import system_of
 from kchaos.checkers.model.explore.bounds import Machine
-from tests.checkers.explorer.published_specifications import Bounds, kip_101, kip_279
+from tests.support.published_specifications import Bounds, kip_101, kip_279
 
 _TWO_REPLICAS = Bounds(replicas=2, log_size=3, max_records=3, max_leader_epoch=3)
 _THREE_REPLICAS = Bounds(replicas=3, log_size=2, max_records=2, max_leader_epoch=2)

@@ -4,8 +4,6 @@ The leader asks to take a follower out of the ISR. The controller writes it, and
 the high watermark still waits for the follower (kafka.cluster.PendingShrinkIsr.maximalIsr, 2.8.2).
 """
 
-from looking import observations
-
 from kchaos import (
     AwaitDecision,
     AwaitHeld,
@@ -18,6 +16,7 @@ from kchaos import (
     Inject,
     Produce,
 )
+from tests.support.looking import observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"3.9.1": True}

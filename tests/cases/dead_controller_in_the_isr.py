@@ -6,8 +6,6 @@ starts (KAFKA-3143, kafka.controller.ReplicaStateMachine.startup). A dead replic
 the high watermark back until the broker returns, and no later decision of a controller comes.
 """
 
-from looking import number, observations
-
 from kchaos import (
     AwaitDecision,
     AwaitHighWatermark,
@@ -17,6 +15,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
+from tests.support.looking import number, observations
 
 RELEASES = {"2.2.2": True}
 

@@ -4,8 +4,6 @@ The answer to a fetch waits at the link. Its follower has not heard of another l
 controller cannot reach it either, so it would append the record.
 """
 
-from looking import values
-
 from kchaos import (
     AwaitHighWatermark,
     AwaitMessage,
@@ -16,6 +14,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
+from tests.support.looking import values
 
 # The fetch must still wait at the leader when the record comes.
 PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}

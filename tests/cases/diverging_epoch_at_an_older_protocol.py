@@ -4,8 +4,6 @@ Only followers ask their protocol whether a Fetch says its last fetched epoch. A
 what the Fetch says (kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1).
 """
 
-from looking import about, messages
-
 from kchaos import (
     AwaitHighWatermark,
     AwaitState,
@@ -16,6 +14,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
+from tests.support.looking import about, messages
 
 RELEASES = {"2.8.0": True, "2.8.1": True, "3.0.2": True}
 BROKER_PROPERTIES = {0: {"inter.broker.protocol.version": "2.6"}}

@@ -5,9 +5,8 @@ A topic of one replica wants two in sync. Up to 3.6 its leader refuses what is w
 high watermark moves (`effectiveMinIsr`, 3.7.0).
 """
 
-from looking import answer, high_watermark, number
-
 from kchaos import AwaitHighWatermark, ConfigureTopic, CreateTopic, Inject, Produce, TakeSnapshot
+from tests.support.looking import answer, high_watermark, number
 
 RELEASES = {"3.6.2": True, "3.7.2": True, "3.9.1": True}
 

@@ -6,8 +6,6 @@ back and truncates. The thread that writes leader-epoch-checkpoint afterwards is
 Loading the log comes to that place once as well.
 """
 
-from looking import leader_epochs, values
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -23,6 +21,7 @@ from kchaos import (
     ReorderReplicas,
     TakeSnapshot,
 )
+from tests.support.looking import leader_epochs, values
 
 RELEASES = {"3.9.1": True}
 STEPS = (

@@ -5,8 +5,6 @@ follower has not been caught up for `replica.lag.time.max.ms`, and shrinks the I
 the fetch of before the write; when it goes on the follower gets it all and returns.
 """
 
-from looking import about, messages, values
-
 from kchaos import (
     AwaitHeld,
     AwaitInSync,
@@ -18,6 +16,7 @@ from kchaos import (
     SlowFetchReads,
     TakeSnapshot,
 )
+from tests.support.looking import about, messages, values
 
 PROPERTIES = {
     "replica.lag.time.max.ms": "3000",

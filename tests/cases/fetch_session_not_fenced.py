@@ -9,8 +9,6 @@ the follower, which nobody has registered, back into the ISR as well. From 2.5 o
 fetch that waits is refused as soon as the leader has heard of its new epoch.
 """
 
-from looking import about, messages, number
-
 from kchaos import (
     AwaitDecision,
     AwaitHighWatermark,
@@ -22,6 +20,7 @@ from kchaos import (
     Inject,
     Produce,
 )
+from tests.support.looking import about, messages, number
 
 RELEASES = {"2.2.2": True}
 

@@ -4,8 +4,6 @@ Its fetcher thread comes to the place where it would send and turns back, again 
 follower's process, its session and its questions for leader epochs go on.
 """
 
-from looking import values
-
 from kchaos import (
     AwaitHeld,
     AwaitInSync,
@@ -17,6 +15,7 @@ from kchaos import (
     Produce,
     TakeSnapshot,
 )
+from tests.support.looking import values
 
 PROPERTIES = {"replica.lag.time.max.ms": "3000"}
 RELEASES = {"0.10.2.2": True, "2.1.1": True}

@@ -8,8 +8,6 @@ again. Up to 0.11 it becomes -1 (unknown), from 1.0 on the log start offset (kaf
 1 before.
 """
 
-from looking import number, observations
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -26,6 +24,7 @@ from kchaos import (
     PreferredElection,
     Produce,
 )
+from tests.support.looking import number, observations
 
 PROPERTIES = {"unclean.leader.election.enable": "true"}
 RELEASES = {"0.11.0.3": True}

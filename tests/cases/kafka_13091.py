@@ -6,8 +6,6 @@ when the controller's answer comes (kafka.cluster.Partition.handleAlterIsrRespon
 on it does.
 """
 
-from looking import high_watermark, number, observations
-
 from kchaos import (
     AwaitDecision,
     AwaitHighWatermark,
@@ -18,6 +16,7 @@ from kchaos import (
     Inject,
     Produce,
 )
+from tests.support.looking import high_watermark, number, observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"2.8.2": True, "3.1.2": True}

@@ -6,8 +6,6 @@ everything up to 3, and moves the high watermark over its own record, which no o
 (kafka.server.ReplicaManager.updateFollowerFetchState, 2.8.0); 2.8.1 does not.
 """
 
-from looking import about, high_watermark, messages
-
 from kchaos import (
     AwaitFollowing,
     AwaitHeld,
@@ -23,6 +21,7 @@ from kchaos import (
     Produce,
     ReorderReplicas,
 )
+from tests.support.looking import about, high_watermark, messages
 
 RELEASES = {"2.8.0": True, "2.8.1": True}
 

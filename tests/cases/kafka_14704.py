@@ -8,8 +8,6 @@ truncates to 1, which lowers it; from 3.4.1 on it truncates first
 level TRACE, tell.
 """
 
-from looking import log_lines
-
 from kchaos import (
     AwaitHighWatermark,
     AwaitReplicated,
@@ -22,6 +20,7 @@ from kchaos import (
     Produce,
     SetLogLevel,
 )
+from tests.support.looking import log_lines
 
 FETCHER = "kafka.server.ReplicaFetcherThread"
 RELEASES = {"3.4.0": True}

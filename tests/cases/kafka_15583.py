@@ -5,8 +5,6 @@ with acks=1 is below the high watermark up to 3.6, and above it from 3.7 on
 (kafka.cluster.Partition.maybeIncrementLeaderHW, 3.7.0).
 """
 
-from looking import high_watermark, number
-
 from kchaos import (
     AwaitHighWatermark,
     AwaitHighWatermarkKept,
@@ -16,6 +14,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
+from tests.support.looking import high_watermark, number
 
 PROPERTIES = {"min.insync.replicas": "2"}
 RELEASES = {"2.8.2": True, "3.9.1": True}

@@ -7,8 +7,6 @@ at offset 1; 0 follows 1, hears that -1 ends at 2, and keeps what it has. From 1
 (kafka.server.epoch.LeaderEpochFileCache.endOffsetFor, 1.1.0 and 1.1.1).
 """
 
-from looking import about, messages, values
-
 from kchaos import (
     AwaitFollowing,
     AwaitHighWatermark,
@@ -21,6 +19,7 @@ from kchaos import (
     Produce,
     ReorderReplicas,
 )
+from tests.support.looking import about, messages, values
 
 PROPERTIES = {"log.message.format.version": "0.10.2"}
 RELEASES = {"1.1.0": False}

@@ -5,8 +5,6 @@ kept from truncating its epoch cache as well (Log.truncateTo, 0.11.0.2 to 3.6.2)
 there: its disk has the epoch of records that are gone, at the log's end. Loading the log drops it.
 """
 
-from looking import leader_epochs, values
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -22,6 +20,7 @@ from kchaos import (
     ReorderReplicas,
     TakeSnapshot,
 )
+from tests.support.looking import leader_epochs, values
 
 RELEASES = {"2.8.2": True}
 STEPS = (

@@ -7,8 +7,6 @@ becomes its follower (kafka.server.ReplicaManager.makeFollowers, which asks the 
 On 0.10.2 that truncates to the high watermark at once, and the record is gone.
 """
 
-from looking import log_lines, number, values
-
 from kchaos import (
     AwaitDecision,
     AwaitHeld,
@@ -23,6 +21,7 @@ from kchaos import (
     Produce,
     ReorderReplicas,
 )
+from tests.support.looking import log_lines, number, values
 
 RELEASES = {"0.10.2.2": True, "3.9.1": True}
 STEPS = (

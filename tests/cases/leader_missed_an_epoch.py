@@ -9,8 +9,6 @@ what it knew of its followers, and B's log end offset is that from before the tr
 A has the record. A dies, B leads: nobody was elected uncleanly, and it is gone.
 """
 
-from looking import log_lines
-
 from kchaos import (
     AwaitAnswer,
     AwaitDecision,
@@ -32,6 +30,7 @@ from kchaos import (
     ReorderReplicas,
     TakeSnapshot,
 )
+from tests.support.looking import log_lines
 
 BROKERS = (0, 1, 2, 3)
 FIRST_BROKER = 3

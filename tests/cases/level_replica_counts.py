@@ -6,8 +6,6 @@ here ten minutes, the high watermark waits for it all the same; from 3.6 on only
 (kafka.cluster.Partition.maybeIncrementLeaderHW, 3.3.2 and 3.6.2).
 """
 
-from looking import number, observations
-
 from kchaos import (
     AwaitDecision,
     AwaitHeld,
@@ -23,6 +21,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
+from tests.support.looking import number, observations
 
 RELEASES = {"3.3.2": True}
 

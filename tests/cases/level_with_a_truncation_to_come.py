@@ -5,8 +5,6 @@ R2, which R1 gives up when it follows R2. In its second term R1 writes another r
 offset: now R1 and R3 both end at 2, and R3's last record is one that it must replace.
 """
 
-from looking import values
-
 from kchaos import (
     AwaitFollowing,
     AwaitHighWatermark,
@@ -23,6 +21,7 @@ from kchaos import (
     Produce,
     ReorderReplicas,
 )
+from tests.support.looking import values
 
 BROKERS, FIRST_BROKER = (0, 1, 2, 3), 3
 R1, R2, R3 = 0, 1, 2

@@ -9,8 +9,6 @@ when it answered, not to the one that it has, and gets the new ones
 (kafka.server.ReplicaFetcherThread.handleOffsetOutOfRange).
 """
 
-from looking import about, messages, values
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -27,6 +25,7 @@ from kchaos import (
     Produce,
     TakeSnapshot,
 )
+from tests.support.looking import about, messages, values
 
 RELEASES = {"0.10.2.2": True, "2.8.2": True}
 PROPERTIES = {

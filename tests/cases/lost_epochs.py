@@ -8,8 +8,6 @@ although the broker was killed before: the next start skips recovery, and the ep
 An empty log directory is filled again from the leader.
 """
 
-from looking import log_lines, observations
-
 from kchaos import (
     AwaitHighWatermark,
     AwaitState,
@@ -25,6 +23,7 @@ from kchaos import (
     WipeLogDirectory,
 )
 from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
+from tests.support.looking import log_lines, observations
 
 RELEASES = {"1.1.1": True, "2.8.2": True}
 ABOUT = {"broker": 1, "topic": "t", "partition": 0}

@@ -6,8 +6,6 @@ not below the high watermark before the follower has it, since the leader counts
 already (kafka.cluster.PendingExpandIsr.maximalIsr, 2.8.2).
 """
 
-from looking import observations
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -21,6 +19,7 @@ from kchaos import (
     Inject,
     Produce,
 )
+from tests.support.looking import observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"2.8.2": True}

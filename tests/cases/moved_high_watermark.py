@@ -6,8 +6,6 @@ updateLeaderReplicaInfo, 1.1.0). On the others it says 0, from before the read, 
 hears of 1 with its next fetch, which is held.
 """
 
-from looking import about, messages
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -19,6 +17,7 @@ from kchaos import (
     Inject,
     Produce,
 )
+from tests.support.looking import about, messages
 
 PROPERTIES = {"replica.fetch.max.bytes": "1"}
 AFTER_THE_FETCH = ("1.0.0", "1.0.1", "1.1.0")

@@ -8,8 +8,6 @@ epoch that it had (kafka.server.ReplicaManager.makeFollowers); it answers withou
 old controller had sent comes last, and is refused for its controller epoch.
 """
 
-from looking import values
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -26,6 +24,7 @@ from kchaos import (
     Produce,
     ReorderReplicas,
 )
+from tests.support.looking import values
 
 # 1 leads, and asks the old controller to grow the ISR, who never answers: see
 # zombie_controller_drops_alter_partition.

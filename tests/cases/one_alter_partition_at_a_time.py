@@ -5,8 +5,6 @@ The follower of `u` falls behind, and the controller's answer about it is held. 
 keeps it in the ISR until the answer has come (kafka.server.DefaultAlterIsrManager, 2.8.2).
 """
 
-from looking import about, messages
-
 from kchaos import (
     AwaitDecision,
     AwaitHeld,
@@ -19,6 +17,7 @@ from kchaos import (
     Inject,
     Produce,
 )
+from tests.support.looking import about, messages
 
 BROKERS, FIRST_BROKER = (0, 1, 2, 3), 3
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}

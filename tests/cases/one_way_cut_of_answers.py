@@ -5,8 +5,6 @@ each broker: after the first that is not answered (UpdateMetadata, at the broker
 the same again and again, and no LeaderAndIsr goes out (kafka.controller.RequestSendThread.doWork).
 """
 
-from looking import messages
-
 from kchaos import (
     AwaitHighWatermark,
     CreateTopic,
@@ -15,6 +13,7 @@ from kchaos import (
     Inject,
     Produce,
 )
+from tests.support.looking import messages
 
 RELEASES = {"3.9.1": True}
 STEPS = (

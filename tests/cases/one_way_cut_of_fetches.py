@@ -4,8 +4,6 @@ The fetch waits at the leader for records when the follower's way to it is cut. 
 after that is its answer, and reaches the follower; there is no next fetch.
 """
 
-from looking import values
-
 from kchaos import (
     AwaitCutOff,
     AwaitHighWatermark,
@@ -15,6 +13,7 @@ from kchaos import (
     Inject,
     Produce,
 )
+from tests.support.looking import values
 
 # The fetch must still wait when the record comes.
 PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}

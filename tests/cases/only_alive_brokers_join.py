@@ -5,8 +5,6 @@ and has everything. Up to 3.2 its leader takes it into the ISR at once; from 3.3
 request has come (kafka.cluster.Partition.isReplicaIsrEligible, 3.3.0).
 """
 
-from looking import messages, number
-
 from kchaos import (
     AwaitDecision,
     AwaitHeld,
@@ -20,6 +18,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
+from tests.support.looking import messages, number
 
 RELEASES = {"3.9.1": True}
 

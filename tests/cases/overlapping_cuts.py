@@ -3,8 +3,6 @@
 The follower gets nothing before both are healed.
 """
 
-from looking import values
-
 from kchaos import (
     AwaitHighWatermark,
     AwaitReplicated,
@@ -15,6 +13,7 @@ from kchaos import (
     Produce,
     TakeSnapshot,
 )
+from tests.support.looking import values
 
 RELEASES = {"2.8.2": True}
 STEPS = (

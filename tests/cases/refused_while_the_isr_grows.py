@@ -6,8 +6,6 @@ confirmed to it (kafka.cluster.Partition.appendRecordsToLeader, 2.8.2). It says 
 replication, which goes on.
 """
 
-from looking import answer
-
 from kchaos import (
     AwaitDecision,
     AwaitHeld,
@@ -20,6 +18,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
+from tests.support.looking import answer
 
 PROPERTIES = {"min.insync.replicas": "2"}
 RELEASES = {"2.8.2": True}

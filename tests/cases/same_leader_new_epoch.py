@@ -7,8 +7,6 @@ not hear of it yet: the question is refused with FENCED_LEADER_EPOCH (74), again
 the follower asks in the new epoch (kafka.server.AbstractFetcherThread, 2.2.2).
 """
 
-from looking import about, messages
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -22,6 +20,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
+from tests.support.looking import about, messages
 
 FIRST_BROKER = 0
 # The fetcher must still wait for the answer when the question is let go.

@@ -5,8 +5,6 @@ that the follower goes on fetching until its process ends or it hears of the nex
 held here. 2.5.1 knows no epoch there, and 3.4.1 obeys at the own epoch too (KAFKA-13972).
 """
 
-from looking import messages, number
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -19,6 +17,7 @@ from kchaos import (
     Produce,
     StopBroker,
 )
+from tests.support.looking import messages, number
 
 PROPERTIES = {"controlled.shutdown.enable": "true"}
 RELEASES = {"2.5.1": True, "2.6.0": True, "2.8.2": True, "3.4.0": True, "3.4.1": True}

@@ -5,8 +5,6 @@ which is held at the link. The answer to its ControlledShutdown comes all the sa
 on with its shutdown; what is held for a process that has ended reaches nobody.
 """
 
-from looking import messages
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -18,6 +16,7 @@ from kchaos import (
     Produce,
     StopBroker,
 )
+from tests.support.looking import messages
 
 PROPERTIES = {"controlled.shutdown.enable": "true"}
 RELEASES = {"1.1.1": True, "3.9.1": True}

@@ -20,9 +20,9 @@ from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
 
-NOT_CASES = ("looking", "test_cases")
+NOT_CASES = ("test_cases",)
 CASES: dict[str, ModuleType] = {
-    file.stem: importlib.import_module(file.stem)
+    file.stem: importlib.import_module(f"tests.cases.{file.stem}")
     for file in sorted(Path(__file__).parent.glob("*.py"))
     if file.stem not in NOT_CASES
 }

@@ -5,8 +5,6 @@ the ISR, and 1, which leads, does not hear of it: its high watermark goes on wai
 it appends has the leader epoch from before (kafka.controller.RequestSendThread).
 """
 
-from looking import observations
-
 from kchaos import (
     AwaitDecision,
     AwaitHeld,
@@ -19,6 +17,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
+from tests.support.looking import observations
 
 RELEASES = {"1.1.1": True}
 STEPS = (

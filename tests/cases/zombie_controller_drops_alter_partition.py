@@ -9,8 +9,6 @@ comes only after that is refused with NOT_CONTROLLER instead (KafkaController.pr
 !isActive). So it is held at the link, and let go before the old controller can learn anything.
 """
 
-from looking import messages
-
 from kchaos import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -25,6 +23,7 @@ from kchaos import (
     Inject,
     Produce,
 )
+from tests.support.looking import messages
 
 ASKING = HoldRequests(name="asking", api="AlterPartition", source=1, target=2)
 PROPERTIES = {"controller.socket.timeout.ms": "3000"}

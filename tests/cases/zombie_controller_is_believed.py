@@ -7,8 +7,6 @@ is released: 1 knows of no later controller epoch, follows 0 and truncates
 old controller's requests do not end with its time in office: its senders live until it learns.
 """
 
-from looking import about, messages, values
-
 from kchaos import (
     AwaitFollowing,
     AwaitHeld,
@@ -26,6 +24,7 @@ from kchaos import (
     ReorderReplicas,
     TakeSnapshot,
 )
+from tests.support.looking import about, messages, values
 
 RELEASES = {"1.1.1": True}
 # A request that is held longer than this is sent once more, and answered as one that came late.

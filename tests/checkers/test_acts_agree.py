@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from clean_runs import clean_run, clean_snapshot, unknown_of
 
 from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
 from kchaos.checkers.judge import judge
+from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 
 
 def test_a_run_without_any_act_observed_is_said_to_be_old_and_how_to_play_it_again(

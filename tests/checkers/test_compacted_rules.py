@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from rule_evidence import batch, evidence, replica, shown
-
 from kchaos.checkers.evidence.history import Operation, record_payload
 from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, EarlierReplica
 from kchaos.checkers.rules.backwards import truncated_below_high_watermark
@@ -11,6 +9,7 @@ from kchaos.checkers.rules.divergence import divergence
 from kchaos.checkers.rules.hole import hole
 from kchaos.checkers.rules.loss import loss
 from kchaos.checkers.segments.batch import join_payload_digests
+from tests.support.rule_evidence import batch, evidence, replica, shown
 
 
 def written(operation: str, base_offset: int, *keys: str, acks: int = -1) -> Operation:

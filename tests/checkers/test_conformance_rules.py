@@ -2,7 +2,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from kchaos.checkers.evidence.partition import BatchEvidence, PartitionEvidence
 from kchaos.checkers.model.values.prediction import DisallowedDecision, EpochRound, PredictedProduce
@@ -12,6 +11,7 @@ from kchaos.checkers.rules.conformance import (
     replicas_as_predicted,
     rounds_as_predicted,
 )
+from tests.support.rule_evidence import acknowledged, batch, evidence, replica, shown
 
 BOTH = batch(0, 0, "a", "b")
 MINE = batch(2, 1, "c", "d")

@@ -1,12 +1,12 @@
 from pathlib import Path
 
 import pytest
-from clean_runs import clean_run, clean_snapshot, unknown_of
 
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
+from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 
 SNAPSHOT = "snapshots/final/snapshot.json"
 DAMAGED: list[tuple[str, str, str, str]] = [

@@ -2,11 +2,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rule_evidence import batch, evidence, replica
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
 from kchaos.checkers.rules.down_conversion import not_down_converted
+from tests.support.rule_evidence import batch, evidence, replica
 
 
 def fetched(version: int, *magics: int, readable: int = 4, outcome: str = "ok") -> Operation:

@@ -3,8 +3,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rule_evidence import acknowledged, evidence, replica, shown
-from run_builder import CONTROLLER_SESSION, RunBuilder, values
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import TopicPartition
@@ -18,6 +16,8 @@ from kchaos.checkers.evidence.partition import (
 )
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.rules.dropped import dropped_while_waiting
+from tests.support.rule_evidence import acknowledged, evidence, replica, shown
+from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, values
 
 ABOUT = TopicPartition("t", 0)
 OUT = DroppedFollower(broker=1, leader=0, kept_from=790.0, dropped_at=795.0, ended_at=810.0)

@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka_6361_runs import CASES, kafka_6361
-from rule_evidence import batch, evidence, replica
 
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.partition import (
@@ -22,6 +20,8 @@ from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import from_json
 from kchaos.checkers.model import predict
 from kchaos.checkers.rules import apply_rules
+from tests.support.kafka_6361_runs import CASES, kafka_6361
+from tests.support.rule_evidence import batch, evidence, replica
 
 
 def of_run(path: Path, case: str, release: str) -> list[PartitionEvidence]:

@@ -5,10 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clean_runs import clean_run, clean_snapshot
-from kafka_6361_runs import BOTH
-from rule_evidence import acknowledged, batch, evidence, replica
-from run_builder import RunBuilder
 
 from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED, BatchEvidence
@@ -17,6 +13,10 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules.as_sent import as_sent
 from kchaos.checkers.rules.foreign import foreign_at_links, foreign_batches
+from tests.support.clean_runs import clean_run, clean_snapshot
+from tests.support.kafka_6361_runs import BOTH
+from tests.support.rule_evidence import acknowledged, batch, evidence, replica
+from tests.support.run_builder import RunBuilder
 
 OURS = batch(0, 0, "a", "b")
 THEIRS = batch(2, 0, "mine")

@@ -3,7 +3,6 @@
 import struct
 
 import pytest
-from run_builder import segment
 
 from kchaos.checkers.formats.batches import Entry, entries
 from kchaos.checkers.formats.fields import (
@@ -12,6 +11,7 @@ from kchaos.checkers.formats.fields import (
     read_varint,
     take_nullable,
 )
+from tests.support.run_builder import segment
 
 BATCHES = segment([(0, 1, ["a", "b"]), (2, 3, ["c"])])
 """A batch of magic 2 at 0-1, and one at 2."""

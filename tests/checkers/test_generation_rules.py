@@ -2,7 +2,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rule_evidence import batch, evidence, replica, shown
 
 from kchaos.checkers.evidence.broker_epochs import ControlRequest
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
@@ -11,6 +10,7 @@ from kchaos.checkers.rules.broker_epochs import (
     late_requests_as_predicted,
     stale_request_accepted,
 )
+from tests.support.rule_evidence import batch, evidence, replica, shown
 
 BOTH = batch(0, 0, "a")
 LATE = ControlRequest(

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_builder import CONTROLLER_SESSION, RunBuilder
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import LATE_CLIENT_ID, TopicPartition
 from kchaos.checkers.evidence.broker_epochs import generations, never_told
 from kchaos.checkers.evidence.run import RunEvidence
+from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder
 
 T = TopicPartition("t", 0)
 KEYS = {"LEADER_AND_ISR": 4, "STOP_REPLICA": 5, "CONTROLLED_SHUTDOWN": 7}

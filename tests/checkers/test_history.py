@@ -1,12 +1,12 @@
 from pathlib import Path
 
 import pytest
-from run_builder import RunBuilder
 
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.prediction import EpochRound
+from tests.support.run_builder import RunBuilder
 
 ABOUT = {"topic": "t", "partition": 0}
 

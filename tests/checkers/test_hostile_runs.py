@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hostile_runs import hostile_runs
-from kafka_6361_runs import kafka_6361
 
 from kchaos.checkers import searching
 from kchaos.checkers.opening import MOST_NESTED_JSON
 from kchaos.harness.commands.judge_runs import judge_paths
+from tests.support.hostile_runs import hostile_runs
+from tests.support.kafka_6361_runs import kafka_6361
 
 SAID = {
     "entry-with-escapes": "name another entry",

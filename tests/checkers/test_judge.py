@@ -4,9 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
-from kafka_6361_runs import BOTH, STOPPED, kafka_6361
-from run_builder import RunBuilder, values
 
 from kchaos.checkers import judge as judging
 from kchaos.checkers import rules
@@ -19,6 +16,9 @@ from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results, results_line, results_to_json, write_judgement
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
+from tests.support.clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
+from tests.support.kafka_6361_runs import BOTH, STOPPED, kafka_6361
+from tests.support.run_builder import RunBuilder, values
 
 WITNESS = {"round": {"follower": 1, "leader": 0, "end_offset": 21}}
 RED = {

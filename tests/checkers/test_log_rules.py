@@ -2,7 +2,6 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
 from kchaos.checkers.findings import Finding
@@ -12,6 +11,7 @@ from kchaos.checkers.rules.hole import hole
 from kchaos.checkers.rules.missing_tail import missing_tail
 from kchaos.checkers.rules.offsets import common, merged, without
 from kchaos.checkers.rules.on_disk import as_read, epoch_cache_mismatch
+from tests.support.rule_evidence import acknowledged, batch, evidence, replica, shown
 
 BOTH = batch(0, 0, "a", "b", "c")
 TAIL = batch(6, 3, "x", "y")

@@ -1,11 +1,10 @@
 from dataclasses import replace
 
-from rule_evidence import acknowledged, batch, evidence, replica, shown
-
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED, Excuse
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.rules.loss import loss
+from tests.support.rule_evidence import acknowledged, batch, evidence, replica, shown
 
 KEPT = batch(0, 0, "a", "b")
 OTHER = batch(2, 2, "X", "Y")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clean_runs import clean_run, clean_snapshot, unknown_of
 
 from kchaos.checkers.errors import CheckError, RunDirectoryError
 from kchaos.checkers.evidence.run import RunEvidence
@@ -18,6 +17,7 @@ from kchaos.checkers.results import read_judgement, write_judgement
 from kchaos.checkers.run_directory import FORMAT, JUDGEMENTS, MANIFEST, RunDirectory
 from kchaos.harness.report import render, text_report
 from tests.golden.stored import unpacked
+from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 
 _WATCHED: list[list[str]] = []
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from kafka_6361_runs import kafka_6361
-from run_builder import RunBuilder
 
 from kchaos.checkers import acts
 from kchaos.checkers.errors import CheckError, ComparisonError
 from kchaos.harness.documents import Result
 from kchaos.harness.documents.kip_279 import compare_run
+from tests.support.kafka_6361_runs import kafka_6361
+from tests.support.run_builder import RunBuilder
 
 
 def silent(text: str) -> None:

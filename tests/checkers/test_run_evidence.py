@@ -2,8 +2,6 @@ import json
 from pathlib import Path
 
 import pytest
-from kafka_6361_runs import A_ONLY, BOTH
-from run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
 from kchaos.checkers import acts
 from kchaos.checkers.errors import ScenarioDataError
@@ -19,6 +17,8 @@ from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import events, predict
 from kchaos.checkers.run_directory import RunDirectory
+from tests.support.kafka_6361_runs import A_ONLY, BOTH
+from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
 
 def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:

@@ -2,7 +2,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rule_evidence import acknowledged, batch, evidence, replica, shown
 
 from kchaos.checkers.evidence.partition import (
     OBSERVED,
@@ -16,6 +15,7 @@ from kchaos.checkers.rules.backwards import (
     truncated_below_high_watermark,
 )
 from kchaos.checkers.rules.settled import not_settled
+from tests.support.rule_evidence import acknowledged, batch, evidence, replica, shown
 
 BOTH = batch(0, 0, "a", "b")
 MINE = batch(2, 1, "c", "d")

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import cramjam
 import pytest
-from clean_runs import clean_run, clean_snapshot, unknown_of
 from crc32c import crc32c
-from run_builder import segment
 
 from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
 from kchaos.checkers.judge import judge
@@ -22,6 +20,8 @@ from kchaos.checkers.segments import compression
 from kchaos.checkers.segments.compression import UndecodableError, decompress
 from kchaos.checkers.segments.directory import topic_partition
 from kchaos.checkers.segments.reader import read_segment
+from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
+from tests.support.run_builder import segment
 
 
 def clean(path: Path) -> RunDirectory:

@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-from tiered_run import FINISHED, STARTED, tiered_run
-
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from tests.golden.stored import unpacked
+from tests.support.tiered_run import FINISHED, STARTED, tiered_run
 
 DELETION_STARTED = FINISHED[:-2] + bytes([2, 0])
 

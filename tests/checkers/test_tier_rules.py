@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from rule_evidence import evidence, payload, replica, shown
-
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.partition import (
     OBSERVED,
@@ -17,6 +15,7 @@ from kchaos.checkers.evidence.partition import (
 from kchaos.checkers.evidence.tier import FetchedRecord, TierFetch, TierReading
 from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedRead
 from kchaos.checkers.rules.tiers import tier_as_predicted, tier_orphan, tier_reads
+from tests.support.rule_evidence import evidence, payload, replica, shown
 
 LINEAGE = ((0, 0, "m0"), (1, 1, "m4"), (2, 1, "m5"))
 """(offset, leader epoch, value) of the leader's log; the tier also has epoch 0's own m1 and m2."""

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from crc32c import crc32c
-from tiered_run import STARTED, checkpoint, tiered_run
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier_tables import tables_of
 from kchaos.checkers.witness import witness_of
+from tests.support.tiered_run import STARTED, checkpoint, tiered_run
 
 ABOUT = TopicPartition("t", 0)
 SEG_3_5 = ("3: msg 3 LE-1", "4: msg 4 LE-1", "5: msg 5 LE-2")

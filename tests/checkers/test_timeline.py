@@ -2,7 +2,6 @@ import json
 from pathlib import Path
 
 import pytest
-from run_builder import RunBuilder, create_body, multi_body, set_body
 
 from kchaos.checkers.acts import PauseBroker, ResumeBroker, StartBroker
 from kchaos.checkers.errors import ScenarioDataError
@@ -15,6 +14,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     TopicCreated,
 )
+from tests.support.run_builder import RunBuilder, create_body, multi_body, set_body
 
 
 def events_of(build: RunBuilder) -> tuple[Event, ...]:

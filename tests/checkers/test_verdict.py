@@ -3,13 +3,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_builder import RunBuilder
 
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.verdict import Unknown, Verdict, find_witnesses, verdict
 from kchaos.checkers.witness import Witness
+from tests.support.run_builder import RunBuilder
 
 
 def found(kind: str, *brokers: int, first: int = -1, last: int = -1) -> Finding:

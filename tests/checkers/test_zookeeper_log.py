@@ -3,7 +3,14 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_builder import (
+
+from kchaos.checkers.zookeeper_log import (
+    ZnodeChange,
+    ZooKeeperLogError,
+    read_ensemble,
+    read_zookeeper_log,
+)
+from tests.support.run_builder import (
     ACL,
     buffer,
     create_body,
@@ -12,13 +19,6 @@ from run_builder import (
     string,
     transaction,
     transaction_log,
-)
-
-from kchaos.checkers.zookeeper_log import (
-    ZnodeChange,
-    ZooKeeperLogError,
-    read_ensemble,
-    read_zookeeper_log,
 )
 
 CREATE, DELETE, SET_DATA, SET_ACL, CHECK, MULTI = 1, 2, 5, 7, 13, 14

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from replicated_topic import RELEASE, Topic
 
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.observation import BrokerObservation, observe_broker
+from tests.support.replicated_topic import RELEASE, Topic
 
 
 def out_of_sync(cluster: LocalCluster) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from stand_ins import StandInCluster
 
 from kchaos.checkers import acts
 from kchaos.clusters.agent import POINTS
@@ -49,6 +48,7 @@ from kchaos.faults import (
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NotAvailable
 from kchaos.faults.view import BrokerView, ClusterView, view_of
+from tests.support.stand_ins import StandInCluster
 
 ALL = frozenset({Killable, Pausable, Restartable, Collectable, Disconnectable, Injectable})
 UP = BrokerView(broker=1, release="2.8.2", capabilities=ALL)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from replicated_topic import Topic
 
 from kchaos.clusters import jvm_cluster
 from kchaos.clusters.agent import POINTS, byteman
@@ -18,6 +17,7 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import SlowFetchReads
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NoEffect
+from tests.support.replicated_topic import Topic
 
 pytestmark = pytest.mark.cluster
 

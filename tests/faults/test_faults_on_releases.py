@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from elections import check_election, prefer
 
 from kchaos.clusters.releases import KNOWN_RELEASES
 from kchaos.faults import ExpireSession, PreferredElection
 from kchaos.faults.errors import NotAvailable
+from tests.support.elections import check_election, prefer
 
 pytestmark = pytest.mark.cluster
 

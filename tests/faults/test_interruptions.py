@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stand_ins import StandInCluster, StandInJournal
 
 import kchaos.faults.process.pause_broker as pause_broker
 import kchaos.faults.wire.disconnect_network as disconnect_network
@@ -34,6 +33,7 @@ from kchaos.faults import (
 )
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NotAvailable
+from tests.support.stand_ins import StandInCluster, StandInJournal
 
 LASTING_OR_RISKY = [
     KillBroker(broker=1, end_session=True),

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from replicated_topic import Topic
 
 from kchaos.clusters.agent import POINTS, Hit
 from kchaos.clusters.agent.points import REGISTERED
@@ -20,6 +19,7 @@ from kchaos.faults import FreezeFollower, HoldController, HoldPoint, SlowFetchRe
 from kchaos.faults.api import Injection, MemoryJournal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import await_unregistered, observe_broker
+from tests.support.replicated_topic import Topic
 
 pytestmark = pytest.mark.cluster
 

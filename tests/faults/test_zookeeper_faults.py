@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from elections import check_election
-from replicated_topic import RELEASE
 
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
@@ -13,6 +11,8 @@ from kchaos.faults.errors import NoEffect, NotAvailable
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.zookeeper.activity import packets_received
 from kchaos.faults.zookeeper.expire_session import end_session_of
+from tests.support.elections import check_election
+from tests.support.replicated_topic import RELEASE
 
 pytestmark = pytest.mark.cluster
 

@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 
 import pytest
-from clean_runs import clean_run, clean_snapshot
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
@@ -30,6 +29,7 @@ from tests.golden.stored import (
     why,
     write_expected,
 )
+from tests.support.clean_runs import clean_run, clean_snapshot
 
 HARD_TO_FOLLOW = RUNS.with_name("hard_to_follow")
 """Random runs; each takes more than 30,000 states if a search does not know one thing about it.

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from test_compare import QUICK, small
 
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.compare_pages import (
@@ -16,6 +15,7 @@ from kchaos.harness.commands.compare_pages import (
 from kchaos.harness.documents import Result, document_named
 from kchaos.harness.documents.searching import Bounds
 from kchaos.harness.errors import UsageError
+from tests.harness.test_compare import QUICK, small
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 GENERATED = {"KIP-279": "kip-279.md", "KAFKA-7601": "kafka-7601.md"}

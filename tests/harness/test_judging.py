@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_6361_runs import kafka_6361
 
 from kchaos.checkers.errors import CheckError, RunDirectoryError
 from kchaos.clusters.errors import (
@@ -21,6 +20,7 @@ from kchaos.harness.commands import judge_runs
 from kchaos.harness.commands.exits import exit_code_for_lines, exit_code_of, machine_error_in
 from kchaos.harness.commands.judge_runs import find_runs, judge_paths, spark_agrees
 from kchaos.harness.errors import HarnessError, ScenarioError, UsageError
+from tests.support.kafka_6361_runs import kafka_6361
 
 
 def finished_run(path: Path) -> Path:

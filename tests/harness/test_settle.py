@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from run_builder import segment
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.run_directory import RunDirectory
@@ -33,6 +32,7 @@ from kchaos.harness.run.runner import RunOptions, begin
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
+from tests.support.run_builder import segment
 
 ABOUT = TopicPartition("t", 0)
 SEEN = LeaderAndIsr(leader=0, leader_epoch=1, isr=(0, 1))

@@ -3,7 +3,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from small_systems import counters, exchanged
 
 from kchaos.checkers.explorer import (
     BoundsError,
@@ -15,6 +14,7 @@ from kchaos.checkers.explorer import (
     System,
     explore,
 )
+from tests.support.small_systems import counters, exchanged
 
 
 def one_number(*moves: Move, **invariants: Any) -> System:

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from published_specifications import (
+
+from kchaos.checkers.explorer import System, explore
+from tests.support.published_specifications import (
     Bounds,
     kip_101,
     kip_279,
     truncate_to_high_watermark,
 )
-
-from kchaos.checkers.explorer import System, explore
 
 BOUNDS = Bounds(replicas=2, log_size=3, max_records=3, max_leader_epoch=3)
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published_specifications import Bounds, kip_101, kip_279
-from small_systems import counters, exchanged
 
 from kchaos.checkers.explorer import (
     Exploration,
@@ -24,9 +22,10 @@ from kchaos.checkers.explorer import (
     exploring,
     part,
 )
+from tests.support.published_specifications import Bounds, kip_101, kip_279
+from tests.support.small_systems import counters, exchanged
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +161,7 @@ def test_an_interruption_ends_every_process() -> None:
 ENDLESS = """
 import multiprocessing, sys
 from kchaos.checkers.explorer import explore
-from small_systems import counters
+from tests.support.small_systems import counters
 def told(progress):
     if multiprocessing.active_children():
         print("shared", flush=True)
@@ -175,7 +174,7 @@ def test_when_the_exploring_program_ends_its_processes_end(number: signal.Signal
     with subprocess.Popen(
         [sys.executable, "-c", ENDLESS],
         cwd=ROOT,
-        env={"PYTHONPATH": f"{ROOT}:{HERE}"},
+        env={"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,11 +1,11 @@
 """Decisions that Kafka cannot have taken are reported, and everything that it does is allowed."""
 
 import pytest
-from model_timelines import cluster, kill, state, write
 
 from kchaos.checkers.acts import CutLink, Hold
 from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.events import PartitionState
+from tests.support.model_timelines import cluster, kill, state, write
 
 BASE = [*cluster("2.0.1", controller=3, replicas=(0, 1, 2)), state(0, 0, (0, 1, 2), version=0)]
 

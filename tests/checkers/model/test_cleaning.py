@@ -1,7 +1,6 @@
 """What a log cleaner may remove, and what of leader epochs is rebuilt of what it left."""
 
 import pytest
-from model_timelines import cluster, kill, payloads, ranges, replica, start, state, terminate
 
 from kchaos.checkers.acts import LoseEpochs
 from kchaos.checkers.errors import ModelError
@@ -10,6 +9,16 @@ from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.events import Event, LogCleaned, Produce, Snapshot
 from kchaos.checkers.model.values.prediction import PredictedReplica
 from kchaos.checkers.segments.batch import join_payload_digests
+from tests.support.model_timelines import (
+    cluster,
+    kill,
+    payloads,
+    ranges,
+    replica,
+    start,
+    state,
+    terminate,
+)
 
 LOST = LoseEpochs(broker=1, topic="t", partition=0)
 

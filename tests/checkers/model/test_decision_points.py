@@ -1,7 +1,6 @@
 """Single decision points: what was decided before a rule, and what with it."""
 
 import pytest
-from model_timelines import cluster, state, write
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import generation_for
@@ -14,6 +13,7 @@ from kchaos.checkers.model.values.events import Event
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.model.values.requests import Asked, FetchAnswer, OffsetAnswer
+from tests.support.model_timelines import cluster, state, write
 
 DIVERGES = EpochEnd(1, 20)
 """The leader's end of epoch 1, below what the follower has of it."""

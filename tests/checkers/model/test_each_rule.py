@@ -11,43 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from known_holes import (
-    EPOCH_CACHES,
-    KAFKA_7128,
-    KAFKA_7164,
-    KAFKA_7415,
-    KAFKA_7601,
-    KAFKA_7897,
-    flapping,
-)
-from model_timelines import (
-    kill,
-    kip_101_1,
-    kip_279_1,
-    payloads,
-    replica,
-    start,
-    state,
-    write,
-)
-from rule_timelines import (
-    alone,
-    asked_in_an_older_epoch,
-    bounced_while_the_controller_slept,
-    diverging,
-    elected_after_truncation,
-    fenced_for_an_older_epoch,
-    fenced_in_session,
-    joins_unknown_to_its_leader,
-    late_stop,
-    leaves_after_the_record,
-    one_of_two_moves,
-    pair,
-    shorter_leader,
-    without_end,
-    without_epochs,
-    zombie_leader,
-)
 
 from kchaos.checkers.acts import (
     TopicPartition,
@@ -85,6 +48,43 @@ from kchaos.checkers.model.values.replica import (
 from kchaos.checkers.model.values.requests import Asked, RemoteSegment, StopReplica
 from kchaos.checkers.record import record_of
 from tests.golden.stored import BORDERS, RUNS, unpacked
+from tests.support.known_holes import (
+    EPOCH_CACHES,
+    KAFKA_7128,
+    KAFKA_7164,
+    KAFKA_7415,
+    KAFKA_7601,
+    KAFKA_7897,
+    flapping,
+)
+from tests.support.model_timelines import (
+    kill,
+    kip_101_1,
+    kip_279_1,
+    payloads,
+    replica,
+    start,
+    state,
+    write,
+)
+from tests.support.rule_timelines import (
+    alone,
+    asked_in_an_older_epoch,
+    bounced_while_the_controller_slept,
+    diverging,
+    elected_after_truncation,
+    fenced_for_an_older_epoch,
+    fenced_in_session,
+    joins_unknown_to_its_leader,
+    late_stop,
+    leaves_after_the_record,
+    one_of_two_moves,
+    pair,
+    shorter_leader,
+    without_end,
+    without_epochs,
+    zombie_leader,
+)
 
 T = TopicPartition("t", 0)
 AFTER = Snapshot(label="after")

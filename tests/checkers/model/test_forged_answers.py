@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from model_timelines import cluster, write
-from model_timelines import state as partition_state
 
 from kchaos.checkers.acts import EndForgery, ForgeAnswers, TopicPartition
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -16,6 +14,8 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Action, Event
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState
 from kchaos.checkers.model.values.requests import Asked, EpochAnswer, Exchange, Stage
+from tests.support.model_timelines import cluster, write
+from tests.support.model_timelines import state as partition_state
 
 T = TopicPartition("t", 0)
 FORGE = ForgeAnswers(name="f", source=1, target=0, error="NOT_LEADER_FOR_PARTITION")

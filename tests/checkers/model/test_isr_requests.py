@@ -1,7 +1,6 @@
 """What a leader counts while it waits for the controller's word about the ISR (AlterPartition)."""
 
 import pytest
-from model_timelines import start, state, write
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import generation_for
@@ -14,6 +13,7 @@ from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.replica import Replica
+from tests.support.model_timelines import start, state, write
 
 T = TopicPartition("t", 0)
 NOTHING_TO_COME = Lookahead(Record(seen=(), decided=()))

@@ -1,11 +1,11 @@
 """KIP-101's scenarios under every release: HW truncation loses and diverges, epochs do not."""
 
 import pytest
-from model_timelines import kip_101_1, kip_101_2, payloads, ranges, replica
 
 from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.prediction import EpochRound, PredictedProduce, Truncation
 from kchaos.clusters.releases import KNOWN_RELEASES
+from tests.support.model_timelines import kip_101_1, kip_101_2, payloads, ranges, replica
 
 WITH_EPOCHS = KNOWN_RELEASES[1:]
 

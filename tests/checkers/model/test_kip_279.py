@@ -1,10 +1,10 @@
 """KIP-279's scenarios under every release, beside what was measured on real brokers."""
 
 import pytest
-from model_timelines import kip_279_1, kip_279_3, payloads, ranges, replica
 
 from kchaos.checkers.model import generation_for, predict
 from kchaos.clusters.releases import KNOWN_RELEASES
+from tests.support.model_timelines import kip_279_1, kip_279_3, payloads, ranges, replica
 
 KIP_101_ONLY = ("0.11.0.3", "1.0.2", "1.1.1")
 KIP_279 = KNOWN_RELEASES[KNOWN_RELEASES.index("2.0.0") :]

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from model_timelines import cluster, kill, replica, start, state, write
 
 from kchaos.checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest
 from kchaos.checkers.model import generation_for, predict
@@ -21,6 +20,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event, PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.model.values.requests import StopReplica
+from tests.support.model_timelines import cluster, kill, replica, start, state, write
 
 AFTER = Snapshot(label="after")
 EARLIER, PRESENT = 101, 201

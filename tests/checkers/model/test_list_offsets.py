@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from model_timelines import cluster, kill, start, state, write
 
 from kchaos.checkers.acts import (
     CutLink,
@@ -49,6 +48,7 @@ from kchaos.checkers.model.values.requests import (
 from kchaos.checkers.record import record_of
 from kchaos.checkers.segments.batch import payload_digest
 from tests.golden.stored import unpacked
+from tests.support.model_timelines import cluster, kill, start, state, write
 
 T = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)

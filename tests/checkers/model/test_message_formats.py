@@ -3,17 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from model_timelines import (
-    cluster,
-    kill,
-    payloads,
-    ranges,
-    replica,
-    start,
-    state,
-    terminate,
-    write,
-)
 
 from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
@@ -34,6 +23,17 @@ from kchaos.checkers.model.values.events import (
     Snapshot,
     TopicConfigured,
     TopicCreated,
+)
+from tests.support.model_timelines import (
+    cluster,
+    kill,
+    payloads,
+    ranges,
+    replica,
+    start,
+    state,
+    terminate,
+    write,
 )
 
 NEW, OLD = "0.11.0", "0.10.2"

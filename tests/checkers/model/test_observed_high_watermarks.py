@@ -1,5 +1,3 @@
-from model_timelines import cluster, kill, replica, start, state, write
-
 from kchaos.checkers.acts import LoseTail
 from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.events import (
@@ -10,6 +8,7 @@ from kchaos.checkers.model.values.events import (
     event_to_json,
 )
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedReplica
+from tests.support.model_timelines import cluster, kill, replica, start, state, write
 
 AFTER = Snapshot(label="after")
 

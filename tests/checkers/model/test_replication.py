@@ -3,17 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from model_timelines import (
-    cluster,
-    kill,
-    kip_279_1,
-    ranges,
-    replica,
-    start,
-    state,
-    terminate,
-    write,
-)
 
 from kchaos.checkers.acts import (
     CutLink,
@@ -36,6 +25,17 @@ from kchaos.checkers.model.values.events import (
 )
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.clusters.releases import KNOWN_RELEASES
+from tests.support.model_timelines import (
+    cluster,
+    kill,
+    kip_279_1,
+    ranges,
+    replica,
+    start,
+    state,
+    terminate,
+    write,
+)
 
 AFTER = Snapshot(label="after")
 

@@ -3,15 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from model_timelines import (
-    cluster,
-    kill,
-    replica,
-    start,
-    state,
-    write,
-)
-from rule_timelines import pair, shorter_leader, upgraded, zombie_leader
 
 from kchaos.checkers.acts import (
     CutLink,
@@ -33,6 +24,15 @@ from kchaos.checkers.model.values.events import (
 )
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.clusters.releases import KNOWN_RELEASES
+from tests.support.model_timelines import (
+    cluster,
+    kill,
+    replica,
+    start,
+    state,
+    write,
+)
+from tests.support.rule_timelines import pair, shorter_leader, upgraded, zombie_leader
 
 AFTER = Snapshot(label="after")
 

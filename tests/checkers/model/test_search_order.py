@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from model_timelines import start, state, write
 
 from kchaos.checkers.acts import StopBroker, TopicPartition
 from kchaos.checkers.model.broker.leader import become_leader
@@ -36,6 +35,7 @@ from kchaos.checkers.model.values.replica import (
     Role,
 )
 from kchaos.checkers.model.values.requests import Asked, Exchange, Received, Stage, UpdateMetadata
+from tests.support.model_timelines import start, state, write
 
 T = TopicPartition("t", 0)
 NUMBER = (7, 1)

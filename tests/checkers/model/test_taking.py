@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from model_timelines import cluster
-from model_timelines import state as partition_state
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -15,6 +13,8 @@ from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
+from tests.support.model_timelines import cluster
+from tests.support.model_timelines import state as partition_state
 
 
 def question(fate: Fate) -> Question:

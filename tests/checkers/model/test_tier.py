@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from model_timelines import start, state
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import generation_for
@@ -27,6 +26,7 @@ from kchaos.checkers.model.values.replica import (
     Role,
 )
 from kchaos.checkers.model.values.requests import MOVED_TO_TIER, Asked, RemoteSegment
+from tests.support.model_timelines import start, state
 
 T = TopicPartition("t", 0)
 NOTHING_TO_COME = Lookahead(Record(seen=(), decided=()))

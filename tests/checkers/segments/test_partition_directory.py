@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from segment_encoder import Pair, batch, message
 
 from kchaos.checkers.formats.checkpoints import EpochEntry
 from kchaos.checkers.segments.__main__ import main
@@ -13,6 +12,7 @@ from kchaos.checkers.segments.directory import (
     segment_files,
 )
 from kchaos.checkers.segments.errors import SegmentError
+from tests.support.segment_encoder import Pair, batch, message
 
 PAIRS: list[Pair] = [(b"k", b"v")] * 5
 

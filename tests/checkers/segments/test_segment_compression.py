@@ -2,9 +2,9 @@
 
 import cramjam
 import pytest
-from segment_encoder import wrong_lz4_checksum
 
 from kchaos.checkers.segments.compression import UndecodableError, decompress, xxh32_short
+from tests.support.segment_encoder import wrong_lz4_checksum
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from segment_encoder import Pair, batch, message, wrapper
 
 from kchaos.checkers.segments.reader import read_segment, split_segment
+from tests.support.segment_encoder import Pair, batch, message, wrapper
 
 Builder = Callable[[int, list[Pair]], bytes]
 

@@ -7,9 +7,9 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
-from segment_encoder import batch, message, wrapper
 
 from kchaos.checkers.segments.reader import read_records, read_segment
+from tests.support.segment_encoder import batch, message, wrapper
 
 VALUES = [b"v" * 50, None, b"", b"last"]
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 from crc32c import crc32c
-from segment_encoder import Pair, batch, message, record, wrapper, xerial
 
 from kchaos.checkers.segments.batch import Batch, join_payload_digests
 from kchaos.checkers.segments.reader import (
@@ -14,6 +13,7 @@ from kchaos.checkers.segments.reader import (
     read_records,
     read_segment,
 )
+from tests.support.segment_encoder import Pair, batch, message, record, wrapper, xerial
 
 PAIRS: list[Pair] = [(b"a", b"1" * 40), (None, b"2"), (b"b", None), (b"", b""), (b"c", b"5" * 300)]
 

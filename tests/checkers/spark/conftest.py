@@ -1,14 +1,9 @@
 """One Spark session for all tests that need one."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-# The builders of run directories lie beside the tests of the plain judge.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 
 @pytest.fixture(scope="session")

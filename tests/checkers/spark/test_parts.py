@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import planted_runs
 import pytest
-from kafka_6361_runs import kafka_6361
 
 from kchaos.checkers.spark.parts import Part, plan, rows_of_part
+from tests.support import planted_runs
+from tests.support.kafka_6361_runs import kafka_6361
 
 
 def rows(packs: list[list[Part]]) -> list[str]:

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planted_runs import all_runs
 
 from kchaos.checkers.errors import CheckError, SparkError
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, results_to_json
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.spark import judge_runs
+from tests.support.planted_runs import all_runs
 
 pytestmark = pytest.mark.spark
 
@@ -174,8 +174,8 @@ def test_findings_and_batches_of_both_sides_lie_in_parquet(both: Both) -> None:
 def test_segments_in_slices_are_judged_like_whole_ones(
     both: Both, spark: Any, tmp_path: Path
 ) -> None:
-    from kafka_6361_runs import kafka_6361
-    from planted_runs import torn_segment_before_the_last
+    from tests.support.kafka_6361_runs import kafka_6361
+    from tests.support.planted_runs import torn_segment_before_the_last
 
     runs = [
         kafka_6361(tmp_path / "one-record-1.1.1", "one-record", "1.1.1").path,

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_6361_runs import kafka_6361
-from planted_runs import torn_segment_before_the_last, unsealed
 
 from kchaos.checkers.folders import WORKING, remove_abandoned_in
 from kchaos.checkers.judge import judge
@@ -21,6 +19,8 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.java import spark_java_home
 from kchaos.clusters.processes import Child, process_start_time, spawn
 from kchaos.clusters.waiting import await_until
+from tests.support.kafka_6361_runs import kafka_6361
+from tests.support.planted_runs import torn_segment_before_the_last, unsealed
 
 pytestmark = pytest.mark.spark
 

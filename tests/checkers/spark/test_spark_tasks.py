@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from clean_runs import clean_run, clean_snapshot
 
 from kchaos.checkers.rules import Judged
 from kchaos.checkers.spark import tasks
+from tests.support.clean_runs import clean_run, clean_snapshot
 
 
 def test_a_rule_that_fails_makes_the_run_unknown(

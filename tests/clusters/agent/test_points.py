@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from class_files import has_class, methods_of
 
 from kchaos.clusters.agent import POINTS, point_of, unknown_points
 from kchaos.clusters.agent import points as table
@@ -24,6 +23,7 @@ from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.releases import KNOWN_RELEASES, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.tiered import tiering_refused, with_tiered_storage
+from tests.support.class_files import has_class, methods_of
 
 GATE = GateAddress(host="127.0.0.1", port=4711, token="secret")
 LIFE = Life(broker=1, number=2)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from engine_stand_in import Engine
+
+from tests.support.engine_stand_in import Engine
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -8,10 +8,10 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from engine_stand_in import Engine
 
 from kchaos.clusters.docker_driver.container import Container
 from kchaos.clusters.docker_driver.engine import connect
+from tests.support.engine_stand_in import Engine
 
 if TYPE_CHECKING:
     from docker import APIClient

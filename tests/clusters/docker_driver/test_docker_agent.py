@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from docker_runs import run_of
 
 from kchaos.checkers.acts import HoldPoint
 from kchaos.clusters.agent.byteman import byteman_jar
@@ -15,6 +14,7 @@ from kchaos.clusters.docker_driver.cluster import DockerCluster
 from kchaos.clusters.docker_driver.mounts import mounts_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.waiting import await_until
+from tests.support.docker_runs import run_of
 
 if TYPE_CHECKING:
     from docker import APIClient

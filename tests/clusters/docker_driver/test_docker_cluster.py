@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from docker_runs import run_of
 
 from kchaos.clusters.api import Broker, Cluster, Disconnectable, Killable, Pausable
 from kchaos.clusters.docker_driver import ground
@@ -28,6 +27,7 @@ from kchaos.faults import CutLink, CutZooKeeper, DisconnectNetwork, ExpireSessio
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NotAvailable
 from kchaos.faults.observation import observe_broker
+from tests.support.docker_runs import run_of
 
 if TYPE_CHECKING:
     from docker import APIClient

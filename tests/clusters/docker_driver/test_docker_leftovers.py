@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from docker_runs import made_by, run_of
 
 from kchaos.clusters.docker_driver import ground
 from kchaos.clusters.docker_driver.cluster import DockerCluster
@@ -22,6 +21,7 @@ from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.errors import BrokerExited, MachineError
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
+from tests.support.docker_runs import made_by, run_of
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from engine_stand_in import HANG, TORN, Engine
 
 from kchaos.clusters.docker_driver import base_image
 from kchaos.clusters.docker_driver.engine import connect, engine_info, speaking
@@ -27,6 +26,7 @@ from kchaos.clusters.errors import MachineError
 from kchaos.clusters.interrupts import interrupts_at_gates
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
+from tests.support.engine_stand_in import HANG, TORN, Engine
 
 if TYPE_CHECKING:
     from docker import APIClient

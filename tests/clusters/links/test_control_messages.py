@@ -6,7 +6,7 @@ import pytest
 
 from kchaos.clusters.links.messages import TopicNames
 from kchaos.clusters.links.wire import MalformedMessage
-from tests.clusters.links.captured import CAPTURED, answer_to, captured, name_of, read, read_entry
+from tests.support.captured import CAPTURED, answer_to, captured, name_of, read, read_entry
 
 
 @pytest.mark.parametrize("entry", captured("LEADER_AND_ISR", "request"), ids=name_of)

@@ -1,8 +1,5 @@
 """Control requests that kchaos writes, compared byte by byte with those that real brokers sent."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from kchaos.checkers.formats.api_keys import ApiKey
@@ -14,8 +11,8 @@ from kchaos.clusters.links.control_requests import (
 )
 from kchaos.clusters.links.layouts import LAYOUTS
 from kchaos.clusters.links.wire import Reader, compiled, decode, read_string
+from tests.support.captured import CAPTURED
 
-CAPTURED = json.loads((Path(__file__).parent / "captured_frames.json").read_text())
 REQUESTS = [
     entry
     for entry in CAPTURED

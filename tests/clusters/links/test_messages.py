@@ -8,7 +8,7 @@ from kafka.protocol.consumer import fetch, offsets
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.messages import TopicNames, read_response
 from kchaos.clusters.links.sessions import FetchSessions
-from tests.clusters.links.captured import (
+from tests.support.captured import (
     TOPIC_ID,
     answer_to,
     read,

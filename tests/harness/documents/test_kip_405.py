@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from tiered_run import tiered_run
 
 from kchaos.checkers.errors import ComparisonError
 from kchaos.harness.catalogue import entry_named
 from kchaos.harness.documents import Bounds, Result, document_named
 from kchaos.harness.documents.kip_405 import compare_run
 from kchaos.harness.documents.kip_405_page import BROKERS, TABLES, of_scenario, wanted
+from tests.support.tiered_run import tiered_run
 
 
 def quiet(text: str) -> None:

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clean_runs import clean_run, clean_snapshot
-from slow_reads import slow_reads_run
 
 from kchaos.checkers.errors import ComparisonError, ModelError
 from kchaos.checkers.model.releases.rules.kip_501 import (
@@ -24,6 +22,8 @@ from kchaos.harness.documents.kip_501 import compare, compare_run
 from kchaos.harness.documents.kip_501_courses import Course, play
 from kchaos.harness.documents.kip_501_example import solution_of, worked_example
 from kchaos.harness.documents.searching import Bounds
+from tests.support.clean_runs import clean_run, clean_snapshot
+from tests.support.slow_reads import slow_reads_run
 
 ENABLE = "follower.fetch.pending.reads.insync.enable"
 PROCESS_TIME = "follower.fetch.process.time.max.ms"

@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_6361_runs import kafka_6361
-from report_runs import (
+
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.errors import UsageError
+from kchaos.harness.report import render
+from tests.support.kafka_6361_runs import kafka_6361
+from tests.support.report_runs import (
     A_AGAIN,
     B_ONLY,
     BOTH,
@@ -19,12 +25,6 @@ from report_runs import (
     observe,
     prediction_of,
 )
-
-from kchaos.checkers.judge import judge
-from kchaos.checkers.results import write_judgement
-from kchaos.checkers.run_directory import RunDirectory
-from kchaos.harness.errors import UsageError
-from kchaos.harness.report import render
 
 SECTIONS = ("findings", "time", "replicas", "caches", "rounds", "brokers", "replay")
 EVIL = "<script>alert('x')</script>&\"'"

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from report_runs import DIVERGENCE, diverged, judge_as, judged, observe, prediction_of
-from slow_reads import slow_reads_run
 
 from kchaos.harness.report import text_report
+from tests.support.report_runs import DIVERGENCE, diverged, judge_as, judged, observe, prediction_of
+from tests.support.slow_reads import slow_reads_run
 
 LONG = "x" * 300 + " https " + "word " * 60
 

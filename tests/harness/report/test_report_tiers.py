@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tiered_run import tiered_run
-
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import FetchedRecord, TierFetch, TierReading
@@ -18,6 +16,7 @@ from kchaos.harness.report.tier_drawing import (
     source_of,
 )
 from kchaos.harness.report.tier_text import in_words
+from tests.support.tiered_run import tiered_run
 
 ABOUT = TopicPartition("t", 0)
 CHAIN = ((0, 0), (1, 3), (2, 5))

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from report_runs import diverged, judge_as, judged
 
 from kchaos.harness.errors import HarnessError
 from kchaos.harness.report import render, write_report
+from tests.support.report_runs import diverged, judge_as, judged
 
 
 def test_it_goes_beside_the_results_of_the_newest_judgement(tmp_path: Path) -> None:

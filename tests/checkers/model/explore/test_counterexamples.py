@@ -5,7 +5,11 @@ the one named fix a property breaks; with only that fix added to the same genera
 """
 
 import pytest
-from known_holes import (
+
+from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.random_moves import Setup, play, search, shrink
+from tests.support.known_holes import (
     EPOCH_CACHES,
     KAFKA_1211,
     KAFKA_6361,
@@ -21,10 +25,6 @@ from known_holes import (
     alike,
     flapping,
 )
-
-from kchaos.checkers.model import generation_for, predict
-from kchaos.checkers.model.explore.moves import Move
-from kchaos.checkers.model.explore.random_moves import Setup, play, search, shrink
 
 STORM = (
     "write-one", "write-pair", "write-all", "expire", "register", "prefer", "kill", "restart"

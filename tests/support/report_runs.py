@@ -6,9 +6,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from run_builder import START, RunBuilder
-
 from kchaos.checkers.run_directory import RunDirectory
+from tests.support.run_builder import START, RunBuilder
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 BOTH = (0, 1, ["both-0", "both-1"])

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kafka_6361_runs import kafka_6361
-
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
+from tests.support.kafka_6361_runs import kafka_6361
 
 Damage = Callable[[Path], None]
 _REPLICA = "snapshots/final/broker-0/t-0"

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from kafka_6361_runs import BOTH
-from run_builder import CONTROLLER_SESSION, RunBuilder, values
-
 from kchaos.checkers import acts
 from kchaos.checkers.results import Results
+from tests.support.kafka_6361_runs import BOTH
+from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, values
 
 
 def cluster_of_two(path: Path, **fields: Any) -> RunBuilder:

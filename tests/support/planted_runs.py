@@ -5,14 +5,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hostile_runs import hostile_runs
-from kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
-from run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
-
 from kchaos.checkers import acts
 from kchaos.checkers.acts import LATE_CLIENT_ID
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
+from tests.support.hostile_runs import hostile_runs
+from tests.support.kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
+from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
 SEGMENT = "00000000000000000000.log"
 

@@ -1,7 +1,5 @@
 """Short timelines in which one rule makes a difference; broker 2 or 3 is the controller."""
 
-from model_timelines import cluster, kill, start, state, terminate, write
-
 from kchaos.checkers.acts import (
     CutLink,
     HealLink,
@@ -18,6 +16,7 @@ from kchaos.checkers.model.values.events import (
     Event,
     Snapshot,
 )
+from tests.support.model_timelines import cluster, kill, start, state, terminate, write
 
 AFTER = Snapshot(label="after")
 

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from run_builder import CONTROLLER_SESSION, RunBuilder, values
-
 from kchaos.checkers import acts
+from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, values
 
 
 def slow_reads_run(path: Path, *, is_told: bool = False) -> RunBuilder:

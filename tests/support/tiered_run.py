@@ -1,17 +1,12 @@
 """A run directory with one snapshot of a tiered partition, literal: what is local and remote."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from run_builder import segment
-
 from kchaos.checkers.run_directory import RunDirectory
-
-sys.path.append(str(Path(__file__).parent / "segments"))
-
-from segment_encoder import batch
+from tests.support.run_builder import segment
+from tests.support.segment_encoder import batch
 
 STARTED = bytes.fromhex(
     "0100000274ce3d36176e3c489b88a7b33d793663400000000000732e65e8b0e84a018c57ddc4080e85930000000000"

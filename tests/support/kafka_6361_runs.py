@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from run_builder import CONTROLLER_SESSION, Log, RunBuilder, values
-
 from kchaos.checkers import acts
 from kchaos.checkers.run_directory import RunDirectory
+from tests.support.run_builder import CONTROLLER_SESSION, Log, RunBuilder, values
 
 A, B, K = 0, 1, 2
 SESSION_A, SESSION_B, SESSION_B_AGAIN = 0x10, 0x11, 0x12

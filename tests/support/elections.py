@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from replicated_topic import Topic
 
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import PreferredElection
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NoEffect
+from tests.support.replicated_topic import Topic
 
 
 def prefer(topic: Topic, *replicas: int) -> None:
