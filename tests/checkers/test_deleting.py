@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from clean_runs import clean_run, clean_snapshot, unknown_of
-from run_builder import RunBuilder, create_body, string, values
-
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
+from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
+from tests.support.run_builder import RunBuilder, create_body, string, values
 
 _SAID = "[2026-11-22 22:09:13,742] INFO [{log} partition=t-0, dir=/data] {what} (kafka.log.Log)\n"
 
