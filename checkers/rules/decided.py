@@ -2,7 +2,8 @@
 
 The model's own rules (`checkers.model.controller.allowed`) say which state may follow which. These
 say who may write it, with which controller epoch, and whether those whom it is about were
-registered.
+registered; and some decision of the model's controller (`checkers.model.controller.decisions`) must
+be the one that was written.
 
 Read from kafka.controller.KafkaController (onControllerFailover, onBrokerFailure),
 PartitionStateMachine, ControlledShutdownLeaderSelector and kafka.cluster.Partition
@@ -33,7 +34,14 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.model.releases.composition import asks_controller_for_isr
+from kchaos.checkers.model.controller.decisions import (
+    ControllerContext,
+    IsrOfPreferred,
+    IsrWithout,
+    LeaderAndIsr,
+    explain,
+)
+from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_for
 from kchaos.checkers.model.releases.ranges import LAG, default_lag_s
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import (
@@ -59,15 +67,24 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
     knew to live (a controller that sees a leader die writes that there is none before it elects
     another, so that members of the ISR may live then); that a live follower is not thrown out
     sooner after the leader's term began than replica.lag.time.max.ms allows.
+<<<<<<< HEAD
     **Does not verify**: what only depends on how long a message takes; which of several allowed
     replicas is chosen; replicas that went offline because their disk failed; what a controller
     writes of a topic while it deletes it.
+=======
+    And that a new leader epoch is what the model's controller decides by something that its writer
+    can have known: which replica is elected, and who is left in the ISR.
+    **Does not verify**: what only depends on how long a message takes; replicas that went offline
+    because their disk failed; where replicas are reassigned, which of the new ones is elected.
+>>>>>>> 3d0f483 (One controller decides for the explorer, for schedules, for the random player, and explains what was recorded)
     """
     world = _World(
         epochs=controller_epochs(evidence.znode_changes),
         clean_stops=_clean_stops(evidence),
         lag_s=_lag_s(evidence),
         has_alter_isr=any(asks_controller_for_isr(one) is not False for one in _started(evidence)),
+        controllers=_controllers(evidence),
+        reassigned=_reassigned(evidence),
     )
     for timed in evidence.decisions:
         event = timed.event
@@ -111,6 +128,8 @@ class _World:
         former_live: The same of the controller before it, which may still write what it decided.
         began: The zxid at which the present controller was elected.
         states: The last state of each partition, and when it was written.
+        controllers: What the controllers of the brokers' releases make of an ISR.
+        reassigned: Topics whose replicas were reassigned or reordered.
         followed_since: By partition and broker, since when its leader has surely taken it for
             caught up: since the leader's term began. One that joins later may be behind the
             leader's log end when it does, since it need only reach the high watermark.
@@ -120,6 +139,8 @@ class _World:
     clean_stops: Mapping[int, tuple[float, ...]]
     lag_s: float
     has_alter_isr: bool
+    controllers: frozenset[tuple[IsrWithout, IsrOfPreferred]] = frozenset()
+    reassigned: frozenset[str] = frozenset()
     registered: dict[int, int] = field(default_factory=dict)
     ever: set[int] = field(default_factory=set)
     known_dead: set[int] = field(default_factory=set)
@@ -155,7 +176,10 @@ def _is_being_deleted(evidence: RunEvidence, state: PartitionState) -> bool:
 def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Finding]:
     about = TopicPartition(new.topic, new.partition)
     old = world.states.get(about)
-    for reason in _reasons(world, about, old, new, time):
+    reasons = list(_reasons(world, about, old, new, time))
+    if not reasons and old is not None and new.leader_epoch > old.leader_epoch:
+        reasons = list(_unexplained(world, about, old, new, time))
+    for reason in reasons:
         yield Finding(
             kind="decision-not-allowed",
             topic=new.topic,
@@ -204,6 +228,45 @@ def _reasons(
         yield f"the leader was taken away, although broker {old.leader} was there all the time"
     if old is not None:
         yield from _of_those_thrown_out(world, about, old, new, time)
+
+
+def _unexplained(
+    world: _World, about: TopicPartition, old: PartitionState, new: PartitionState, time: float
+) -> Iterator[str]:
+    """Yields a sentence where no controller decides so, whatever it may have known."""
+    assignment = world.assigned.get(about)
+    if assignment is None or not world.controllers:
+        return
+    brokers = {*assignment, *old.isr, *new.isr, *world.registered}
+    is_former = world.is_former(new.controller_epoch)
+    known_dead = set() if is_former else world.known_dead - world.registered.keys()
+    surely_live = {
+        broker for broker in brokers if world.is_known_live(broker, time, new.controller_epoch)
+    }
+    stops = world.clean_stops.items()
+    asked = {broker for broker, times in stops if any(stop <= time for stop in times)}
+    known = LeaderAndIsr(leader=old.leader, isr=old.isr)
+    written = LeaderAndIsr(leader=new.leader, isr=new.isr)
+    for isr_without, isr_of_preferred in world.controllers:
+        for is_unclean in (False, True):
+            context = ControllerContext(
+                assignment=assignment,
+                live=frozenset(brokers - known_dead),
+                shutting_down=frozenset(asked),
+                is_unclean=is_unclean,
+                isr_without=isr_without,
+                isr_of_preferred=isr_of_preferred,
+            )
+            is_reassigned = about.topic in world.reassigned
+            if explain(
+                context, known, written, surely_live=surely_live, is_reassigned=is_reassigned
+            ):
+                return
+    yield (
+        f"no controller decides so: leader {new.leader} and ISR {list(new.isr)} after leader "
+        f"{old.leader} and ISR {list(old.isr)} of replicas {list(assignment)}; it knew that "
+        f"{sorted(surely_live)} lived"
+    )
 
 
 def _of_writer(world: _World, old: PartitionState | None, new: PartitionState) -> Iterator[str]:
@@ -273,6 +336,27 @@ def _lag_s(evidence: RunEvidence) -> float:
     defaults = [_default_lag_s(release) for release in {one.release for one in _started(evidence)}]
     are_all_stated = own and len(stated) == len(own)
     return min([*stated, *(() if are_all_stated else defaults)], default=_LEAST_LAG_S)
+
+
+def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPreferred]]:
+    """What controllers make of an ISR, by the releases of all brokers that were started."""
+    controllers = set()
+    for broker in _started(evidence):
+        try:
+            generation = generation_for(
+                broker.release, inter_broker_protocol=broker.inter_broker_protocol
+            )
+        except ModelError:
+            continue  # The model says what is wrong with it.
+        controllers.add((generation.isr_without, generation.isr_of_preferred))
+    return frozenset(controllers)
+
+
+def _reassigned(evidence: RunEvidence) -> frozenset[str]:
+    created = [
+        timed.event.topic for timed in evidence.decisions if isinstance(timed.event, TopicCreated)
+    ]
+    return frozenset(topic for topic in created if created.count(topic) > 1)
 
 
 def _started(evidence: RunEvidence) -> list[StartBroker]:

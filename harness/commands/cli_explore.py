@@ -63,6 +63,11 @@ PROPERTIES = (
     help="A broker may miss a LeaderAndIsr, as when the controller moves.",
 )
 @click.option(
+    "--unclean",
+    is_flag=True,
+    help="A replica outside the ISR is elected where no member of it is there.",
+)
+@click.option(
     "--property",
     "properties",
     multiple=True,
@@ -113,6 +118,7 @@ def explore(
     grain: str,
     faults: tuple[str, ...],
     skip_epochs: bool,
+    unclean: bool,
     properties: tuple[str, ...],
     processes: int,
     most_states: int,
@@ -152,6 +158,7 @@ def explore(
         grain=Grain(grain),
         faults=faults_of(faults, len(named)),
         skips_epochs=skip_epochs,
+        is_unclean=unclean,
         properties=properties or ("strong-isr",),
         processes=processes,
         most_states=most_states,

@@ -65,7 +65,7 @@ class Wanted:
         without: Rules of the model that no broker follows: what a release would do without a fix.
         also: Rules that every broker follows besides: what a document proposes.
         records, leader_epoch, log_size: Bounds of the machine.
-        faults, skips_epochs: As in the machine.
+        faults, skips_epochs, is_unclean: As in the machine.
         memory_mib: What all processes may hold together, in MiB.
         scenario: The file for what can be played; None to search no schedule.
     """
@@ -77,6 +77,7 @@ class Wanted:
     grain: Grain
     faults: Faults
     skips_epochs: bool
+    is_unclean: bool
     properties: tuple[str, ...]
     processes: int
     most_states: int
@@ -247,6 +248,7 @@ def _explored(wanted: Wanted, say: Callable[[str], None]) -> Exploration:
         faults=wanted.faults,
         spares=min(wanted.faults.reassignments, 1),
         skips_epochs=wanted.skips_epochs,
+        is_unclean=wanted.is_unclean,
         remembers_promises="kept" in wanted.properties,
         remembers_blameless=not set(REMEMBERING).isdisjoint(wanted.properties),
     )
@@ -316,10 +318,11 @@ def _write_scenario(schedule: Schedule, releases: Sequence[str], file: Path) -> 
 
 def _bounds_of(wanted: Wanted) -> str:
     order = "epochs may be skipped" if wanted.skips_epochs else "epochs heard of in order"
+    elections = ", unclean elections" if wanted.is_unclean else ""
     return (
         f"{wanted.name}, {len(wanted.releases)} replicas, {wanted.records} records, leader epochs "
-        f"0 to {wanted.leader_epoch} ({order}), a log of {wanted.log_size}, steps: {wanted.grain}"
-        f"{_faults_text(wanted.faults)}"
+        f"0 to {wanted.leader_epoch} ({order}){elections}, a log of {wanted.log_size}, "
+        f"steps: {wanted.grain}{_faults_text(wanted.faults)}"
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kchaos.checkers.model.controller.decisions import NO_LEADER
 from kchaos.faults import (
     ConfigureTopic,
     CutLink,
@@ -22,7 +23,7 @@ from kchaos.faults import (
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
-from kchaos.harness.player.view import NOBODY, PartitionView, View, back, gone, is_linked, settled
+from kchaos.harness.player.view import PartitionView, View, back, gone, is_linked, settled
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
@@ -181,7 +182,7 @@ def _elect(view: View, fault: PreferredElection) -> str:
     if one is None:
         return "there is no such partition"
     preferred = one.replicas[0]
-    if one.leader in (preferred, NOBODY):
+    if one.leader in (preferred, NO_LEADER):
         return f"broker {preferred} leads already, or nobody does"
     if preferred not in one.isr:
         return f"broker {preferred} is not in the ISR"

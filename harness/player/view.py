@@ -9,10 +9,16 @@ exists to keep schedules meaningful, and to know which broker is a zombie.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from kchaos.checkers.model.controller.decisions import (
+    NO_LEADER,
+    ControllerContext,
+    LeaderAndIsr,
+    after_brokers_left,
+    elect_for_offline,
+)
+from kchaos.checkers.model.releases.rules.last_in_isr import keep_last_member
 from kchaos.faults import CutLink
 from kchaos.faults.api import Fault
-
-NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,33 +156,30 @@ def _without(
 ) -> PartitionView:
     if broker not in one.replicas:
         return one
-    live = frozenset(registered)
-    isr = one.isr - {broker} or one.isr
-    if one.leader != broker:
-        return replace(one, isr=isr)
-    zombies = one.zombies | {broker} if believes else one.zombies
-    leader, isr = _elected(one, isr, live, unclean)
-    return replace(one, leader=leader, isr=isr, zombies=zombies)
+    context = _context(one, frozenset(registered), unclean)
+    known = LeaderAndIsr(leader=one.leader, isr=tuple(sorted(one.isr)))
+    for decided in after_brokers_left(context, known, {broker}):
+        known = decided
+    zombies = one.zombies | {broker} if believes and one.leader == broker else one.zombies
+    return replace(one, leader=known.leader, isr=frozenset(known.isr), zombies=zombies)
 
 
-def _elected(
-    one: PartitionView, isr: frozenset[int], live: frozenset[int], unclean: bool
-) -> tuple[int, frozenset[int]]:
-    """Who leads after the leader is gone, and the ISR then; the first replica that may."""
-    for broker in one.replicas:
-        if broker in isr and broker in live:
-            return broker, isr & live
-    if unclean:
-        for broker in one.replicas:
-            if broker in live:
-                return broker, frozenset({broker})
-    return NOBODY, isr
+def _context(one: PartitionView, live: frozenset[int], unclean: bool) -> ControllerContext:
+    return ControllerContext(
+        assignment=one.replicas,
+        live=live,
+        is_unclean=unclean,
+        isr_without=keep_last_member,
+        isr_of_preferred=lambda isr, _leader: isr,
+    )
 
 
 def _settled(view: View, one: PartitionView) -> PartitionView:
-    if one.leader == NOBODY:
-        leader, isr = _elected(one, one.isr, view.registered, view.unclean)
-        one = replace(one, leader=leader, isr=isr)
+    if one.leader == NO_LEADER:
+        known = LeaderAndIsr(leader=one.leader, isr=tuple(sorted(one.isr)))
+        elected = elect_for_offline(_context(one, view.registered, view.unclean), known)
+        if elected is not None:
+            one = replace(one, leader=elected.leader, isr=frozenset(elected.isr))
     if one.leader not in view.whole:
         return one
     joined = {

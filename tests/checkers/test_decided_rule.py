@@ -1,10 +1,12 @@
 """What may be written: by a former controller, by what it saw itself; by a leader, by its clock."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
@@ -12,6 +14,7 @@ from kchaos.checkers.model.values.events import (
     ControllerElected,
     Decision,
     PartitionState,
+    TopicCreated,
 )
 from kchaos.checkers.rules import decided
 
@@ -30,7 +33,9 @@ def state(zxid: int, epoch: int, isr: tuple[int, ...], controller_epoch: int) ->
     )
 
 
-def found(monkeypatch: pytest.MonkeyPatch, *decisions: Decision) -> list[str]:
+def found(
+    monkeypatch: pytest.MonkeyPatch, *decisions: Decision, started: Sequence[SimpleNamespace] = ()
+) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
     monkeypatch.setattr(decided, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
     first: tuple[Decision, ...] = (
@@ -46,7 +51,7 @@ def found(monkeypatch: pytest.MonkeyPatch, *decisions: Decision) -> list[str]:
     evidence = SimpleNamespace(
         znode_changes=(),
         decisions=timed,
-        events=(),
+        events=started,
         deletions={},
         scenario=SimpleNamespace(cluster={}),
     )
@@ -93,3 +98,24 @@ def test_one_that_joins_behind_its_leaders_log_end_may_be_thrown_out_at_once(
 ) -> None:
     joins, falls_out = changed(15, (0, 2)), changed(16, (0,))
     assert found(monkeypatch, changed(14, (0,)), joins, falls_out) == []
+
+
+def test_a_replica_that_is_not_the_first_in_sync_is_not_elected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assigned = TopicCreated(topic="t", assignment=((0, 2, 3),), zxid=2)
+    third = BrokerRegistered(broker=3, czxid=2, zxid=2)
+    all_in_sync = changed(5, (0, 2, 3))
+    left = BrokerUnregistered(broker=0, zxid=6)
+    started = SimpleNamespace(event=StartBroker(broker=0, release="2.8.2"))
+
+    def elected(leader: int, isr: tuple[int, ...]) -> list[str]:
+        written = replace(state(7, 1, isr, 1), leader=leader)
+        return found(monkeypatch, assigned, third, all_in_sync, left, written, started=[started])
+
+    assert elected(2, (2, 3)) == []
+    (message,) = elected(3, (2, 3))
+    assert message == (
+        "zxid 7: no controller decides so: leader 3 and ISR [2, 3] after leader 0 and ISR "
+        "[0, 2, 3] of replicas [0, 2, 3]; it knew that [2] lived"
+    )

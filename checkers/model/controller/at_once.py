@@ -1,15 +1,21 @@
-"""The decisions of a real controller and real leaders, taken at once: for schedules and moves.
+"""A scheduler of the controller: all that it decides is taken at once, for schedules and moves.
 
-The rules are those of kafka.controller.PartitionStateMachine and ReplicaStateMachine (1.1.1): the
-first assigned replica that is registered and in the ISR leads; a broker that leaves is taken from
-the ISR in a new epoch; without a live member the partition has no leader, or an unclean one. A
-leader takes a follower into the ISR as soon as its release allows (kafka.cluster.Partition).
+What is decided is `checkers.model.controller.decisions`'s. A leader takes a follower into the ISR
+as soon as its release allows (kafka.cluster.Partition).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kchaos.checkers.acts import StartBroker, TopicPartition
+from kchaos.checkers.model.controller.decisions import (
+    NO_LEADER,
+    ControllerContext,
+    LeaderAndIsr,
+    after_brokers_left,
+    elect_for_offline,
+    elect_preferred,
+)
 from kchaos.checkers.model.controller.outboxes import is_leading
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
@@ -77,11 +83,13 @@ class InstantController:
     def follow(self, event: Event) -> None:
         """Let an event happen, and then everything that is decided because of it."""
         self.add(event)
+        context, known = self._context(self.replicas), _leader_and_isr(self._known())
         match event:
             case BrokerUnregistered():
-                self._broker_left(event.broker)
-            case BrokerRegistered() if self._known().leader == -1:
-                self._elect()
+                self._write(after_brokers_left(context, known, {event.broker}))
+            case BrokerRegistered() if known.leader == NO_LEADER:
+                elected = elect_for_offline(context, known)
+                self._write(() if elected is None else (elected,))
         self._expand()
 
     def shrink(self, follower: int) -> Iterator[Event]:
@@ -99,17 +107,10 @@ class InstantController:
 
     def prefer(self) -> Iterator[Event]:
         """Yield the election of the preferred replica, if it is live, in sync and not leading."""
-        state, preferred = self._known(), self.replicas[0]
-        if (
-            state.leader not in (-1, preferred)
-            and preferred in state.isr
-            and preferred in self.world().registered()
-        ):
-            world = self.world()
-            acting = world.broker(self.controller)
-            assert acting is not None
-            isr = acting.generation.isr_of_preferred(state.isr, state.leader)
-            yield self._state(preferred, state.leader_epoch + 1, isr)
+        known = self._known()
+        elected = elect_preferred(self._context(self.replicas), _leader_and_isr(known))
+        if known.leader != NO_LEADER and elected is not None:
+            yield self._state(elected.leader, known.leader_epoch + 1, elected.isr)
 
     def reorder(self, preferred: int) -> Iterator[Event]:
         """Yield a reassignment to the same brokers, after which another one is preferred.
@@ -122,30 +123,22 @@ class InstantController:
         yield TopicCreated(topic=PARTITION.topic, assignment=(order,))
         yield self._state(state.leader, state.leader_epoch + 1, state.isr)
 
-    def _broker_left(self, broker: int) -> None:
-        """Elect another leader; where nobody can lead, or it did not, it is taken from the ISR."""
-        state = self._known()
-        if broker not in state.isr or (state.leader == broker and self._elect()):
-            return
-        leader = -1 if state.leader == broker else state.leader
-        self.add(self._state(leader, state.leader_epoch + 1, self._isr_without(broker)))
+    def _write(self, decisions: Iterable[LeaderAndIsr]) -> None:
+        for decided in decisions:
+            epoch = self._known().leader_epoch + 1
+            self.add(self._state(decided.leader, epoch, decided.isr))
 
-    def _isr_without(self, broker: int) -> tuple[int, ...]:
-        acting = self.world().broker(self.controller)
+    def _context(self, assignment: tuple[int, ...]) -> ControllerContext:
+        world = self.world()
+        acting = world.broker(self.controller)
         assert acting is not None
-        return acting.generation.isr_without(self._known().isr, broker, self.is_unclean)
-
-    def _elect(self) -> bool:
-        state, live = self._known(), self.world().registered()
-        candidates = [each for each in self.replicas if each in live and each in state.isr]
-        unclean = [each for each in self.replicas if each in live] if self.is_unclean else []
-        epoch = state.leader_epoch + 1
-        if candidates:
-            isr = [member for member in state.isr if member in live]
-            self.add(self._state(candidates[0], epoch, isr))
-        elif unclean:
-            self.add(self._state(unclean[0], epoch, unclean[:1]))
-        return bool(candidates or unclean)
+        return ControllerContext(
+            assignment=assignment,
+            live=frozenset(world.registered()),
+            is_unclean=self.is_unclean,
+            isr_without=acting.generation.isr_without,
+            isr_of_preferred=acting.generation.isr_of_preferred,
+        )
 
     def _expand(self) -> None:
         for follower in self.replicas:
@@ -185,3 +178,7 @@ class InstantController:
             controller_epoch=1,
             version=self.version,
         )
+
+
+def _leader_and_isr(state: PartitionState) -> LeaderAndIsr:
+    return LeaderAndIsr(leader=state.leader, isr=state.isr)

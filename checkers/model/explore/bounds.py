@@ -114,6 +114,7 @@ class Machine:
         faults: What may happen besides; by default brokers run all the time.
         spares: How many of the brokers, the last ones, hold the partition only once it is
             reassigned to them.
+        is_unclean: Whether a replica outside the ISR may be elected where no member is there.
     """
 
     generations: Mapping[int, Generation]
@@ -126,6 +127,7 @@ class Machine:
     remembers_blameless: bool = False
     faults: Faults = NO_FAULTS
     spares: int = 0
+    is_unclean: bool = False
 
     @property
     def assigned(self) -> tuple[int, ...]:

@@ -8,10 +8,11 @@ Read from kafka.controller.KafkaController, PartitionStateMachine, ReplicaStateM
 1.1.1 and 2.8.2. A decision that would go beyond the machine's leader epochs does not happen.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.controller import decisions, outboxes
+from kchaos.checkers.model.controller.decisions import NO_LEADER, ControllerContext, LeaderAndIsr
 from kchaos.checkers.model.explore import queues
 from kchaos.checkers.model.explore.actions import (
     AskToStop,
@@ -38,6 +39,7 @@ from kchaos.checkers.model.explore.queues import (
     BrokerChange,
     ControlledShutdownReceived,
 )
+from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import ControllerElected, PartitionState, TopicCreated
 from kchaos.checkers.model.values.requests import StopReplica
@@ -79,14 +81,10 @@ def decide(world: World, leader_id: int, leader_epoch: int, isr: Collection[int]
 
 def elect(world: World, machine: Machine, action: Elect) -> bool:
     """Elect another member of the ISR, as a preferred election does."""
-    state = known_state(world)
-    if state.leader == action.leader or action.leader not in state.isr:
-        return False
-    if machine.faults.has_requests and action.leader not in _live(world):
-        return False
-    generation = machine.generations[min(machine.generations)]
-    isr = generation.isr_of_preferred(state.isr, state.leader)
-    return _decide_next(world, machine, action.leader, isr)
+    able = _live(world) if machine.faults.has_requests else set(machine.generations)
+    context = replace(_context(world, machine, able), assignment=(action.leader,))
+    decided = decisions.elect_preferred(context, _known(world))
+    return decided is not None and _decide_next(world, machine, decided)
 
 
 def remove(world: World, machine: Machine, action: Remove) -> bool:
@@ -97,7 +95,7 @@ def remove(world: World, machine: Machine, action: Remove) -> bool:
     if action.broker != state.leader != action.leader:
         return False
     isr = tuple(member for member in state.isr if member != action.broker)
-    return _decide_next(world, machine, action.leader, isr)
+    return _decide_next(world, machine, LeaderAndIsr(leader=action.leader, isr=isr))
 
 
 def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
@@ -121,12 +119,18 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
         if broker not in registered or acting.generation.sees_bounce(czxid, registered[broker])
     }
     stopping = _stopping(world, machine) - gone
-    if not _lose(world, machine, gone, set(registered) - gone - stopping):
+    context = _context(world, machine, set(registered) - gone, stopping)
+    if not _decide_all(world, machine, decisions.after_brokers_left(context, _known(world), gone)):
         return False
     for broker in gone:
         world.put(("stopping", broker), None)
     outboxes.observe(world, epoch)
-    return _find_leader(world, machine, set(registered) - stopping)
+    if known_state(world).leader != NO_LEADER:
+        return True
+    elected = decisions.elect_for_offline(
+        _context(world, machine, set(registered), stopping), _known(world)
+    )
+    return elected is None or _decide_next(world, machine, elected)
 
 
 def move_controller(world: World, machine: Machine, _: MoveController) -> bool:
@@ -143,10 +147,13 @@ def move_controller(world: World, machine: Machine, _: MoveController) -> bool:
     for broker in machine.generations if machine.faults.stops else ():
         if world.get(("stopping", broker)) != "asked":
             world.put(("stopping", broker), None)
-    live = set(world.registered())
-    if not _lose(world, machine, set(machine.generations) - live, live):
-        return False
-    return _find_leader(world, machine, live)
+    context = _context(world, machine, set(world.registered()))
+    removes_offline = _generation(world).removes_offline_at_start
+    return _decide_all(
+        world,
+        machine,
+        decisions.at_failover(context, _known(world), removes_offline=removes_offline),
+    )
 
 
 def resign(world: World, _: Machine, action: Resign) -> bool:
@@ -189,17 +196,15 @@ def let_stop(world: World, machine: Machine, action: LetStop) -> bool:
     assigned = world.assignment(PARTITION)
     if broker not in assigned or len(assigned) < 2:
         return True
+    context = _context(world, machine, _live(world), stopping)
     if state.leader == broker:
-        isr = [member for member in state.isr if member not in stopping]
-        able = [one for one in assigned if one in isr and one in _live(world)]
-        return not able or _decide_next(world, machine, able[0], isr)
+        elected = decisions.elect_for_shutdown(context, _known(world))
+        return elected is None or _decide_next(world, machine, elected)
     epoch = world.controller_epochs()[-1]
-    queued = world.outbox(epoch, broker)
-    stops = _stops(world, epoch)
-    if broker in state.isr and len(state.isr) > 1:
-        isr = [member for member in state.isr if member != broker]
-        if not _decide_next(world, machine, state.leader, isr):
-            return False
+    queued, stops = world.outbox(epoch, broker), _stops(world, epoch)
+    removed = decisions.remove_from_isr(context, _known(world), broker)
+    if removed is not None and not _decide_next(world, machine, removed):
+        return False
     # It is told to stop fetching, and not who leads then (ReplicaStateMachine, OfflineReplica).
     world.put(("outbox", epoch, broker), queued)
     outboxes.queue(world, epoch, broker, stops)
@@ -249,13 +254,13 @@ def reassign(world: World, machine: Machine, action: Reassign) -> bool:
     """
     if world.get(REASSIGNED) is not None or not spend(world, "reassignments"):
         return False
-    held, state = world.assignment(PARTITION), known_state(world)
+    held = world.assignment(PARTITION)
     if set(action.replicas) == set(held):
         return False
     both = (*action.replicas, *(one for one in held if one not in action.replicas))
     outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(both,)))
     world.put(REASSIGNED, action.replicas)
-    return _decide_next(world, machine, state.leader, state.isr)
+    return _decide_next(world, machine, _known(world))
 
 
 def complete_reassignment(world: World, machine: Machine, _: CompleteReassignment) -> bool:
@@ -270,12 +275,12 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
     if leader_id == -1:
         return False
     outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(wanted,)))
-    if not _decide_next(world, machine, leader_id, state.isr):
+    if not _decide_next(world, machine, LeaderAndIsr(leader=leader_id, isr=state.isr)):
         return False
     epoch = world.controller_epochs()[-1]
     for broker in removed:
-        isr = [member for member in known_state(world).isr if member != broker]
-        if not _decide_next(world, machine, leader_id, isr):
+        isr = tuple(member for member in known_state(world).isr if member != broker)
+        if not _decide_next(world, machine, LeaderAndIsr(leader=leader_id, isr=isr)):
             return False
         outboxes.queue(world, epoch, broker, _stops(world, epoch, deletes=True))
     world.put(REASSIGNED, None)
@@ -291,45 +296,44 @@ def replace_leader(world: World, machine: Machine, *, by_isr: bool) -> bool:
         return False
     if machine.remembers_blameless:
         world.put(GAVE_UP, world.get(GAVE_UP) | {state.leader})
-    return _decide_next(world, machine, found[0], state.isr)
+    return _decide_next(world, machine, LeaderAndIsr(leader=found[0], isr=state.isr))
 
 
-def _decide_next(world: World, machine: Machine, leader_id: int, isr: Collection[int]) -> bool:
+def _decide_next(world: World, machine: Machine, decided: LeaderAndIsr) -> bool:
     epoch = known_state(world).leader_epoch
     if epoch >= machine.leader_epoch:
         return False
-    decide(world, leader_id, epoch + 1, isr)
+    decide(world, decided.leader, epoch + 1, decided.isr)
     return True
 
 
-def _lose(world: World, machine: Machine, gone: set[int], able: set[int]) -> bool:
-    """Decide what follows from brokers being gone; returns False beyond the leader epochs.
+def _decide_all(world: World, machine: Machine, decided: Iterable[LeaderAndIsr]) -> bool:
+    """Write one decision after the other; returns False beyond the leader epochs."""
+    return all(_decide_next(world, machine, each) for each in decided)
 
-    Without its leader the partition gets another from the ISR, or none (offlinePartition…); a
-    follower leaves the ISR (ReplicaStateMachine, OfflineReplica).
-    """
+
+def _known(world: World) -> LeaderAndIsr:
     state = known_state(world)
-    if state.leader in gone:
-        isr = [member for member in state.isr if member not in gone]
-        found = [one for one in world.assignment(PARTITION) if one in isr and one in able]
-        if found:
-            return _decide_next(world, machine, found[0], isr)
-        return _decide_next(world, machine, -1, isr or state.isr)
-    for broker in sorted(gone & set(state.isr)):
-        isr = [member for member in known_state(world).isr if member != broker]
-        if isr and not _decide_next(world, machine, state.leader, isr):
-            return False
-    return True
+    return LeaderAndIsr(leader=state.leader, isr=state.isr)
 
 
-def _find_leader(world: World, machine: Machine, able: set[int]) -> bool:
-    """Elect a leader where there is none and a member of the ISR is there again."""
-    state = known_state(world)
-    if state.leader != -1:
-        return True
-    isr = [member for member in state.isr if member in able]
-    found = [one for one in world.assignment(PARTITION) if one in isr]
-    return not found or _decide_next(world, machine, found[0], isr)
+def _context(
+    world: World, machine: Machine, live: Collection[int], stopping: Collection[int] = ()
+) -> ControllerContext:
+    generation = _generation(world)
+    return ControllerContext(
+        assignment=world.assignment(PARTITION),
+        live=frozenset(live),
+        shutting_down=frozenset(stopping),
+        is_unclean=machine.is_unclean,
+        isr_without=generation.isr_without,
+        isr_of_preferred=generation.isr_of_preferred,
+    )
+
+
+def _generation(world: World) -> Generation:
+    controller = world.controller(world.controller_epochs()[-1])
+    return outboxes.generation_of(world, controller.broker)
 
 
 def _live(world: World) -> set[int]:

@@ -6,8 +6,8 @@ ends and comes back besides, processes, sessions, controllers, requests, and who
 partition, is bounded by the machine's faults. The transitions are those by which runs are judged;
 `checkers.model.explore` looks at every state that they lead to.
 
-Left out: batches of several records, unclean elections, disks that lose something, and a controller
-that decides after another was elected.
+Left out: batches of several records, disks that lose something, and a controller that decides after
+another was elected.
 """
 
 from collections.abc import Iterator, Mapping
@@ -90,11 +90,11 @@ def initial_state(machine: Machine) -> State:
     seen = tuple((broker_id, 0) for broker_id in sorted(live))
     world.put(("registered",), seen)
     for broker_id, generation in machine.generations.items():
-        _start(world, broker_id, generation)
+        _start(world, machine, broker_id, generation)
         control_handling.handle(world, broker_id, CONTROLLER_EPOCH, UpdateMetadata(live=live))
     for epoch in machine.controller_epochs:
         # A controller's own release says whether it tells a broker that came back from another.
-        _start(world, machine.controller_of(epoch), machine.generations[replicas[0]])
+        _start(world, machine, machine.controller_of(epoch), machine.generations[replicas[0]])
     outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(replicas,)))
     world.put(("last czxid",), 0)
     world.put(("controllers",), (CONTROLLER_EPOCH,))
@@ -115,9 +115,12 @@ def initial_state(machine: Machine) -> State:
     return EMPTY.changed({**world.changes, **relevant(machine, world.changes)})
 
 
-def _start(world: World, broker_id: int, generation: Generation) -> None:
+def _start(world: World, machine: Machine, broker_id: int, generation: Generation) -> None:
     release = ".".join(str(part) for part in generation.versions.release)
-    process.start(world, StartBroker(broker=broker_id, release=release), generation)
+    start = StartBroker(
+        broker=broker_id, release=release, unclean_leader_election=machine.is_unclean
+    )
+    process.start(world, start, generation)
 
 
 def possible_actions(machine: Machine) -> Iterator[Action]:

@@ -219,6 +219,8 @@ class Generation:
             the preferred replica while the leader lives.
         isr_without: (ISR, a member that has gone, whether unclean elections are on) to the ISR that
             a controller leaves where it elects nobody.
+        removes_offline_at_start: Whether a new controller takes the replicas of brokers that are
+            not registered out of the ISRs before it elects.
         sees_bounce: (czxid of a registration that was seen, now) to whether a controller takes the
             broker for one that came back.
         tells_broker_epoch: Whether a controller's requests name the generation of the broker that
@@ -300,6 +302,7 @@ class Generation:
 
     isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]]
     isr_without: Callable[[tuple[int, ...], int, bool], tuple[int, ...]]
+    removes_offline_at_start: bool = False
     sees_bounce: Callable[[int, int], bool]
     tells_broker_epoch: bool = False
     error_of_broker_epoch: Callable[[int, int], str]

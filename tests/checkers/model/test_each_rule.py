@@ -20,8 +20,14 @@ from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import tier
 from kchaos.checkers.model.broker.leader import become_leader, update_view
 from kchaos.checkers.model.controller.outboxes import deliver, queue
-from kchaos.checkers.model.explore.actions import AskToStop, LetStop
-from kchaos.checkers.model.explore.bounds import Faults, Grain, Machine
+from kchaos.checkers.model.explore.actions import (
+    AskToStop,
+    EndSession,
+    Kill,
+    LetStop,
+    MoveController,
+)
+from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
 from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.explore.moves import Move
 from kchaos.checkers.model.explore.random_moves import Setup, play
@@ -573,6 +579,23 @@ def epoch_of_the_stop(known: Generation) -> int:
     return stops.leader_epoch
 
 
+def isr_after_a_failover(generation: Generation) -> tuple[int, int, tuple[int, ...]]:
+    """Return leader epoch, leader and ISR that a new controller leaves when a follower is gone."""
+    machine = Machine(
+        generations={0: generation, 1: generation},
+        records=1,
+        leader_epoch=3,
+        log_size=1,
+        faults=Faults(kills=1, controllers=1),
+    )
+    state = initial_state(machine)
+    for step in (Kill(broker=1), EndSession(broker=1), MoveController()):
+        state = next_state(machine, state, step)
+    written = World(state).partition_state(PARTITION)
+    assert written is not None
+    return written.leader_epoch, written.leader, written.isr
+
+
 CONTROL_AND_STORAGE = {
     "KIP-380": Shown(
         release="2.2.0",
@@ -603,6 +626,12 @@ CONTROL_AND_STORAGE = {
         release="3.4.1", look=lambda known: known.refuses_stop(0, 0), old=True, new=False
     ),
     "leader epochs told to stop": Shown(release="2.6.0", look=epoch_of_the_stop, old=-1, new=0),
+    "KAFKA-3143": Shown(
+        release="2.3.1",
+        look=isr_after_a_failover,
+        old=(0, 0, (0, 1)),
+        new=(1, 0, (0,)),
+    ),
     "KIP-461": Shown(
         release="2.3.1",
         look=predicted(kip_279_1("2.3.1", 15), lambda prediction: fetcher_of(1)(prediction)[0]),

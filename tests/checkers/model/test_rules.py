@@ -47,7 +47,7 @@ NEW_RULES = {
     "2.1.1": ["KAFKA-7786", "recovery without epoch 0"],
     "2.2.0": ["KIP-380", "broker epochs", "broker epochs told"],
     "2.2.2": ["KAFKA-7601"],
-    "2.3.1": ["KIP-461"],
+    "2.3.1": ["KAFKA-3143", "KIP-461"],
     "2.4.1": ["high watermark in the log", "KAFKA-8841", "high watermark wakes fetches"],
     "2.5.1": ["KAFKA-9338", "KAFKA-9839", "KAFKA-9654"],
     "2.6.3": ["KIP-570", "leader epochs told to stop", "KAFKA-10432", "KAFKA-10706"],

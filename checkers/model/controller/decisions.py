@@ -1,0 +1,226 @@
+"""What a controller may decide about a partition: one function a transition of its state machines.
+
+The explorer interleaves these decisions with everything else, schedules and walks take all of them
+at once, and `explain` asks which of them a recorded decision can have been. So a decision that the
+explorer takes wrongly contradicts recorded runs.
+
+Read from kafka.controller.KafkaController (onBrokerFailure, onBrokerStartup, onControllerFailover,
+doControlledShutdown), PartitionStateMachine, ReplicaStateMachine and Election, 1.1.1 and 2.8.2, and
+from PartitionLeaderSelector, 0.10.2.2, which decides alike. Left out: the leader of a new
+partition, and an ISR that a leader asks for (KIP-497), which `allowed` compares with what the
+leader knows.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
+
+NO_LEADER = -1
+
+IsrWithout = Callable[[tuple[int, ...], int, bool], tuple[int, ...]]
+IsrOfPreferred = Callable[[tuple[int, ...], int], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderAndIsr:
+    """A partition's leader and ISR, as a controller writes them in a new leader epoch.
+
+    Attributes:
+        leader: A broker, or `NO_LEADER`.
+        isr: In the order of the ISR before.
+    """
+
+    leader: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerContext:
+    """What a controller knows of the cluster when it decides about one partition.
+
+    Attributes:
+        assignment: The partition's replicas, the preferred one first.
+        live: Brokers that it takes for alive; those that shut down too.
+        shutting_down: Brokers that asked for a controlled shutdown.
+        is_unclean: Whether a replica outside the ISR may be elected.
+        isr_without: `Generation.isr_without` of the controller's broker.
+        isr_of_preferred: `Generation.isr_of_preferred` of the controller's broker.
+    """
+
+    assignment: tuple[int, ...]
+    live: frozenset[int]
+    shutting_down: frozenset[int] = frozenset()
+    is_unclean: bool = False
+    isr_without: IsrWithout
+    isr_of_preferred: IsrOfPreferred
+
+    @property
+    def online(self) -> frozenset[int]:
+        """Return the brokers that may be elected (ControllerContext.isReplicaOnline)."""
+        return self.live - self.shutting_down
+
+
+def elect_for_offline(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
+    """Elect a leader for a partition whose leader is gone; None where nobody may lead.
+
+    Election.leaderForOffline: the first assigned replica that is online and in the ISR, which
+    loses those that are not online; else, where that is allowed, any that is online, alone.
+    """
+    online = [replica for replica in context.assignment if replica in context.online]
+    in_sync = [replica for replica in online if replica in known.isr]
+    if in_sync:
+        isr = tuple(member for member in known.isr if member in context.online)
+        return LeaderAndIsr(leader=in_sync[0], isr=isr)
+    if context.is_unclean and online:
+        return LeaderAndIsr(leader=online[0], isr=(online[0],))
+    return None
+
+
+def elect_preferred(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
+    """Elect the first assigned replica; None where it leads, is not online or not in the ISR."""
+    preferred = context.assignment[0]
+    if preferred == known.leader or preferred not in context.online or preferred not in known.isr:
+        return None
+    return LeaderAndIsr(leader=preferred, isr=context.isr_of_preferred(known.isr, known.leader))
+
+
+def elect_for_shutdown(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
+    """Move the leader from a broker that shuts down; None where nobody else in sync is online.
+
+    Election.leaderForControlledShutdown: every broker that shuts down leaves the ISR.
+    """
+    able = [replica for replica in context.assignment if replica in context.online]
+    in_sync = [replica for replica in able if replica in known.isr]
+    if known.leader not in context.shutting_down or not in_sync:
+        return None
+    isr = tuple(member for member in known.isr if member not in context.shutting_down)
+    return LeaderAndIsr(leader=in_sync[0], isr=isr)
+
+
+def remove_from_isr(
+    context: ControllerContext, known: LeaderAndIsr, broker: int
+) -> LeaderAndIsr | None:
+    """Take an offline replica from the ISR; None where it is no member of it.
+
+    ReplicaStateMachine.doRemoveReplicasFromIsr: a leader that goes leaves none behind.
+    """
+    if broker not in known.isr:
+        return None
+    leader = NO_LEADER if broker == known.leader else known.leader
+    isr = context.isr_without(known.isr, broker, context.is_unclean)
+    return LeaderAndIsr(leader=leader, isr=isr)
+
+
+def after_brokers_left(
+    context: ControllerContext, known: LeaderAndIsr, gone: Collection[int]
+) -> Iterator[LeaderAndIsr]:
+    """Yield what is written one after the other when brokers are gone (onReplicasBecomeOffline).
+
+    A leader that is gone is replaced first, if it can be; then the replicas leave the ISR one by
+    one, each in a new leader epoch. Kafka takes them in the order of a hash map, which is
+    ascending for a few small ids.
+    """
+    if known.leader in gone and (elected := elect_for_offline(context, known)) is not None:
+        known = elected
+        yield known
+    for broker in sorted(gone):
+        removed = remove_from_isr(context, known, broker)
+        if removed is not None:
+            known = removed
+            yield known
+
+
+def at_failover(
+    context: ControllerContext, known: LeaderAndIsr, *, removes_offline: bool
+) -> Iterator[LeaderAndIsr]:
+    """Yield what a new controller writes one after the other (onControllerFailover).
+
+    Args:
+        context: What it finds registered.
+        known: What the partition's znode says.
+        removes_offline: Whether offline replicas leave the ISR first (KAFKA-3143, 2.3.0).
+    """
+    offline = [replica for replica in sorted(known.isr) if replica not in context.live]
+    for broker in offline if removes_offline else ():
+        removed = remove_from_isr(context, known, broker)
+        if removed is not None:
+            known = removed
+            yield known
+    if known.leader not in context.live:
+        elected = elect_for_offline(context, known)
+        if elected is not None:
+            yield elected
+
+
+def possible(
+    context: ControllerContext, known: LeaderAndIsr, *, is_reassigned: bool = False
+) -> Iterator[LeaderAndIsr]:
+    """Yield each single decision that a controller with such knowledge may take next.
+
+    Args:
+        context: What it knows.
+        known: What is decided so far.
+        is_reassigned: Whether replicas of the partition were reassigned or reordered.
+    """
+    decisions = [elect_preferred(context, known), elect_for_shutdown(context, known)]
+    if known.leader not in context.live:
+        decisions.append(elect_for_offline(context, known))
+    leaving = [member for member in known.isr if member not in context.online]
+    decisions += [remove_from_isr(context, known, member) for member in leaving]
+    if is_reassigned:
+        decisions += _of_reassignment(context, known)
+    yield from (decision for decision in decisions if decision is not None)
+
+
+def explain(
+    context: ControllerContext,
+    known: LeaderAndIsr,
+    written: LeaderAndIsr,
+    *,
+    surely_live: Collection[int],
+    is_reassigned: bool = False,
+) -> bool:
+    """Tell whether some decision is the one that was written.
+
+    What a controller knows lags behind ZooKeeper, so every set of live brokers is tried that has
+    those of which it surely knew and none but those of which it may have known; and so is every
+    set of brokers that may have been shutting down.
+
+    Args:
+        context: What it may have known: `live` and `shutting_down` have every broker that it may
+            have taken for such.
+        known: The leader and ISR before.
+        written: The leader and ISR in the next leader epoch.
+        surely_live: Brokers that it must have taken for alive.
+        is_reassigned: Whether replicas of the partition were reassigned or reordered.
+    """
+    concerned = context.live & {*context.assignment, *known.isr, known.leader}
+    isr = frozenset(written.isr)
+    for shutting_down in _subsets(context.shutting_down):
+        for unseen in _subsets(concerned - set(surely_live)):
+            knowing = replace(
+                context,
+                live=context.live - set(unseen),
+                shutting_down=frozenset(shutting_down),
+            )
+            for decision in possible(knowing, known, is_reassigned=is_reassigned):
+                if (decision.leader, frozenset(decision.isr)) == (written.leader, isr):
+                    return True
+    return False
+
+
+def _of_reassignment(
+    context: ControllerContext, known: LeaderAndIsr
+) -> Iterator[LeaderAndIsr | None]:
+    """A new epoch for all that is, another leader among the new replicas, an old one removed."""
+    yield known
+    for member in known.isr:
+        if member in context.online and member != known.leader:
+            yield LeaderAndIsr(leader=member, isr=known.isr)
+        yield remove_from_isr(context, known, member)
+
+
+def _subsets(brokers: Collection[int]) -> Iterator[tuple[int, ...]]:
+    """Yield every subset, the smallest first."""
+    counts = range(len(brokers) + 1)
+    return chain.from_iterable(combinations(sorted(brokers), count) for count in counts)

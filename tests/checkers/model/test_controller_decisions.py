@@ -1,0 +1,170 @@
+"""The controller's decisions, the same for the explorer, for schedules and for recorded runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.controller.decisions import (
+    NO_LEADER,
+    ControllerContext,
+    LeaderAndIsr,
+    after_brokers_left,
+    at_failover,
+    elect_for_offline,
+    elect_for_shutdown,
+    elect_preferred,
+    explain,
+    remove_from_isr,
+)
+from kchaos.checkers.model.explore.actions import EndSession, Kill, SeeBrokers, Start
+from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
+from kchaos.checkers.model.explore.machine import initial_state, next_state
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+
+ALL_IN_SYNC = LeaderAndIsr(leader=1, isr=(1, 2, 3))
+
+
+def context(*live: int, release: str = "2.8.2", is_unclean: bool = False) -> ControllerContext:
+    generation = generation_for(release)
+    return ControllerContext(
+        assignment=(1, 2, 3),
+        live=frozenset(live),
+        is_unclean=is_unclean,
+        isr_without=generation.isr_without,
+        isr_of_preferred=generation.isr_of_preferred,
+    )
+
+
+def test_the_first_assigned_replica_that_is_online_and_in_sync_is_elected() -> None:
+    elected = elect_for_offline(context(2, 3), ALL_IN_SYNC)
+    assert elected == LeaderAndIsr(leader=2, isr=(2, 3))
+    assert elect_for_offline(context(2), LeaderAndIsr(leader=1, isr=(1,))) is None
+
+
+def test_an_unclean_election_leaves_the_leader_alone_in_the_isr() -> None:
+    only_one = LeaderAndIsr(leader=1, isr=(1,))
+    elected = elect_for_offline(context(2, 3, is_unclean=True), only_one)
+    assert elected == LeaderAndIsr(leader=2, isr=(2,))
+
+
+def test_a_preferred_election_keeps_the_isr() -> None:
+    known = LeaderAndIsr(leader=2, isr=(1, 2))
+    assert elect_preferred(context(1, 2), known) == LeaderAndIsr(leader=1, isr=(1, 2))
+    assert elect_preferred(context(2), known) is None
+    assert elect_preferred(context(1, 2), replace(known, isr=(2,))) is None
+
+
+def test_a_broker_that_shuts_down_hands_over_and_leaves_the_isr() -> None:
+    stopping = replace(context(1, 2, 3), shutting_down=frozenset({1}))
+    assert elect_for_shutdown(stopping, ALL_IN_SYNC) == LeaderAndIsr(leader=2, isr=(2, 3))
+    assert elect_for_shutdown(stopping, LeaderAndIsr(leader=1, isr=(1,))) is None
+
+
+def test_replicas_leave_the_isr_one_by_one_down_to_one_member() -> None:
+    written = list(after_brokers_left(context(), ALL_IN_SYNC, {1, 2, 3}))
+    assert written == [
+        LeaderAndIsr(leader=NO_LEADER, isr=(2, 3)),
+        LeaderAndIsr(leader=NO_LEADER, isr=(3,)),
+        LeaderAndIsr(leader=NO_LEADER, isr=(3,)),
+    ]
+
+
+def test_before_1_1_0_the_last_member_leaves_too_where_unclean_elections_are_allowed() -> None:
+    alone = LeaderAndIsr(leader=1, isr=(1,))
+    old = remove_from_isr(context(release="1.0.2", is_unclean=True), alone, 1)
+    new = remove_from_isr(context(release="1.1.1", is_unclean=True), alone, 1)
+    assert old == LeaderAndIsr(leader=NO_LEADER, isr=())
+    assert new == LeaderAndIsr(leader=NO_LEADER, isr=(1,))
+
+
+def test_a_new_controller_removes_who_is_offline_before_it_elects() -> None:
+    of_2_2_2 = list(at_failover(context(2, 3), ALL_IN_SYNC, removes_offline=False))
+    of_2_3_0 = list(at_failover(context(2, 3), ALL_IN_SYNC, removes_offline=True))
+    assert of_2_2_2 == [LeaderAndIsr(leader=2, isr=(2, 3))]
+    assert of_2_3_0 == [
+        LeaderAndIsr(leader=NO_LEADER, isr=(2, 3)),
+        LeaderAndIsr(leader=2, isr=(2, 3)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "surely_live", "is_explained"),
+    [
+        (LeaderAndIsr(leader=2, isr=(2, 3)), {2, 3}, True),
+        (LeaderAndIsr(leader=2, isr=(2, 3)), {1, 2, 3}, False),
+        (LeaderAndIsr(leader=3, isr=(3,)), {3}, True),
+        (LeaderAndIsr(leader=3, isr=(3,)), {2, 3}, False),
+        (LeaderAndIsr(leader=3, isr=(2, 3)), {3}, False),
+        (LeaderAndIsr(leader=1, isr=(1, 3)), {1, 3}, True),
+        (LeaderAndIsr(leader=1, isr=(1,)), {1, 3}, False),
+        (LeaderAndIsr(leader=1, isr=(1, 2, 3)), {1, 2, 3}, False),
+    ],
+    ids=[
+        "the leader was not seen",
+        "the leader was surely seen",
+        "only the last was seen",
+        "an earlier replica was surely seen",
+        "who was not elected cannot stay",
+        "a follower was not seen",
+        "two followers at once",
+        "a new epoch for nothing",
+    ],
+)
+def test_a_decision_is_explained_by_what_its_controller_can_have_known(
+    written: LeaderAndIsr, surely_live: set[int], is_explained: bool
+) -> None:
+    known = context(1, 2, 3)
+    assert explain(known, ALL_IN_SYNC, written, surely_live=surely_live) is is_explained
+
+
+def explored(*kills: int, release: str) -> State:
+    """Return the state after brokers died and were missed at one look of the controller."""
+    machine = Machine(
+        generations=dict.fromkeys((1, 2, 3), generation_for(release)),
+        records=1,
+        leader_epoch=5,
+        log_size=1,
+        faults=Faults(kills=len(kills)),
+    )
+    state = initial_state(machine)
+    steps = [
+        *(Kill(broker=broker) for broker in kills),
+        *(EndSession(broker=broker) for broker in kills),
+        SeeBrokers(),
+        Start(broker=1),
+        SeeBrokers(),
+    ]
+    for step in steps:
+        state = next_state(machine, state, step)
+    return state
+
+
+@pytest.mark.parametrize("release", ["1.1.1", "2.2.2", "2.8.2"])
+def test_the_explorer_leaves_one_member_in_an_isr_that_is_gone(release: str) -> None:
+    written = World(explored(1, 2, 3, release=release)).partition_state(PARTITION)
+    assert written is not None
+    assert (written.leader_epoch, written.leader, written.isr) == (3, NO_LEADER, (3,))
+
+
+def test_the_explorer_elects_uncleanly_where_that_is_allowed() -> None:
+    machine = Machine(
+        generations=dict.fromkeys((1, 2), generation_for("2.8.2")),
+        records=1,
+        leader_epoch=5,
+        log_size=1,
+        faults=Faults(kills=2),
+        is_unclean=True,
+    )
+    state = initial_state(machine)
+    steps = [
+        *(Kill(broker=2), EndSession(broker=2), SeeBrokers()),
+        *(Kill(broker=1), EndSession(broker=1), SeeBrokers()),
+        *(Start(broker=2), SeeBrokers()),
+    ]
+    for step in steps:
+        state = next_state(machine, state, step)
+    written = World(state).partition_state(PARTITION)
+    assert written is not None
+    assert (written.leader, written.isr) == (2, (2,))
