@@ -67,16 +67,11 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
     knew to live (a controller that sees a leader die writes that there is none before it elects
     another, so that members of the ISR may live then); that a live follower is not thrown out
     sooner after the leader's term began than replica.lag.time.max.ms allows.
-<<<<<<< HEAD
-    **Does not verify**: what only depends on how long a message takes; which of several allowed
-    replicas is chosen; replicas that went offline because their disk failed; what a controller
-    writes of a topic while it deletes it.
-=======
     And that a new leader epoch is what the model's controller decides by something that its writer
     can have known: which replica is elected, and who is left in the ISR.
     **Does not verify**: what only depends on how long a message takes; replicas that went offline
-    because their disk failed; where replicas are reassigned, which of the new ones is elected.
->>>>>>> 3d0f483 (One controller decides for the explorer, for schedules, for the random player, and explains what was recorded)
+    because their disk failed; where replicas are reassigned, which of the new ones is elected; what
+    a controller writes of a topic while it deletes it.
     """
     world = _World(
         epochs=controller_epochs(evidence.znode_changes),
