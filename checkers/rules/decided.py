@@ -42,7 +42,7 @@ from kchaos.checkers.model.controller.decisions import (
     explain,
 )
 from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_for
-from kchaos.checkers.model.releases.ranges import LAG, default_lag_s
+from kchaos.checkers.model.releases.rules.kip_537 import LAG, default_lag_s
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,

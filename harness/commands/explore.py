@@ -14,15 +14,18 @@ from kchaos.checkers.explorer import Exploration, Progress, explore
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.explore import Schedule, Schedules, find_schedule, system_of
 from kchaos.checkers.model.explore.bounds import Faults, Grain, Machine
+from kchaos.checkers.model.explore.in_sync import ENABLE, PROCESS_TIME, SHIPPED
 from kchaos.checkers.model.explore.properties import REMEMBERING
+from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.releases.rules.kip_501 import ENABLE, PROCESS_TIME, SHIPPED, rules_of
-from kchaos.checkers.model.releases.rules.order import OF_RELEASES, PROPOSED
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.documents.kip_501_example import solution_of
+from kchaos.harness.documents.kip_501_proposals import parts_of
+from kchaos.harness.documents.proposal import with_proposals
+from kchaos.harness.documents.proposals import PROPOSALS
 from kchaos.harness.errors import UsageError
 from kchaos.harness.schedule_scenarios import scenario_of, text_of
 
@@ -63,7 +66,7 @@ class Wanted:
     Attributes:
         releases: Each broker's, broker 0's first.
         without: Rules of the model that no broker follows: what a release would do without a fix.
-        also: Rules that every broker follows besides: what a document proposes.
+        also: Names of proposals of documents that every broker follows besides.
         records, leader_epoch, log_size: Bounds of the machine.
         faults, skips_epochs, is_unclean: As in the machine.
         memory_mib: What all processes may hold together, in MiB.
@@ -98,15 +101,19 @@ class Wanted:
         """Return what so many brokers do; those of one release may be more than were named."""
         releases = [*self.releases, *self.releases[:1] * replicas][:replicas]
         settings = mixed_protocol([release_of(release) for release in releases])
-        return {
-            broker: generation_for(
+        proposals = [proposal for proposal in PROPOSALS if proposal.name in self.also]
+        generations = [
+            generation_for(
                 release,
                 inter_broker_protocol=settings.get("inter.broker.protocol.version"),
                 message_format=settings.get("log.message.format.version"),
                 without=self.without,
-                also=self.also,
             )
-            for broker, release in enumerate(releases)
+            for release in releases
+        ]
+        return {
+            broker: with_proposals(generation, *proposals)
+            for broker, generation in enumerate(generations)
         }
 
 
@@ -143,15 +150,15 @@ def faults_of(named: Sequence[str], brokers: int) -> Faults:
 
 
 def proposed(named: Sequence[str]) -> tuple[str, ...]:
-    """Return the rules that were asked for, by name or as KIP-501's broker properties.
+    """Return the proposals that were asked for, by name or as KIP-501's broker properties.
 
     Raises:
-        UsageError: There is no such rule or property, or a value that the document does not allow.
+        UsageError: There is no such proposal or property, or a value that the document forbids.
     """
     given = dict(one.partition("=")[::2] for one in named if "=" in one)
-    known = [rule.name for rule in PROPOSED]
-    rules = [one for one in named if "=" not in one]
-    for one in (*rules, *given):
+    known = [proposal.name for proposal in PROPOSALS]
+    by_name = [text for text in named if "=" not in text]
+    for one in (*by_name, *given):
         if one not in known and not (one in given and one in (ENABLE, PROCESS_TIME)):
             raise UsageError(
                 f"nothing is proposed as {one!r}; known: {', '.join(known)}; {ENABLE}=true; "
@@ -161,7 +168,7 @@ def proposed(named: Sequence[str]) -> tuple[str, ...]:
         solution = solution_of(given) if given else SHIPPED
     except ModelError as error:
         raise UsageError(str(error)) from error
-    return (*rules, *rules_of(solution))
+    return (*by_name, *(proposal.name for proposal in parts_of(solution)))
 
 
 def fixes(named: Sequence[str]) -> tuple[str, ...]:
@@ -170,7 +177,7 @@ def fixes(named: Sequence[str]) -> tuple[str, ...]:
     Raises:
         UsageError: No release has such a rule.
     """
-    known = [rule.name for rule in OF_RELEASES]
+    known = [rule.name for rule in RULES]
     for one in named:
         if one not in known:
             raise UsageError(f"no release has a rule named {one!r}; known: {', '.join(known)}")

@@ -1,8 +1,8 @@
 """What a document weighs against each other, side by side, by the machine that judges runs.
 
-`documents` knows every document by name; each has a module of its own, whose alternatives are rules
-(`checkers.model.releases.rules`) that no release follows. `comparison` is the form of what comes
-out.
+`documents` knows every document by name; each has a module of its own, whose alternatives are
+proposals (`proposal`) that no release follows, each laid over what a broker of some release does.
+`comparison` is the form of what comes out.
 """
 
 from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row

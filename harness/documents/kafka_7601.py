@@ -14,7 +14,7 @@ from kchaos.harness.documents.kafka_7601_columns import (
     FENCING,
     NEW,
     OLD,
-    RULES,
+    PROPOSED,
     client_cell,
     formats,
     in_both,
@@ -41,7 +41,7 @@ TITLE = "what becomes of a log whose message format goes back"
 
 
 def _row(name: str, question: str, cell: Callable[[str], Cell]) -> Row:
-    return Row(name=name, question=question, cells={key: cell(key) for key in RULES})
+    return Row(name=name, question=question, cells={key: cell(key) for key in PROPOSED})
 
 
 def _mixed_before(column: str) -> Cell:
@@ -53,10 +53,11 @@ def _mixed_before(column: str) -> Cell:
 
 def scene_rows() -> tuple[Row, ...]:
     """Return the document's scenarios."""
-    flap = {key: in_both(flapping(), key, (NEW, OLD), (NEW, NEW)) for key in RULES}
-    back = {key: in_both(downgraded(), key, (NEW,), (OLD,)) for key in RULES}
+    flap = {key: in_both(flapping(), key, (NEW, OLD), (NEW, NEW)) for key in PROPOSED}
+    back = {key: in_both(downgraded(), key, (NEW,), (OLD,)) for key in PROPOSED}
     taken = {
-        key: in_both(follower_takes_over(), key, (NEW, OLD, OLD), (NEW, OLD, OLD)) for key in RULES
+        key: in_both(follower_takes_over(), key, (NEW, OLD, OLD), (NEW, OLD, OLD))
+        for key in PROPOSED
     }
     return (
         _row(
@@ -129,13 +130,13 @@ def searched_rows(bounds: Bounds, say: Say) -> tuple[Row, ...]:
     )
     for name, wanted, question in asked if bounds.most_states else ():
         cells = {}
-        for key in RULES:
+        for key in PROPOSED:
             say(f"every interleaving of {key}: {wanted}")
             cells[key] = explored(machine(key), wanted, bounds)
         rows.append(Row(name=name, question=question, cells=cells))
     if bounds.schedules:
         cells = {}
-        for key in RULES:
+        for key in PROPOSED:
             say(f"random schedules of {key}")
             brokers = formats(key, FENCING).of(NEW, OLD, NEW)
             cells[key] = drawn(brokers, bounds, is_unclean=False)

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.releases.rules.kafka_7601 import KAFKA_7601
-from kchaos.checkers.model.releases.rules.kafka_7601_options import (
+from kchaos.checkers.model.values.log import Log
+from kchaos.harness.documents.comparison import Cell, Column, Result
+from kchaos.harness.documents.kafka_7601_options import (
+    CLEARED,
     FETCHED_SETS_SPLIT,
     MAXIMUM_FORMAT,
     ONE_FORMAT_PER_SEGMENT,
 )
-from kchaos.checkers.model.values.log import Log
-from kchaos.harness.documents.comparison import Cell, Column, Result
 from kchaos.harness.documents.kafka_7601_scenes import BASE, A
+from kchaos.harness.documents.proposal import Proposal, with_proposals
 from kchaos.harness.documents.scenes import Ended, Scene, play
 
 OLD_FORMAT = "0.10.2"
@@ -21,12 +22,12 @@ NEW, OLD = 2, 1
 FENCING = ("KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10", "KAFKA-9338")
 """With these a fetch of another epoch is refused, so that only truncation can go wrong."""
 
-RULES: Mapping[str, tuple[str, ...]] = {
+PROPOSED: Mapping[str, tuple[Proposal, ...]] = {
     BASE: (),
-    "max. format": (MAXIMUM_FORMAT.name,),
-    "clear": (KAFKA_7601.name,),
-    "segments": (ONE_FORMAT_PER_SEGMENT.name,),
-    "segments, split": (ONE_FORMAT_PER_SEGMENT.name, FETCHED_SETS_SPLIT.name),
+    "max. format": (MAXIMUM_FORMAT,),
+    "clear": (CLEARED,),
+    "segments": (ONE_FORMAT_PER_SEGMENT,),
+    "segments, split": (ONE_FORMAT_PER_SEGMENT, FETCHED_SETS_SPLIT),
 }
 COLUMNS = (
     Column(key=BASE, title="as it was released: the configured format is written and expected"),
@@ -53,10 +54,10 @@ class Formats:
 
 def formats(column: str, also: tuple[str, ...] = ()) -> Formats:
     """Return what brokers do in a column, and by these rules besides."""
-    rules = (*RULES[column], *also)
+    new = generation_for(BASE, also=also)
+    old = generation_for(BASE, message_format=OLD_FORMAT, also=also)
     return Formats(
-        new=generation_for(BASE, also=rules),
-        old=generation_for(BASE, message_format=OLD_FORMAT, also=rules),
+        new=with_proposals(new, *PROPOSED[column]), old=with_proposals(old, *PROPOSED[column])
     )
 
 

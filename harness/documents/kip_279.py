@@ -1,10 +1,10 @@
 """KIP-279's proposal beside the four alternatives that it rejects, and beside what was released.
 
-The columns are rules over one release (`checkers.model.releases.rules.kip_279_alternatives`), by
-default the one that the document is about. Each of its scenarios is played with its own numbers.
+The columns are proposals (`kip_279_alternatives`) laid over one release, by default the
+one that the document is about. Each of its scenarios is played with its own numbers.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from kchaos.harness.documents.kip_279_scenes import (
     scenario_1,
     scenario_2,
 )
+from kchaos.harness.documents.proposal import Proposal, with_proposals
 from kchaos.harness.documents.recorded import rows_of
 from kchaos.harness.documents.scenes import Scene
 from kchaos.harness.documents.searching import Bounds, Say, drawn, explored
@@ -46,9 +47,8 @@ def compare_run(run: Path, say: Say) -> Comparison:
     Raises:
         CheckError: The run cannot be read, or has nothing to compare.
     """
-    rules = {key: () if rule is None else (rule.name,) for key, rule in TRUNCATING.items()}
-    columns = {key: partial(_laid, also=also) for key, also in rules.items()}
-    rows = rows_of(run, {**columns, "released": partial(_laid, also=None)}, say)
+    columns = {key: partial(_laid, proposals=laid) for key, laid in TRUNCATING.items()}
+    rows = rows_of(run, {**columns, "released": partial(_laid, proposals=None)}, say)
     shown = [
         replace(one, title=one.title.replace(BASE, "its release"))
         for one in COLUMNS
@@ -58,15 +58,15 @@ def compare_run(run: Path, say: Say) -> Comparison:
     return Comparison(document="KIP-279", title=TITLE, columns=tuple(shown), rows=rows)
 
 
-def _laid(start: StartBroker, also: Collection[str] | None) -> Generation:
+def _laid(start: StartBroker, proposals: tuple[Proposal, ...] | None) -> Generation:
     """Return what a broker of a run does in a column; None is what it does as released."""
-    return generation_for(
+    generation = generation_for(
         start.release,
         inter_broker_protocol=start.inter_broker_protocol,
         message_format=start.message_format,
-        without=() if also is None else ["KIP-279"],
-        also=also or (),
+        without=() if proposals is None else ["KIP-279"],
     )
+    return with_proposals(generation, *(proposals or ()))
 
 
 def _row(

@@ -5,16 +5,17 @@ from collections.abc import Mapping
 
 from kchaos.checkers.model.explore.bounds import Machine
 from kchaos.checkers.model.releases.composition import generation_for
-from kchaos.checkers.model.releases.generation import Generation, Rule
-from kchaos.checkers.model.releases.rules.kip_279_alternatives import (
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.harness.documents.comparison import Cell, Column, Result
+from kchaos.harness.documents.kip_279_alternatives import (
     ALTERNATIVE_1,
     ALTERNATIVE_2,
     AS_WRITTEN,
     HIGH_WATERMARK_EPOCH,
     OLD_LEADER_LEAVES,
 )
-from kchaos.harness.documents.comparison import Cell, Column, Result
 from kchaos.harness.documents.kip_279_scenes import BASE
+from kchaos.harness.documents.proposal import Proposal, with_proposals
 from kchaos.harness.documents.scenes import Scene, play
 
 SHIPPED = "2.0.1"
@@ -35,12 +36,12 @@ FAILOVERS = (1, 2, 3, 4, 5)
 TELLING = ("proposal", SHIPPED)
 """The columns whose responses have an epoch."""
 
-TRUNCATING: Mapping[str, Rule | None] = {
-    "KIP-101": None,
-    "proposal": AS_WRITTEN,
-    "alt. 1": ALTERNATIVE_1,
-    "alt. 2": ALTERNATIVE_2,
-    "clean 1": HIGH_WATERMARK_EPOCH,
+TRUNCATING: Mapping[str, tuple[Proposal, ...]] = {
+    "KIP-101": (),
+    "proposal": (AS_WRITTEN,),
+    "alt. 1": (ALTERNATIVE_1,),
+    "alt. 2": (ALTERNATIVE_2,),
+    "clean 1": (HIGH_WATERMARK_EPOCH,),
 }
 """The columns that truncate in another way; that of KIP-101 only lacks KIP-279."""
 _REQUEST_BITS = {"partition": 32, "leader_epoch": 32}
@@ -53,12 +54,9 @@ COUNT_BITS = 32
 
 def generations(base: str = BASE) -> Mapping[str, Generation]:
     """Return what a broker does in each column, laid over a release without KIP-279."""
-    without = ["KIP-279"]
-    rules: Mapping[str, Rule | None] = {**TRUNCATING, "clean 2": OLD_LEADER_LEAVES}
-    found = {
-        key: generation_for(base, without=without, also=() if rule is None else [rule.name])
-        for key, rule in rules.items()
-    }
+    before = generation_for(base, without=["KIP-279"])
+    columns = {**TRUNCATING, "clean 2": (OLD_LEADER_LEAVES,)}
+    found = {key: with_proposals(before, *proposals) for key, proposals in columns.items()}
     found[SHIPPED] = generation_for(SHIPPED if base == BASE else base)
     return found
 

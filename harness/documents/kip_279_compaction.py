@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from kchaos.checkers.acts import CutLink, HealLink, Hold, LoseEpochs
 from kchaos.checkers.model.releases.composition import generation_for
-from kchaos.checkers.model.releases.rules.kip_279_alternatives import AS_WRITTEN
 from kchaos.harness.documents.comparison import Cell, Column, Comparison, Result, Row
+from kchaos.harness.documents.kip_279_alternatives import AS_WRITTEN
 from kchaos.harness.documents.kip_279_scenes import BASE, A, B
+from kchaos.harness.documents.proposal import with_proposals
 from kchaos.harness.documents.scene_events import (
     PARTITION,
     cluster,
@@ -126,7 +127,7 @@ def leader_dies_after_truncation(fix: Fix, persisted: int) -> Scene:
 
 
 def _cell(scene: Scene) -> Cell:
-    generation = generation_for(BASE, also=[AS_WRITTEN.name])
+    generation = with_proposals(generation_for(BASE), AS_WRITTEN)
     ended = play(scene, {A: generation, B: generation})
     return Cell(
         result=Result.RIGHT if ended.is_right else Result.WRONG,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kchaos.checkers.errors import ComparisonError
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.releases.rules.kip_501 import (
+from kchaos.checkers.model.explore.in_sync import (
     FIRST_HALF,
     SECOND_HALF,
     SHIPPED,

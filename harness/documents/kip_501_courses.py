@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kchaos.checkers.model.releases.rules.kip_501 import (
+from kchaos.checkers.model.explore.in_sync import (
     Follower,
     Solution,
     counted,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.releases.rules.kip_501 import (
+from kchaos.checkers.model.explore.in_sync import (
     ENABLE,
     PROCESS_TIME,
     PROCESS_TIME_MS,

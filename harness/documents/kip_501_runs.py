@@ -12,9 +12,10 @@ from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.told import FETCH_BEGUN
+from kchaos.checkers.model.explore.in_sync import Follower
 from kchaos.checkers.model.releases.composition import generation_for
-from kchaos.checkers.model.releases.ranges import LAG, RANGES, default_lag_s
-from kchaos.checkers.model.releases.rules.kip_501 import Follower
+from kchaos.checkers.model.releases.rules.kip_537 import LAG, default_lag_s
+from kchaos.checkers.model.releases.rules.two_looks import TWO_LOOKS
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.harness.documents.kip_501_courses import Fetch, TimeLine
@@ -88,7 +89,7 @@ def _time_line(
     version = parse_version(release)
     stated_ms = evidence.broker_properties.get(LAG)
     lag_s = default_lag_s(version) if stated_ms is None else int(stated_ms) / 1000
-    looks_twice = RANGES["two looks before the ISR shrinks"].includes(version)
+    looks_twice = TWO_LOOKS.releases.includes(version)
     dies_at = _dies_at(evidence, term)
     return TimeLine(
         leader=term.leader,

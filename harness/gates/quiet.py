@@ -9,7 +9,7 @@ the harness waits until a cluster has done so.
 from collections.abc import Iterator
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.releases.ranges import RANGES
+from kchaos.checkers.model.releases.rules.kafka_3143 import KAFKA_3143
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.metadata.api import LeaderAndIsr
@@ -95,7 +95,7 @@ def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[i
         known: Who has been registered since its election.
     """
     release = parse_version(play.cluster.brokers[elected].judged_as)
-    if RANGES["KAFKA-3143"].includes(release):
+    if KAFKA_3143.releases.includes(release):
         return frozenset()
     return frozenset(play.cluster.brokers) - known
 

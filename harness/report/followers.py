@@ -9,7 +9,7 @@ from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.dropped import fetch_wait_s
 from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.releases.rules.kip_501 import SHIPPED, SOLUTION_1, SOLUTION_2
+from kchaos.checkers.model.explore.in_sync import SHIPPED, SOLUTION_1, SOLUTION_2
 from kchaos.harness.documents.kip_501_courses import Course, State, play
 from kchaos.harness.documents.kip_501_runs import Term, time_lines
 from kchaos.harness.report.loading import Loaded

@@ -1,6 +1,6 @@
 """How long followers lag, in a machine that has a clock: it counts how often the lag has passed.
 
-What a leader knows of a follower is `rules.kip_501.Follower`, with such counts for times. A machine
+What a leader knows of a follower is `in_sync.Follower`, with such counts for times. A machine
 whose faults have no lags has no clock: whoever is behind may have been so for long enough.
 """
 
@@ -12,7 +12,7 @@ from kchaos.checkers.model.controller.outboxes import generation_of
 from kchaos.checkers.model.explore.actions import PassLag
 from kchaos.checkers.model.explore.bounds import LAGS, PARTITION, Machine
 from kchaos.checkers.model.explore.controller import spend
-from kchaos.checkers.model.releases.rules.kip_501 import Follower, Solution, counted
+from kchaos.checkers.model.explore.in_sync import Follower, Solution, counted
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import Exchange

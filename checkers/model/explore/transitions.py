@@ -60,7 +60,7 @@ from kchaos.checkers.model.explore.bounds import (
     Machine,
 )
 from kchaos.checkers.model.explore.controller import decide, known_state
-from kchaos.checkers.model.releases.rules.kip_501 import reaches_earlier_end
+from kchaos.checkers.model.explore.in_sync import reaches_earlier_end
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState, Produce
 from kchaos.checkers.model.values.replica import Replica, Role

@@ -1,8 +1,8 @@
 """Which rules a broker follows: composed by release, inter-broker protocol and message format.
 
 A `Generation` is what one broker does. It starts as 0.10.2 (`rules.first_release`) and is changed
-by one `Rule` after the other (`checkers.model.releases.rules`, one small module per KIP or fix);
-nobody else changes one. In a mixed cluster each broker has its own: a leader answers by the
+by one `Rule` after the other (`checkers.model.releases.every_rule`). What only a document proposes
+wraps what comes of that. In a mixed cluster each broker has its own: a leader answers by the
 leader's generation, a follower asks and truncates by its own.
 """
 
@@ -12,13 +12,10 @@ from functools import cache
 
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import Generation, Versions
 from kchaos.checkers.model.releases.rules.first_release import first_generation
-from kchaos.checkers.model.releases.rules.order import RULES
-from kchaos.checkers.model.releases.versions import Version, parse_version
-
-_ANY_IV = 99
-"""The last field of a protocol version that names no IV: the newest of that release line."""
+from kchaos.checkers.model.releases.versions import ANY_IV, parse_protocol, parse_version
 
 
 def generation_for(
@@ -36,8 +33,7 @@ def generation_for(
         inter_broker_protocol: Such as "1.1" or "2.7-IV1"; the release's own when None.
         message_format: Such as "0.10.2"; the release's own when None.
         without: Names of rules to leave out.
-        also: Names of rules to follow although the versions do not ask for them; that is how what
-            a document says is followed where no release does (`rules.order.PROPOSED`).
+        also: Names of rules to follow although the versions do not ask for them.
 
     Raises:
         ModelError: A version that cannot be read, or a rule that does not exist.
@@ -79,7 +75,8 @@ def _composed(
     name = _name(release, inter_broker_protocol, message_format, without, also)
     generation = first_generation(name, versions)
     for rule in RULES:
-        if rule.name in also or (rule.applies(versions) and rule.name not in without):
+        is_followed = rule.applies(versions) and rule.name not in without
+        if rule.change is not None and (is_followed or rule.name in also):
             generation = replace(rule.change(generation), rules=(*generation.rules, rule.name))
     return generation
 
@@ -93,29 +90,13 @@ def versions_of(
         ModelError: A version that cannot be read.
     """
     binary = parse_version(release)
-    own = (*binary[:3], _ANY_IV) if binary[0] == 0 else (binary[0], binary[1], 0, _ANY_IV)
+    own = (*binary[:3], ANY_IV) if binary[0] == 0 else (binary[0], binary[1], 0, ANY_IV)
     protocol = parse_protocol(inter_broker_protocol) if inter_broker_protocol else own
     written = parse_protocol(message_format) if message_format else own
     if protocol >= (3, 0, 0, 0):
         written = protocol
     magic = 2 if written >= (0, 11, 0, 0) else 1 if written >= (0, 10, 0, 0) else 0
     return Versions(release=binary, inter_broker_protocol=protocol, magic=magic)
-
-
-def parse_protocol(text: str) -> Version:
-    """Return a value of `inter.broker.protocol.version` as four numbers, its IV the last one.
-
-    Raises:
-        ModelError: It is none.
-    """
-    version, _, iv = text.partition("-IV")
-    if "-IV" in text and not iv.isdecimal():
-        raise ModelError(f"{text!r} is not a protocol version; write it like 1.1 or 2.7-IV1")
-    numbers = parse_version(version)
-    own = int(iv) if iv else _ANY_IV
-    if numbers[0] == 0:
-        return numbers[0], numbers[1], numbers[2], own
-    return numbers[0], numbers[1], 0, own
 
 
 def _name(

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.releases.ranges import RANGES
 from kchaos.checkers.model.releases.versions import Version
 from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk, EpochEnd, EpochQuestion
 from kchaos.checkers.model.values.log import Log
@@ -309,34 +308,3 @@ class Generation:
     tells_epoch_to_stop: bool = False
     refuses_stop: Callable[[int, int], bool]
     refuses_shutdown: Callable[[int, int], bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One change of the protocol.
-
-    Which releases have it stands in `checkers.model.releases.ranges`, under its name; a rule that
-    is not there is followed by none, only where it is asked for.
-
-    Attributes:
-        name: The KIP or Jira that made it.
-        source: The class of Kafka that has it, or the document that says it.
-        change: A generation to the same one with the decision points that the rule replaces.
-        protocol: The inter-broker protocol from which on it is followed; None for any.
-        is_for_old_formats: Whether only message formats below 0.11 follow it.
-    """
-
-    name: str
-    source: str
-    change: Callable[[Generation], Generation]
-    protocol: Version | None = None
-    is_for_old_formats: bool = False
-
-    def applies(self, versions: Versions) -> bool:
-        """Tell whether a broker of these versions follows it."""
-        releases = RANGES.get(self.name)
-        if releases is None or not releases.includes(versions.release):
-            return False
-        if self.is_for_old_formats and versions.magic >= 2:
-            return False
-        return self.protocol is None or versions.inter_broker_protocol >= self.protocol

@@ -1,20 +1,76 @@
 """How a rule is found in Kafka's source: which file, which method, which identifiers.
 
-`sources.toml` has one entry a rule. A probe is a regular expression of identifiers that one of a
-few files must have, or must not have, at a release; several files are named where the class moved
-or was rewritten in Java. Nothing of Kafka's code is kept.
+A probe is a regular expression of identifiers that one of a few files must have, or must not have,
+at a release; several files are named where the class moved or was rewritten in Java. Nothing of
+Kafka's code is kept.
 """
 
 import re
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 
 from kchaos.checkers.errors import ModelError
 
 Texts = Mapping[str, str]
 """The files of one release that it has, by their path in Kafka's repository."""
+
+KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
+    "AbstractFetcherThread": ("core/src/main/scala/kafka/server/AbstractFetcherThread.scala",),
+    "AlterPartitionManager": (
+        "core/src/main/scala/kafka/server/AlterPartitionManager.scala",
+        "core/src/main/scala/kafka/server/AlterIsrManager.scala",
+    ),
+    "BrokerEpochs": (
+        "core/src/main/scala/kafka/server/ZkBrokerEpochManager.scala",
+        "core/src/main/scala/kafka/server/KafkaApis.scala",
+    ),
+    "ControllerChannelManager": (
+        "core/src/main/scala/kafka/controller/ControllerChannelManager.scala",
+    ),
+    "FetchSession": ("core/src/main/scala/kafka/server/FetchSession.scala",),
+    "FileRecords": ("clients/src/main/java/org/apache/kafka/common/record/FileRecords.java",),
+    "KafkaApis": ("core/src/main/scala/kafka/server/KafkaApis.scala",),
+    "KafkaConfig": (
+        "storage/src/main/java/org/apache/kafka/storage/internals/log/LogConfig.java",
+        "core/src/main/scala/kafka/server/KafkaConfig.scala",
+    ),
+    "KafkaController": ("core/src/main/scala/kafka/controller/KafkaController.scala",),
+    "KafkaZkClient": ("core/src/main/scala/kafka/zk/KafkaZkClient.scala",),
+    "LeaderEpochFileCache": (
+        "storage/src/main/java/org/apache/kafka/storage/internals/epoch/LeaderEpochFileCache.java",
+        "core/src/main/scala/kafka/server/epoch/LeaderEpochFileCache.scala",
+    ),
+    "Log": (
+        "core/src/main/scala/kafka/log/UnifiedLog.scala",
+        "core/src/main/scala/kafka/log/Log.scala",
+    ),
+    "LogLoader": (
+        "core/src/main/scala/kafka/log/LogLoader.scala",
+        "core/src/main/scala/kafka/log/Log.scala",
+    ),
+    "LogSegment": (
+        "storage/src/main/java/org/apache/kafka/storage/internals/log/LogSegment.java",
+        "core/src/main/scala/kafka/log/LogSegment.scala",
+    ),
+    "MetadataVersion": (
+        "server-common/src/main/java/org/apache/kafka/server/common/MetadataVersion.java",
+        "core/src/main/scala/kafka/api/ApiVersion.scala",
+    ),
+    "Partition": ("core/src/main/scala/kafka/cluster/Partition.scala",),
+    "PartitionStateMachine": ("core/src/main/scala/kafka/controller/PartitionStateMachine.scala",),
+    "RemoteLogManager": ("core/src/main/java/kafka/log/remote/RemoteLogManager.java",),
+    "Replica": ("core/src/main/scala/kafka/cluster/Replica.scala",),
+    "ReplicaFetcherThread": ("core/src/main/scala/kafka/server/ReplicaFetcherThread.scala",),
+    "ReplicaManager": ("core/src/main/scala/kafka/server/ReplicaManager.scala",),
+    "ReplicaStateMachine": ("core/src/main/scala/kafka/controller/ReplicaStateMachine.scala",),
+    "ReplicationConfigs": (
+        "server/src/main/java/org/apache/kafka/server/config/ReplicationConfigs.java",
+        "core/src/main/scala/kafka/server/KafkaConfig.scala",
+    ),
+}
+"""The files of Kafka in which probes look, by name: their paths in Kafka's repository, the present
+place first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,35 +78,35 @@ class Probe:
     """What must be, or must not be, in one of the files.
 
     Attributes:
-        files: Paths in Kafka's repository, the present place first.
+        file: Names in `KAFKA_FILES`, separated by spaces.
         within: The line that begins a method or class, as a regular expression; the search goes on
             to the brace that closes it. The whole file when None.
-        pattern: A regular expression, with ^ and $ at line ends and "." for any character.
-        present: Whether the pattern must be found; if not, it must be nowhere in a file that
-            exists, and the method that `within` names must exist.
+        present: A regular expression that must be found, with ^ and $ at line ends and "." for any
+            character.
+        absent: The same, and it must be nowhere in a file that exists; the method that `within`
+            names must exist.
+
+    Raises:
+        ModelError: A file that has no name, or not exactly one of present and absent.
     """
 
-    files: tuple[str, ...]
-    within: re.Pattern[str] | None
-    pattern: re.Pattern[str]
-    present: bool
+    file: str
+    within: str | None = None
+    present: str | None = None
+    absent: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be looked up."""
+        unknown = [name for name in self.file.split() if name not in KAFKA_FILES]
+        if unknown or not self.file:
+            raise ModelError(f"{self} looks in no file of Kafka that is known: {unknown}")
+        if (self.present is None) == (self.absent is None):
+            raise ModelError(f"{self} must say either present or absent")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleEntry:
-    """One rule as `sources.toml` has it.
-
-    Attributes:
-        name: As in `ranges.RANGES`.
-        meaning: What the rule says, in a sentence or two.
-        protocol: The inter-broker protocol from which on it applies, or None.
-        probes: All must hold.
-    """
-
-    name: str
-    meaning: str
-    protocol: str | None
-    probes: tuple[Probe, ...]
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths in Kafka's repository, in the order in which they are searched."""
+        return tuple(path for name in self.file.split() for path in KAFKA_FILES[name])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,65 +126,40 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
-def read_entries(file: Path) -> tuple[RuleEntry, ...]:
-    """Return the rules of a `sources.toml`.
+def find(probes: Iterable[Probe], texts: Texts) -> Place | None:
+    """Return where a rule is in a release's files, or None where one of its probes fails.
 
     Raises:
-        ModelError: An expression that cannot be read, a file that has no name, or a probe that
-            does not say exactly one of present and absent.
+        ModelError: A probe's expression cannot be read.
     """
-    document = tomllib.loads(file.read_text(encoding="utf-8"))
-    names: Mapping[str, list[str]] = document["files"]
-    entries = []
-    for rule in document["rule"]:
-        try:
-            probes = tuple(_probe(probe, names) for probe in rule["probe"])
-        except (KeyError, re.error) as error:
-            raise ModelError(f"{file.name}: the probes of {rule['name']}: {error!r}") from error
-        entries.append(
-            RuleEntry(
-                name=rule["name"],
-                meaning=rule["meaning"],
-                protocol=rule.get("protocol"),
-                probes=probes,
-            )
-        )
-    return tuple(entries)
-
-
-def _probe(probe: Mapping[str, str], names: Mapping[str, list[str]]) -> Probe:
-    present, absent = probe.get("present"), probe.get("absent")
-    if (present is None) == (absent is None):
-        raise ModelError(f"the probe {dict(probe)} must say either present or absent")
-    within = probe.get("within")
-    return Probe(
-        files=tuple(path for name in probe["file"].split() for path in names[name]),
-        within=re.compile(within) if within else None,
-        pattern=re.compile(present or absent or "", re.MULTILINE | re.DOTALL),
-        present=present is not None,
-    )
-
-
-def find(entry: RuleEntry, texts: Texts) -> Place | None:
-    """Return where the rule is in a release's files, or None where one of its probes fails."""
-    places = [_look(probe, texts) for probe in entry.probes]
+    places = [_look(probe, texts) for probe in probes]
     return None if None in places else places[0]
 
 
 def _look(probe: Probe, texts: Texts) -> Place | None:
+    wanted = _compiled(probe.present or probe.absent or "")
+    within = _compiled(probe.within) if probe.within else None
     searched = None
-    for path in probe.files:
+    for path in probe.paths:
         text = texts.get(path)
         if text is None:
             continue
-        for start, end in _regions(text, probe.within):
-            found = probe.pattern.search(text, start, end)
-            if found and not probe.present:
+        for start, end in _regions(text, within):
+            found = wanted.search(text, start, end)
+            if found and probe.present is None:
                 return None
             if found:
                 return Place(path=path, line=text.count("\n", 0, found.start()) + 1)
             searched = searched or Place(path=path, line=text.count("\n", 0, start) + 1)
-    return None if probe.present else searched
+    return None if probe.present is not None else searched
+
+
+@cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    try:
+        return re.compile(expression, re.MULTILINE | re.DOTALL)
+    except re.error as error:
+        raise ModelError(f"the probe {expression!r} cannot be read: {error}") from error
 
 
 def _regions(text: str, within: re.Pattern[str] | None) -> list[tuple[int, int]]:

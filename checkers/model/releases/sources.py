@@ -5,9 +5,9 @@
 GIT_DIR is a clone of Kafka's repository, a bare one or the .git folder of a checkout, with its
 tags. A release that has no tag there is read from the source jars that Kafka publishes, such as
 org.apache.kafka:kafka_2.13:3.9.1:sources, under a folder in Maven's layout (`--jars`). The command
-prints a table, compares it with `ranges.RANGES`, and ends with 1 where they differ, with 2 where
-nothing could be looked up. With `--write` it also writes the page and the data that are made from
-the table.
+prints a table, compares it with the releases that each rule says, and ends with 1 where they
+differ, with 2 where nothing could be looked up. With `--write` it also writes the page and the data
+that are made from the table.
 """
 
 import argparse
@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.releases.probes import Place, RuleEntry, find, read_entries
-from kchaos.checkers.model.releases.ranges import RANGES
-from kchaos.checkers.model.releases.rules.order import RULES
+from kchaos.checkers.model.releases.every_rule import EVERY_RULE
+from kchaos.checkers.model.releases.probes import Place, find
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version, runs
 
-ENTRIES_FILE = Path(__file__).with_name("sources.toml")
 COMPARED_FILE = Path(__file__).with_name("compared.json")
 
 _MODULES = {
@@ -52,17 +51,17 @@ class Found:
     places: Mapping[str, Mapping[str, Place]]
 
 
-def look_up(entries: Iterable[RuleEntry], git_dir: Path, jars: Path | None) -> Found:
+def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> Found:
     """Return where each rule is in each release that can be read.
 
     Raises:
-        ModelError: The folder is no git directory, or git is missing.
+        ModelError: The folder is no git directory, git is missing, or a probe cannot be read.
     """
-    entries = tuple(entries)
-    paths = sorted({path for entry in entries for probe in entry.probes for path in probe.files})
+    rules = tuple(rules)
+    paths = sorted({path for rule in rules for probe in rule.probes for path in probe.paths})
     tagged = set(_git(git_dir, "tag", "--list").decode().split())
     read_at: dict[str, str] = {}
-    places: dict[str, dict[str, Place]] = {entry.name: {} for entry in entries}
+    places: dict[str, dict[str, Place]] = {rule.name: {} for rule in rules}
     for release in RELEASED:
         if release in tagged:
             texts = _tag_texts(git_dir, release, paths)
@@ -72,30 +71,26 @@ def look_up(entries: Iterable[RuleEntry], git_dir: Path, jars: Path | None) -> F
             if not texts:
                 continue
             read_at[release] = "source jar"
-        for entry in entries:
-            place = find(entry, texts)
+        for rule in rules:
+            place = find(rule.probes, texts)
             if place is not None:
-                places[entry.name][release] = place
+                places[rule.name][release] = place
     return Found(read_at=read_at, places=places)
 
 
-def differences(found: Found) -> list[str]:
-    """Return where what was found is not what `ranges.RANGES` declares, one sentence each."""
-    said = [
-        f"{name}: declared, and {ENTRIES_FILE.name} has no probes for it"
-        for name in RANGES
-        if name not in found.places
-    ]
-    for name, places in found.places.items():
-        if name not in RANGES:
-            said.append(f"{name}: has probes, and ranges.py does not declare it")
-            continue
+def differences(rules: Iterable[Rule], found: Found) -> list[str]:
+    """Return where what was found is not what the rules say, one sentence each."""
+    said = []
+    for rule in rules:
+        places = found.places[rule.name]
         for release in found.read_at:
-            declared = RANGES[name].includes(parse_version(release))
+            declared = rule.releases.includes(parse_version(release))
             if declared and release not in places:
-                said.append(f"{name}: declared for {release}, and not in its source")
+                said.append(f"{rule.name}: declared for {release}, and not in its source")
             elif not declared and release in places:
-                said.append(f"{name}: in {release} at {places[release]}, and not declared for it")
+                said.append(
+                    f"{rule.name}: in {release} at {places[release]}, and not declared for it"
+                )
     return said
 
 
@@ -158,37 +153,47 @@ def _jar_texts(jars: Path, release: str, paths: Iterable[str]) -> dict[str, str]
     return texts
 
 
-_MODELED = "a rule of `checkers/model/releases/rules/`, which `--without` switches off"
-_LOOKED_UP = "no rule of its own: looked up alone, done alike for all releases, or left out"
+_PREDICTED = {
+    None: "no rule of its own: looked up alone, done alike for all releases, or left out",
+    "elsewhere": "no decision point of its own; releases differ by other means",
+    "always": "predicted as if every release had it",
+    "never": "left out: predicted as if no release had it",
+}
 
 
-def page(entries: Iterable[RuleEntry], found: Found) -> str:
+def page(rules: Iterable[Rule], found: Found) -> str:
     """Return docs/rules.md: each rule with its meaning, its releases and where it was found."""
     jars = [release for release, source in found.read_at.items() if source != "tag"]
-    rules = {rule.name for rule in RULES}
     paragraphs = [
         "# Which release has which rule",
         "Written by `python -m kchaos.checkers.model.releases.sources GIT_DIR --jars DIR --write "
         "docs/rules.md`; do not edit.",
         f"Each rule was looked up in the source of every release from {RELEASED[0]} to "
         f"{RELEASED[-1]} ({len(found.read_at)} of {len(RELEASED)}) by the identifiers in "
-        "`checkers/model/releases/sources.toml`: at the release's tag, or in the source jars that "
-        f"Kafka publishes for {', '.join(jars) or 'none'}. That the identifiers are there is "
-        "looked up; what they do was read by a person, and only what [kafka.md](kafka.md) calls "
-        "seen was seen on real brokers.",
+        "its module of `checkers/model/releases/rules/`: at the release's tag, or in the source "
+        f"jars that Kafka publishes for {', '.join(jars) or 'none'}. That the identifiers are "
+        "there is looked up; what they do was read by a person, and only what "
+        "[kafka.md](kafka.md) calls seen was seen on real brokers.",
         'A range that ends with "on" goes on to the last release in this list. A place is named '
         "for the first release of each line.",
     ]
-    for entry in entries:
-        places = found.places[entry.name]
+    for rule in rules:
+        places = found.places[rule.name]
         facts = [f"- Releases: {runs(tuple(places))}"]
-        if entry.protocol:
-            facts.append(f"- Inter-broker protocol: {entry.protocol} and later")
+        if rule.protocol:
+            facts.append(f"- Inter-broker protocol: {rule.protocol} and later")
+        facts.append(f"- Read in {rule.source}, {rule.tag}")
         facts.append(f"- Found at (release:line): {_firsts(places)}")
-        facts.append(f"- In the model: {_MODELED if entry.name in rules else _LOOKED_UP}")
+        facts.append(f"- In the model: {_predicted(rule)}")
         wrapped = (textwrap.fill(fact, 100, subsequent_indent="  ") for fact in facts)
-        paragraphs += [f"## {entry.name}", entry.meaning, "\n".join(wrapped)]
+        paragraphs += [f"## {rule.name}", rule.meaning, "\n".join(wrapped)]
     return "\n\n".join(_wrapped(paragraph) for paragraph in paragraphs) + "\n"
+
+
+def _predicted(rule: Rule) -> str:
+    if rule.change is not None:
+        return "a decision of its own, which `--without` switches off"
+    return _PREDICTED[rule.followed]
 
 
 def _wrapped(paragraph: str) -> str:
@@ -228,8 +233,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--write", type=Path, help="the page to write, docs/rules.md")
     options = parser.parse_args(arguments)
     try:
-        entries = read_entries(ENTRIES_FILE)
-        found = look_up(entries, options.git_dir, options.jars)
+        found = look_up(EVERY_RULE, options.git_dir, options.jars)
     except ModelError as error:
         print(error, file=sys.stderr)
         return 2
@@ -237,12 +241,12 @@ def main(arguments: list[str]) -> int:
     unread = [release for release in RELEASED if release not in found.read_at]
     if unread:
         print(f"not read, no tag and no source jar: {', '.join(unread)}")
-    said = differences(found)
+    said = differences(EVERY_RULE, found)
     print("\n".join(said) or "what the rules declare is what the source has")
     if options.write and (said or unread):
         print(f"{options.write} is not written: every release must be read and agree")
     elif options.write:
-        options.write.write_text(page(entries, found), encoding="utf-8")
+        options.write.write_text(page(EVERY_RULE, found), encoding="utf-8")
         COMPARED_FILE.write_text(compared(found), encoding="utf-8")
     return 1 if said else 0
 

@@ -13,6 +13,9 @@ from kchaos.checkers.errors import ModelError
 Version = tuple[int, int, int, int]
 """Four numbers: 1.1.1 is (1, 1, 1, 0), 0.10.2.2 is (0, 10, 2, 2)."""
 
+ANY_IV = 99
+"""The last field of a protocol version that names no IV: the newest of that release line."""
+
 RELEASED: tuple[str, ...] = (
     *("0.10.2.0", "0.10.2.1", "0.10.2.2"),
     *("0.11.0.0", "0.11.0.1", "0.11.0.2", "0.11.0.3"),
@@ -54,6 +57,22 @@ def parse_version(text: str) -> Version:
     return numbers[0], numbers[1], numbers[2], numbers[3]
 
 
+def parse_protocol(text: str) -> Version:
+    """Return a value of `inter.broker.protocol.version` as four numbers, its IV the last one.
+
+    Raises:
+        ModelError: It is none.
+    """
+    version, _, iv = text.partition("-IV")
+    if "-IV" in text and not iv.isdecimal():
+        raise ModelError(f"{text!r} is not a protocol version; write it like 1.1 or 2.7-IV1")
+    numbers = parse_version(version)
+    own = int(iv) if iv else ANY_IV
+    if numbers[0] == 0:
+        return numbers[0], numbers[1], numbers[2], own
+    return numbers[0], numbers[1], 0, own
+
+
 def line_of(version: Version) -> tuple[int, ...]:
     """Return the release line: three numbers before 1.0, as in 0.10.2, and two from then on."""
     return version[:3] if version[0] == 0 else version[:2]
@@ -85,6 +104,11 @@ class Since:
             )
         object.__setattr__(self, "first_releases", first_releases)
         object.__setattr__(self, "_firsts", firsts)
+
+    @property
+    def first(self) -> Version:
+        """Return the oldest of them."""
+        return self._firsts[0]
 
     def includes(self, version: Version) -> bool:
         """Return whether that release behaves so."""

@@ -31,8 +31,8 @@ from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machi
 from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.explore.moves import Move
 from kchaos.checkers.model.explore.random_moves import Setup, play
+from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation
-from kchaos.checkers.model.releases.rules.order import OF_RELEASES
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY
@@ -655,7 +655,7 @@ SHOWN: dict[str, Shown] = {
 
 def test_every_rule_of_a_release_is_shown_but_the_one_that_all_begin_with() -> None:
     """Without "truncation to the high watermark" there would be no generation to compare with."""
-    (first, *others) = OF_RELEASES
+    (first, *others) = RULES
     assert first.name == "truncation to the high watermark"
     assert {*SHOWN} == {rule.name for rule in others}
 

@@ -4,6 +4,8 @@ import pytest
 
 from kchaos.checkers.model import generation_for, predict
 from kchaos.clusters.releases import KNOWN_RELEASES
+from kchaos.harness.documents.kip_279_text import BATCH_EDGE, HIGH_WATERMARK_AT_LAST
+from kchaos.harness.documents.proposal import with_proposals
 from tests.support.model_timelines import kip_279_1, kip_279_3, payloads, ranges, replica
 
 KIP_101_ONLY = ("0.11.0.3", "1.0.2", "1.1.1")
@@ -101,7 +103,7 @@ def test_a_2_0_1_binary_that_speaks_protocol_1_1_still_has_the_bug(n):
 
 
 def test_the_document_believes_that_n25_refetches_from_11():
-    text = generation_for("1.1.1", also=["KIP-279's text: log ends at a batch edge"])
+    text = with_proposals(generation_for("1.1.1"), BATCH_EDGE)
     prediction = predict(kip_279_1("1.1.1", 25), generations={0: text, 1: text, 2: text})
     assert replica(prediction, 1).batches == replica(prediction, 0).batches
     assert prediction.generations[1] == "1.1.1 with KIP-279's text: log ends at a batch edge"
@@ -129,7 +131,7 @@ def test_three_unclean_elections_still_diverge_at_0_on_2_0_0():
 
 
 def test_the_document_falls_back_to_the_high_watermark_where_2_0_0_does_not():
-    text = generation_for("2.0.0", also=["KIP-279's text: high watermark at last"])
+    text = with_proposals(generation_for("2.0.0"), HIGH_WATERMARK_AT_LAST)
     prediction = predict(kip_279_3("2.0.0"), generations={0: text, 1: text, 2: text})
     assert replica(prediction, 0).batches == replica(prediction, 1).batches
     assert [cut.target_offset for cut in prediction.truncations] == [1, 0]

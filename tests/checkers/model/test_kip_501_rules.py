@@ -20,20 +20,23 @@ from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machi
 from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.harness.documents.kip_501_proposals import (
+    CAUGHT_UP_NOW,
+    ISR_ORDER,
+    PENDING_READS,
+    SLOW_LEADER_GIVES_UP,
+)
+from kchaos.harness.documents.proposal import Proposal, with_proposals
 
-PENDING = "KIP-501's text: a pending fetch keeps a follower"
-CLOCK = "KIP-501's text: caught up when counted"
-GIVES_UP = "KIP-501's text: a slow leader gives up"
-ISR_ORDER = "KIP-501's text: elections by the order of the ISR"
 WRITE, SHRINK = Write(leader=0), Shrink(leader=0, follower=1)
 ASK, LOOK = Ask(follower=1, leader=0), Look(follower=1, leader=0)
 ANSWER, HANDLE = Answer(follower=1, leader=0), Handle(follower=1, leader=0)
 FETCHED = (ASK, LOOK, ANSWER, HANDLE)
 
 
-def machine(*proposed: str, remembers: bool = False, **faults: int) -> Machine:
+def machine(*proposed: Proposal, remembers: bool = False, **faults: int) -> Machine:
     return Machine(
-        generations=dict.fromkeys((0, 1), generation_for("2.8.2", also=proposed)),
+        generations=dict.fromkeys((0, 1), with_proposals(generation_for("2.8.2"), *proposed)),
         records=1,
         leader_epoch=1,
         log_size=1,
@@ -69,27 +72,27 @@ def test_a_follower_that_fetches_at_the_end_after_the_lag_has_passed_has_caught_
     assert may_shrink(machine(lags=2), *level, PassLag())
 
 
-@pytest.mark.parametrize(("proposed", "dropped"), [((), True), ((CLOCK,), False)])
+@pytest.mark.parametrize(("proposed", "dropped"), [((), True), ((CAUGHT_UP_NOW,), False)])
 def test_a_read_that_takes_as_long_as_the_lag_counts_from_its_begin_or_from_its_end(
-    proposed: tuple[str, ...], dropped: bool
+    proposed: tuple[Proposal, ...], dropped: bool
 ) -> None:
     slow_read = (ASK, *FETCHED, ASK, LOOK, PassLag(), ANSWER, WRITE)
 
     assert may_shrink(machine(*proposed, lags=1), *slow_read) is dropped
 
 
-@pytest.mark.parametrize(("proposed", "dropped"), [((), True), ((PENDING,), False)])
+@pytest.mark.parametrize(("proposed", "dropped"), [((), True), ((PENDING_READS,), False)])
 def test_while_the_read_takes_longer_than_the_lag_only_the_pending_half_keeps_the_follower(
-    proposed: tuple[str, ...], dropped: bool
+    proposed: tuple[Proposal, ...], dropped: bool
 ) -> None:
     being_read = (ASK, *FETCHED, WRITE, ASK, LOOK, PassLag())
 
     assert may_shrink(machine(*proposed, lags=1), *being_read) is dropped
-    assert may_shrink(machine(*proposed, CLOCK, lags=1), *being_read) is dropped
+    assert may_shrink(machine(*proposed, CAUGHT_UP_NOW, lags=1), *being_read) is dropped
 
 
 def test_a_leader_gives_up_only_while_it_keeps_a_fetch_of_a_follower_that_kept_up() -> None:
-    one = machine(PENDING, GIVES_UP)
+    one = machine(PENDING_READS, SLOW_LEADER_GIVES_UP)
     give_up = Relinquish(leader=0)
 
     assert give_up not in actions(one, after(one, ASK, *FETCHED))
@@ -100,9 +103,9 @@ def test_a_leader_gives_up_only_while_it_keeps_a_fetch_of_a_follower_that_kept_u
 
 @pytest.mark.parametrize(("order", "leads"), [((), 0), ((ISR_ORDER,), 1)])
 def test_who_gives_up_is_elected_again_unless_elections_go_by_the_isr(
-    order: tuple[str, ...], leads: int
+    order: tuple[Proposal, ...], leads: int
 ) -> None:
-    one = machine(PENDING, GIVES_UP, *order)
+    one = machine(PENDING_READS, SLOW_LEADER_GIVES_UP, *order)
 
     state = after(one, ASK, *FETCHED, ASK, LOOK, Relinquish(leader=0))
 
@@ -112,7 +115,7 @@ def test_who_gives_up_is_elected_again_unless_elections_go_by_the_isr(
 
 
 def test_a_dead_follower_whose_fetch_is_pending_stays_by_the_first_half() -> None:
-    for proposed, breaks in (((), False), ((PENDING,), True)):
+    for proposed, breaks in (((), False), ((PENDING_READS,), True)):
         one = machine(*proposed, remembers=False, kills=1, lags=1)
         found = explore(system_of(one, ["droppable"]), most_states=20_000)
         assert (found.violation is not None) is breaks

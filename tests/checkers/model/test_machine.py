@@ -21,6 +21,8 @@ from kchaos.checkers.model.explore.bounds import PARTITION, Grain, Machine
 from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.harness.documents.kip_501_proposals import PENDING_READS
+from kchaos.harness.documents.proposal import Proposal, with_proposals
 
 
 def machine(release: str = "1.1.1", grain: Grain = Grain.ROUNDS, leader_epoch: int = 1) -> Machine:
@@ -44,7 +46,6 @@ def end_offset(state: State, broker: int) -> int:
     return World(state).known_replica(broker, PARTITION).log.log_end_offset
 
 
-PENDING = "KIP-501's text: a pending fetch keeps a follower"
 ASK = Ask(follower=1, leader=0)
 
 
@@ -147,11 +148,11 @@ def test_the_bounds_end_it() -> None:
     assert left.isdisjoint({Write, Elect, Remove})
 
 
-@pytest.mark.parametrize(("proposed", "may_fall_out"), [((), True), ((PENDING,), False)])
+@pytest.mark.parametrize(("proposed", "may_fall_out"), [((), True), ((PENDING_READS,), False)])
 def test_by_kip_501_s_text_a_follower_stays_while_the_leader_has_its_fetch_and_no_longer(
-    proposed: tuple[str, ...], may_fall_out: bool
+    proposed: tuple[Proposal, ...], may_fall_out: bool
 ) -> None:
-    generation = generation_for("2.8.2", also=proposed)
+    generation = with_proposals(generation_for("2.8.2"), *proposed)
     one = Machine(
         generations=dict.fromkeys((0, 1), generation),
         records=2,

@@ -9,7 +9,7 @@ import kchaos.checkers.model.releases
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.composition import asks_controller_for_isr
-from kchaos.checkers.model.releases.ranges import RANGES
+from kchaos.checkers.model.releases.every_rule import RANGES
 from kchaos.checkers.model.releases.status import Status, status
 from kchaos.checkers.model.releases.versions import (
     RELEASED,

@@ -7,34 +7,15 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.releases import sources
-from kchaos.checkers.model.releases.composition import generation_for, parse_protocol
-from kchaos.checkers.model.releases.generation import Rule
-from kchaos.checkers.model.releases.probes import Place, RuleEntry, find, read_entries
-from kchaos.checkers.model.releases.ranges import RANGES
-from kchaos.checkers.model.releases.rules.order import OF_RELEASES, PROPOSED
+from kchaos.checkers.model.releases import probes, sources
+from kchaos.checkers.model.releases.every_rule import EVERY_RULE, RANGES
+from kchaos.checkers.model.releases.probes import Place, Probe, find
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.sources import Found, differences, look_up, table
-from kchaos.clusters.releases import KNOWN_RELEASES
 
-ENTRIES = """
-[files]
-Cache = ["storage/src/main/java/kafka/Cache.java", "core/src/main/scala/kafka/Cache.scala"]
-
-[[rule]]
-name = "asks"
-meaning = "It asks."
-[[rule.probe]]
-file = "Cache"
-within = 'ask\\('
-present = 'epoch'
-
-[[rule]]
-name = "does not exit"
-meaning = "It lives on."
-[[rule.probe]]
-file = "Cache"
-absent = 'exit'
-"""
+PAGE = Path(__file__).parents[3] / "docs/rules.md"
+CACHE = ("storage/src/main/java/kafka/Cache.java", "core/src/main/scala/kafka/Cache.scala")
+NEW, OLD = CACHE
 
 SCALA = """class Cache {
   def ask(a: Int,
@@ -48,49 +29,60 @@ SCALA = """class Cache {
 }
 """
 
-OLD, NEW = "core/src/main/scala/kafka/Cache.scala", "storage/src/main/java/kafka/Cache.java"
+ASKS = {"file": "Cache", "within": r"ask\(", "present": "epoch"}
+LIVES_ON = {"file": "Cache", "absent": "exit"}
 
 
 @pytest.fixture
-def entries(tmp_path: Path) -> tuple[RuleEntry, ...]:
-    file = tmp_path / "entries.toml"
-    file.write_text(ENTRIES)
-    return read_entries(file)
+def rules(monkeypatch: pytest.MonkeyPatch) -> tuple[Rule, ...]:
+    monkeypatch.setattr(probes, "KAFKA_FILES", {"Cache": CACHE})
+    return rule("asks", ASKS), rule("does not exit", LIVES_ON)
 
 
-def test_a_probe_looks_in_the_method_that_it_names_only(entries: tuple[RuleEntry, ...]) -> None:
-    assert find(entries[0], {OLD: SCALA}) is None
+def rule(name: str, probe: dict[str, str]) -> Rule:
+    return Rule(
+        name=name,
+        since=("3.8.0",),
+        source="kafka.Cache",
+        tag="3.8.0",
+        meaning="It does.",
+        probes=(Probe(**probe),),
+    )
+
+
+def test_a_probe_looks_in_the_method_that_it_names_only(rules: tuple[Rule, ...]) -> None:
+    assert find(rules[0].probes, {OLD: SCALA}) is None
     asking = SCALA.replace("    a\n", "    a.epoch\n")
-    assert find(entries[0], {OLD: asking}) == Place(path=OLD, line=4)
+    assert find(rules[0].probes, {OLD: asking}) == Place(path=OLD, line=4)
 
 
-def test_a_class_is_found_where_it_moved_to(entries: tuple[RuleEntry, ...]) -> None:
+def test_a_class_is_found_where_it_moved_to(rules: tuple[Rule, ...]) -> None:
     java = "class Cache {\n    int ask(int a) {\n        return epoch;\n    }\n}\n"
-    assert find(entries[0], {NEW: java}) == Place(path=NEW, line=3)
+    assert find(rules[0].probes, {NEW: java}) == Place(path=NEW, line=3)
 
 
 def test_what_must_be_absent_is_absent_from_a_file_that_exists(
-    entries: tuple[RuleEntry, ...],
+    rules: tuple[Rule, ...],
 ) -> None:
-    assert find(entries[1], {OLD: SCALA}) == Place(path=OLD, line=1)
-    assert find(entries[1], {OLD: SCALA + "exit"}) is None
-    assert find(entries[1], {}) is None
+    assert find(rules[1].probes, {OLD: SCALA}) == Place(path=OLD, line=1)
+    assert find(rules[1].probes, {OLD: SCALA + "exit"}) is None
+    assert find(rules[1].probes, {}) is None
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("present = 'epoch'", "present = '('"),
-        ("present = 'epoch'", "present = 'epoch'\nabsent = 'epoch'"),
-        ("present = 'epoch'", ""),
-        ('file = "Cache"', 'file = "Nothing"'),
-    ],
+    "damage",
+    [{"absent": "epoch"}, {"present": None}, {"file": "Nothing"}, {"file": ""}],
 )
-def test_a_damaged_probe_is_refused(tmp_path: Path, old: str, new: str) -> None:
-    file = tmp_path / "entries.toml"
-    file.write_text(ENTRIES.replace(old, new, 1))
-    with pytest.raises(ModelError):
-        read_entries(file)
+def test_a_probe_that_looks_nowhere_or_for_nothing_is_refused(
+    rules: tuple[Rule, ...], damage: dict[str, str]
+) -> None:
+    with pytest.raises(ModelError, match="Probe"):
+        Probe(**{**ASKS, **damage})
+
+
+def test_a_probe_that_cannot_be_read_is_named(rules: tuple[Rule, ...]) -> None:
+    with pytest.raises(ModelError, match=r"the probe 'epoch\(' cannot be read"):
+        find((Probe(**{**ASKS, "present": "epoch("}),), {OLD: SCALA})
 
 
 def _git(folder: Path, *arguments: str) -> None:
@@ -99,7 +91,7 @@ def _git(folder: Path, *arguments: str) -> None:
 
 
 def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
-    tmp_path: Path, entries: tuple[RuleEntry, ...]
+    tmp_path: Path, rules: tuple[Rule, ...]
 ) -> None:
     clone = tmp_path / "clone"
     (clone / OLD).parent.mkdir(parents=True)
@@ -112,7 +104,7 @@ def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
     jar.parent.mkdir(parents=True)
     with zipfile.ZipFile(jar, "w") as archive:
         archive.writestr("kafka/Cache.java", "    int ask() {\n    epoch\n    }\n")
-    found = look_up(entries, clone / ".git", tmp_path / "jars")
+    found = look_up(rules, clone / ".git", tmp_path / "jars")
     assert found.read_at == {"3.8.0": "tag", "3.8.1": "source jar"}
     assert found.places["asks"] == {"3.8.1": Place(path=NEW, line=2)}
     assert set(found.places["does not exit"]) == {"3.8.0", "3.8.1"}
@@ -120,10 +112,10 @@ def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
 
 
 def test_a_folder_that_is_no_repository_is_an_error(
-    tmp_path: Path, entries: tuple[RuleEntry, ...]
+    tmp_path: Path, rules: tuple[Rule, ...]
 ) -> None:
     with pytest.raises(ModelError, match="git tag"):
-        look_up(entries, tmp_path, None)
+        look_up(rules, tmp_path, None)
 
 
 def test_the_command_says_what_it_could_not_read_and_ends_with_2(
@@ -141,41 +133,33 @@ def _as_declared(release: str) -> dict[str, dict[str, Place]]:
     }
 
 
-def test_what_agrees_with_the_ranges_has_no_differences() -> None:
-    assert differences(Found(read_at={"3.4.1": "tag"}, places=_as_declared("3.4.1"))) == []
+def test_what_agrees_with_the_rules_has_no_differences() -> None:
+    found = Found(read_at={"3.4.1": "tag"}, places=_as_declared("3.4.1"))
+    assert differences(EVERY_RULE, found) == []
 
 
 def test_a_rule_that_is_declared_and_missing_or_found_and_not_declared_is_named() -> None:
     places = _as_declared("3.4.0")
     places["KAFKA-14704"] = {"3.4.0": Place(path=OLD, line=7)}
     places["KIP-101"] = {}
-    places["unheard of"] = {}
-    del places["KIP-279"]
-    assert differences(Found(read_at={"3.4.0": "tag"}, places=places)) == [
-        "KIP-279: declared, and sources.toml has no probes for it",
+    assert differences(EVERY_RULE, Found(read_at={"3.4.0": "tag"}, places=places)) == [
         "KIP-101: declared for 3.4.0, and not in its source",
         "KAFKA-14704: in 3.4.0 at Cache.scala:7, and not declared for it",
-        "unheard of: has probes, and ranges.py does not declare it",
     ]
 
 
-def test_every_declared_rule_has_probes_and_every_probe_can_be_read() -> None:
-    assert {entry.name for entry in read_entries(sources.ENTRIES_FILE)} == set(RANGES)
-
-
-@pytest.mark.parametrize("rule", OF_RELEASES, ids=lambda rule: rule.name)
-def test_a_rule_of_a_release_says_releases_class_and_protocol_as_its_probes_do(rule: Rule) -> None:
-    entries = {entry.name: entry for entry in read_entries(sources.ENTRIES_FILE)}
-    entry = entries[rule.name]
-    assert RANGES[rule.name].released() != ()
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.name)
+def test_a_rule_is_looked_up_in_the_class_that_it_names(rule: Rule) -> None:
     file = rule.source.replace(".", "/")
-    probed = [path for probe in entry.probes for path in probe.files]
+    probed = [path for probe in rule.probes for path in probe.paths]
     assert [path for path in probed if path.rpartition(".")[0].endswith(file)] != []
-    assert rule.protocol == (parse_protocol(entry.protocol) if entry.protocol else None)
+    assert find(rule.probes, {}) is None
 
 
-def test_what_only_a_document_says_is_in_no_release() -> None:
-    for rule in PROPOSED:
-        assert rule.name not in RANGES
-        assert rule.source.startswith(("KIP-", "KAFKA-"))
-        assert [one for one in KNOWN_RELEASES if rule.name in generation_for(one).rules] == []
+def test_the_page_says_how_each_rule_is_predicted() -> None:
+    said = {
+        rule.name: text.rpartition("- In the model: ")[2].split("\n")[0]
+        for rule, text in zip(EVERY_RULE, PAGE.read_text().split("\n## ")[1:], strict=True)
+    }
+    assert said["KIP-101"] == "a decision of its own, which `--without` switches off"
+    assert said["KIP-537"] == "no decision point of its own; releases differ by other means"

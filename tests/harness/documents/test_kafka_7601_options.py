@@ -6,12 +6,6 @@ import sys
 
 import pytest
 
-from kchaos.checkers.model.releases.rules.kafka_7601_options import (
-    expect_magic_of_segment,
-    maximum_magic,
-    roll_at_append,
-    roll_at_every_change,
-)
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.harness.documents import Bounds, Comparison, Result
@@ -19,9 +13,15 @@ from kchaos.harness.documents.kafka_7601 import compare, machine
 from kchaos.harness.documents.kafka_7601_columns import (
     NEW,
     OLD,
-    RULES,
+    PROPOSED,
     formats,
     served,
+)
+from kchaos.harness.documents.kafka_7601_options import (
+    expect_magic_of_segment,
+    maximum_magic,
+    roll_at_append,
+    roll_at_every_change,
 )
 from kchaos.harness.documents.searching import explored
 
@@ -68,7 +68,7 @@ def test_an_empty_cache_costs_what_lies_above_a_late_high_watermark(compared: Co
 
 def test_only_both_whole_options_spare_an_old_client_the_new_format(compared: Comparison) -> None:
     assert right_in(compared, "issue 1") == ["max. format", "segments", "segments, split"]
-    looked = {key: compared.cell("issue 1", key).numbers["converted"] for key in RULES}
+    looked = {key: compared.cell("issue 1", key).numbers["converted"] for key in PROPOSED}
     assert (looked["max. format"], looked["segments, split"]) == (4, 2)
 
 
@@ -93,7 +93,7 @@ def test_under_the_maximum_no_downgrade_comes_into_force_until_the_log_is_empty(
 
 
 def test_a_flap_is_benign_and_costs_a_segment_each(compared: Comparison) -> None:
-    assert right_in(compared, "flap") == list(RULES)
+    assert right_in(compared, "flap") == list(PROPOSED)
     assert compared.cell("flap, segments", "max. format").numbers["segments"] == 1
     assert compared.cell("flap, segments", "segments").numbers == {
         "segments": 7,

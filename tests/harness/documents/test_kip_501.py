@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.errors import ComparisonError, ModelError
-from kchaos.checkers.model.releases.rules.kip_501 import (
+from kchaos.checkers.model.explore.in_sync import (
     FIRST_HALF,
     SECOND_HALF,
     SHIPPED,

@@ -1,1 +1,1 @@
-"""One small module per KIP or fix; `order` has them all, in the order in which they apply."""
+"""A small module for each KIP or fix: its rules, whole; listing the modules finds them all."""

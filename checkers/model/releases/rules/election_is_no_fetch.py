@@ -6,10 +6,24 @@ Since 3.3.0. Read from kafka.cluster.Replica.resetReplicaState, 3.2.3 (resetLast
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 NO_FETCH_AT_ELECTION = Rule(
     name="no fetch at an election",
+    since=("3.3.0",),
     source="kafka.cluster.Replica",
+    tag="3.3.0",
+    meaning=(
+        "A leader that goes on in a new epoch takes the election for the last fetch only of "
+        "followers in the ISR. Before, a follower outside of it that asks from where the leader's "
+        "log ended then has caught up, and the high watermark waits for it."
+    ),
+    probes=(
+        Probe(
+            file="Replica",
+            present=r"lastFetchTimeMs = if \(isFollowerInSync\) currentTimeMs else 0L",
+        ),
+    ),
     change=lambda known: replace(known, counts_election_as_fetch=False),
 )

@@ -7,7 +7,8 @@ at once. Read from org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk
 
 
@@ -18,6 +19,19 @@ def file_may_be_longer(found: EntriesOnDisk, entries: Entries) -> bool:
 
 ASYNCHRONOUS = Rule(
     name="asynchronous epoch checkpoint",
+    since=("3.8.0",),
     source="kafka.log.UnifiedLog",
+    tag="3.8.0",
+    meaning=(
+        "A truncation writes the epoch checkpoint file later, from a scheduler: a copy of the "
+        "disk may have stale entries (KAFKA-16541)."
+    ),
+    probes=(
+        Probe(
+            file="Log",
+            within=r"def truncateTo\(",
+            present=r"truncateFromEndAsyncFlush\(",
+        ),
+    ),
     change=lambda known: replace(known, file_may_hold=file_may_be_longer),
 )

@@ -13,11 +13,12 @@ from kchaos.checkers.model.releases.generation import (
     Failed,
     FollowerLog,
     Generation,
-    Rule,
     Stopped,
     TruncationState,
     Versions,
 )
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_15241 import highest_of_latest_epoch
 from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
@@ -346,7 +347,21 @@ def first_generation(name: str, versions: Versions) -> Generation:
 
 HIGH_WATERMARK = Rule(
     name="truncation to the high watermark",
+    since=("0.10.2.0",),
+    until=("0.11.0.0",),
     source="kafka.server.ReplicaManager",
+    tag="0.10.2.2",
+    meaning=(
+        "A replica that becomes a follower of another leader cuts its log at its high watermark "
+        "at once, under the LeaderAndIsr."
+    ),
+    probes=(
+        Probe(
+            file="ReplicaManager",
+            within=r"private def makeFollowers\(",
+            present=r"logManager\.truncateTo\(.{0,120}highWatermark",
+        ),
+    ),
     change=lambda known: replace(
         known,
         truncation_at_once=cut_at_high_watermark,
@@ -354,3 +369,23 @@ HIGH_WATERMARK = Rule(
         truncate=truncate,
     ),
 )
+
+UNKNOWN_HIGH_WATERMARK = Rule(
+    name="unknown high watermark of a new leader",
+    since=("0.10.2.0",),
+    until=("1.0.2", "1.1.0"),
+    source="kafka.cluster.Replica",
+    tag="0.10.2.2",
+    meaning=(
+        "A new leader whose high watermark is not inside its log begins with an unknown one, -1."
+    ),
+    probes=(
+        Probe(
+            file="Replica",
+            within=r"def convertHWToLocalOffsetMetadata\(",
+            absent=r"getOrElse",
+        ),
+    ),
+    followed="elsewhere",
+)
+"""It is where all begin: `forget_beyond_log`, until KAFKA-3978."""

@@ -7,7 +7,8 @@ began with the log's start offset. Read from kafka.cluster.Replica.convertHWToLo
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_3978 import restart_at_log_start
 
 
@@ -18,7 +19,19 @@ def keep_within_log(high_watermark: int, log_end_offset: int) -> int:
 
 HIGH_WATERMARK_IN_LOG = Rule(
     name="high watermark in the log",
+    since=("2.4.0",),
     source="kafka.log.Log",
+    tag="2.4.1",
+    meaning=(
+        "The high watermark belongs to the log and always lies between its start and its end: a "
+        "truncation lowers it, and a follower takes the leader's within these bounds."
+    ),
+    probes=(
+        Probe(
+            file="Log",
+            present=r"var highWatermarkMetadata\b",
+        ),
+    ),
     change=lambda known: replace(
         known,
         high_watermark_after_truncation=keep_within_log,

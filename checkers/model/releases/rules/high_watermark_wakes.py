@@ -7,10 +7,25 @@ DelayedFetch with KIP-392, 2.4.0; taken back in 2.6.0).
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 HIGH_WATERMARK_WAKES = Rule(
     name="high watermark wakes fetches",
+    since=("2.4.0",),
+    until=("2.6.0",),
     source="kafka.cluster.Replica",
+    tag="2.4.0",
+    meaning=(
+        "A fetch that waits at the leader is answered as soon as the high watermark is above what "
+        "that follower was last told; otherwise followers learn it with the next records or when "
+        "the wait ends (from KAFKA-8443 to KAFKA-9952)."
+    ),
+    probes=(
+        Probe(
+            file="Replica",
+            present=r"lastSentHighWatermark",
+        ),
+    ),
     change=lambda known: replace(known, answers_nothing_at_once=True),
 )

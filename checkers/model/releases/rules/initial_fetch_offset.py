@@ -7,7 +7,9 @@ with KAFKA-5163). Read from kafka.server.ReplicaFetcherThread.maybeTruncate,
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import FollowerLog, Rule, TruncationState
+from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_OFFSET, EpochEnd
 
 
@@ -26,6 +28,19 @@ def truncate_to_fetch_offset_if_undefined(
 
 INITIAL_FETCH_OFFSET = Rule(
     name="initial fetch offset",
+    since=("1.1.0",),
     source="kafka.server.AbstractFetcherThread",
+    tag="1.1.0",
+    meaning=(
+        "When the leader's answer is undefined, a follower truncates to its fetcher's offset for "
+        "the partition, at first the high watermark that it had when it became a follower; in "
+        "0.11.0 and 1.0 to its present high watermark (KAFKA-5163)."
+    ),
+    probes=(
+        Probe(
+            file="AbstractFetcherThread ReplicaFetcherThread",
+            present=r"stateValue\(tp\)\.fetchOffset",
+        ),
+    ),
     change=lambda known: replace(known, truncate=truncate_to_fetch_offset_if_undefined),
 )

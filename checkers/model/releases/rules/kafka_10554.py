@@ -9,7 +9,9 @@ is gated by inter-broker protocol 2.7-IV1; a leader answers so whenever a Fetch 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import FollowerLog, Generation, Rule, TruncationState
+from kchaos.checkers.model.releases.generation import FollowerLog, Generation, TruncationState
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end
 from kchaos.checkers.model.releases.rules.kip_101 import truncate_first
 from kchaos.checkers.model.values.epoch_cache import (
@@ -67,14 +69,41 @@ def _truncate_on_fetch(known: Generation) -> Generation:
 
 KAFKA_10554 = Rule(
     name="KAFKA-10554",
+    since=("2.8.0",),
+    protocol="2.7-IV1",
     source="kafka.server.AbstractFetcherThread",
-    protocol=(2, 7, 0, 1),
+    tag="2.8.0",
+    meaning=(
+        "A follower with a leader epoch fetches from its log end offset at once, says its last "
+        "fetched epoch, and truncates when the Fetch response names a diverging one (as in "
+        "KIP-595)."
+    ),
+    probes=(
+        Probe(
+            file="AbstractFetcherThread",
+            present=r"def truncateOnFetchResponse\(",
+        ),
+    ),
     change=_truncate_on_fetch,
 )
 
 
 DIVERGING_EPOCH = Rule(
     name="diverging epoch in the Fetch response",
+    since=("2.7.0",),
     source="kafka.cluster.Partition",
+    tag="2.7.0",
+    meaning=(
+        "A leader that gets a Fetch with the last fetched epoch answers where the logs diverge in "
+        "place of records, whatever its own protocol is (KIP-595). Followers of 2.7 do not send "
+        "it."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            within=r"def readRecords\(",
+            present=r"epochEndOffset\.leaderEpoch < fetchEpoch",
+        ),
+    ),
     change=lambda known: replace(known, answer_diverging=answer_diverging),
 )

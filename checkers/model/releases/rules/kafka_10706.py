@@ -7,7 +7,8 @@ and the follower asks without end. Read from kafka.log.Log.truncateTo, 2.5.1 and
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import Entries, truncate_from_end
 
 
@@ -18,6 +19,18 @@ def truncate_also_at_log_end(entries: Entries, offset: int, is_shorter: bool) ->
 
 KAFKA_10706 = Rule(
     name="KAFKA-10706",
+    since=("2.6.1",),
     source="kafka.log.Log",
+    tag="2.6.3",
+    meaning=(
+        "Truncating to the log end offset or beyond still drops cached epochs that begin there."
+    ),
+    probes=(
+        Probe(
+            file="Log",
+            within=r"def truncateTo\(",
+            present=r"\.truncateFromEnd(AsyncFlush)?\(logEndOffset\)",
+        ),
+    ),
     change=lambda known: replace(known, entries_after_truncation=truncate_also_at_log_end),
 )

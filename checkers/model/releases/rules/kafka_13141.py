@@ -6,7 +6,8 @@ kafka.server.ReplicaManager.updateFollowerFetchState, 2.8.0 and 2.8.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.requests import FetchAnswer
 
 
@@ -17,6 +18,22 @@ def count_what_agrees(answer: FetchAnswer) -> bool:
 
 KAFKA_13141 = Rule(
     name="KAFKA-13141",
+    since=("2.7.2", "2.8.1", "3.0.0"),
     source="kafka.server.ReplicaManager",
+    tag="2.8.1",
+    meaning=(
+        "A fetch that is answered with a diverging epoch does not count as the follower's "
+        "position, so that the high watermark does not move over what the follower is about to "
+        "truncate."
+    ),
+    probes=(
+        Probe(
+            file="ReplicaManager Partition",
+            present=(
+                r"readResult\.divergingEpoch\.nonEmpty\) \{|"
+                r"updateFetchState && !?logReadInfo\.divergingEpoch\."
+            ),
+        ),
+    ),
     change=lambda known: replace(known, counts_fetch=count_what_agrees),
 )

@@ -6,7 +6,8 @@ been truncated below that (kafka.log.remote.RemoteLogManager.findHighestRemoteOf
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import Entries
 from kchaos.checkers.model.values.requests import RemoteSegment
 
@@ -50,6 +51,20 @@ def highest_of_epoch(epoch: int, segments: tuple[RemoteSegment, ...]) -> int | N
 
 KAFKA_15241 = Rule(
     name="KAFKA-15241",
+    since=("3.7.0",),
     source="kafka.log.remote.RemoteLogManager",
+    tag="3.7.0",
+    meaning=(
+        "A leader of a tiered log takes no more to be in the remote tier than what is of its own "
+        "lineage there. Before, it took the end of the newest segment of its latest epoch, and "
+        "copied nothing of its own up to there."
+    ),
+    probes=(
+        Probe(
+            file="RemoteLogManager",
+            within=r"(OffsetAndEpoch|long) findHighestRemoteOffset\(",
+            present=r"endOffsetFor\(",
+        ),
+    ),
     change=lambda known: replace(known, highest_remote_offset=highest_of_own_lineage),
 )

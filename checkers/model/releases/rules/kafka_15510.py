@@ -9,7 +9,9 @@ diverging epoch meanwhile. Read from kafka.server.AbstractFetcherThread (`proces
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Generation, Rule
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_10554 import fetch_with_epoch
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH, Entries
 from kchaos.checkers.model.values.replica import FetchState, LastFetchedEpoch, Replica
@@ -46,7 +48,27 @@ def _forget(known: Generation) -> Generation:
 
 EPOCH_LOST = Rule(
     name="last fetched epoch lost",
+    since=("3.5.1",),
+    until=("3.7.0",),
+    protocol="2.7-IV1",
     source="kafka.server.AbstractFetcherThread",
-    protocol=(2, 7, 0, 1),
+    tag="3.5.1",
+    meaning=(
+        "A fetch that brings nothing right after a follower was told its leader makes it forget "
+        "its last fetched epoch, so that it says none until it has appended again (from "
+        "KAFKA-15080 to KAFKA-15510)."
+    ),
+    probes=(
+        Probe(
+            file="AbstractFetcherThread",
+            within=r"def processFetchRequest\(",
+            present=r"currentFetchState\.lag\.isEmpty",
+        ),
+        Probe(
+            file="AbstractFetcherThread",
+            within=r"def processFetchRequest\(",
+            absent=r"currentFetchState\.lastFetchedEpoch",
+        ),
+    ),
     change=_forget,
 )

@@ -6,7 +6,8 @@ kafka.cluster.Partition (`maybeIncrementLeaderHW`, `effectiveMinIsr`), 3.6.0 and
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def has_enough(isr: tuple[int, ...], min_insync_replicas: int) -> bool:
@@ -21,7 +22,20 @@ def at_most_the_replicas(min_insync_replicas: int, replicas: int) -> int:
 
 KAFKA_15583 = Rule(
     name="KAFKA-15583",
+    since=("3.7.0",),
     source="kafka.cluster.Partition",
+    tag="3.7.0",
+    meaning=(
+        "The high watermark does not move while the ISR is smaller than min.insync.replicas, "
+        "which counts as at most the number of replicas, for produces with acks=all too."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            within=r"def maybeIncrementLeaderHW\(",
+            present=r"isUnderMinIsr",
+        ),
+    ),
     change=lambda known: replace(
         known, may_advance=has_enough, effective_min_isr=at_most_the_replicas
     ),

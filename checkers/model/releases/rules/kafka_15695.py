@@ -7,10 +7,25 @@ and 3.7.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_15695 = Rule(
     name="KAFKA-15695",
+    since=("3.7.0",),
     source="kafka.log.UnifiedLog",
+    tag="3.7.0",
+    meaning=(
+        "A follower that builds on the remote tier sets where its local log begins. Before, it "
+        "believed what it believed before, and refused readers of what is remote only once it "
+        "led."
+    ),
+    probes=(
+        Probe(
+            file="Log",
+            within=r"def truncateFullyAndStartAt\(",
+            present=r"_localLogStartOffset = newOffset",
+        ),
+    ),
     change=lambda known: replace(known, sets_local_start=True),
 )

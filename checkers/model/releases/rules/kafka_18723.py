@@ -5,7 +5,8 @@ Read from kafka.server.AbstractFetcherThread.processFetchRequest, 3.9.0 and 3.9.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
@@ -15,6 +16,23 @@ def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
 
 KAFKA_18723 = Rule(
     name="KAFKA-18723",
+    since=("3.9.1",),
     source="kafka.server.AbstractFetcherThread",
+    tag="3.9.1",
+    meaning=(
+        "A follower drops a Fetch response that was asked for under another leader epoch, and "
+        "batches whose leader epoch is above its own."
+    ),
+    probes=(
+        Probe(
+            file="Log",
+            present=r"def hasHigherPartitionLeaderEpoch\(",
+        ),
+        Probe(
+            file="AbstractFetcherThread",
+            within=r"def processFetchRequest\(",
+            present=r"_ == currentFetchState\.currentLeaderEpoch",
+        ),
+    ),
     change=lambda known: replace(known, takes_fetch_answer=was_asked_in_this_epoch),
 )

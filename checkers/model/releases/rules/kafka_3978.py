@@ -6,7 +6,8 @@ kafka.cluster.Replica.convertHWToLocalOffsetMetadata, 1.0.1, 1.0.2 and 2.3.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.log import Log
 
 
@@ -17,6 +18,19 @@ def restart_at_log_start(log: Log) -> int:
 
 KAFKA_3978 = Rule(
     name="KAFKA-3978",
+    since=("1.0.2", "1.1.0"),
+    until=("2.4.0",),
     source="kafka.cluster.Replica",
+    tag="1.0.2",
+    meaning=(
+        "A new leader whose high watermark is not inside its log begins with its log start offset."
+    ),
+    probes=(
+        Probe(
+            file="Replica",
+            within=r"def convertHWToLocalOffsetMetadata\(",
+            present=r"convertToOffsetMetadata\(logStartOffset\)",
+        ),
+    ),
     change=lambda known: replace(known, high_watermark_beyond_log=restart_at_log_start),
 )

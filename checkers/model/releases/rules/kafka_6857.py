@@ -6,7 +6,8 @@ from kafka.server.epoch.LeaderEpochFileCache.endOffsetFor, 0.11.0.2, 1.0.1 and 1
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kip_101 import answer_epoch
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED, UNDEFINED_EPOCH, Entries, EpochEnd
 
@@ -22,6 +23,20 @@ def answer_no_epoch_as_undefined(
 
 KAFKA_6857 = Rule(
     name="KAFKA-6857",
+    since=("0.11.0.3", "1.0.2", "1.1.1", "2.0.0"),
     source="kafka.server.epoch.LeaderEpochFileCache",
+    tag="0.11.0.3",
+    meaning=(
+        "A leader answers epoch -1 with undefined. Before, a leader without any epoch took -1 for "
+        "its latest one and answered its log end offset, so that followers did not truncate at "
+        "all."
+    ),
+    probes=(
+        Probe(
+            file="LeaderEpochFileCache",
+            within=r"(def|public \S+<\S+ \S+>) endOffsetFor\(",
+            present=r"requestedEpoch == UNDEFINED_EPOCH\b",
+        ),
+    ),
     change=lambda known: replace(known, answer_epoch=answer_no_epoch_as_undefined),
 )

@@ -7,7 +7,8 @@ kafka.cluster.Partition.maybeExpandIsr (`leaderEpochStartOffsetOpt`), 2.0.0 and 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.replica import Replica
 
 
@@ -18,6 +19,18 @@ def start_of_epoch(replica: Replica) -> int:
 
 KAFKA_7128 = Rule(
     name="KAFKA-7128",
+    since=("2.0.1",),
     source="kafka.cluster.Partition",
+    tag="2.0.1",
+    meaning=(
+        "A follower joins the ISR only when it has reached the start of the leader's own epoch. "
+        "Before, the high watermark was enough."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            present=r"leaderEpochStartOffsetOpt\.exists\(",
+        ),
+    ),
     change=lambda known: replace(known, needed_for_isr=start_of_epoch),
 )

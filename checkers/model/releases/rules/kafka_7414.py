@@ -6,7 +6,8 @@ FatalExitError) and 2.0.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def live_on(allows_unclean_election: bool) -> bool:
@@ -16,6 +17,18 @@ def live_on(allows_unclean_election: bool) -> bool:
 
 KAFKA_7414 = Rule(
     name="KAFKA-7414",
+    since=("2.0.1",),
     source="kafka.server.ReplicaFetcherThread",
+    tag="2.0.1",
+    meaning=(
+        "A broker lives on when a leader's log is shorter than its own and unclean elections are "
+        "off. Before, it ended its own process."
+    ),
+    probes=(
+        Probe(
+            file="ReplicaFetcherThread",
+            absent=r"FatalExitError|System\.exit",
+        ),
+    ),
     change=lambda known: replace(known, exits_on_shorter_leader=live_on),
 )

@@ -6,7 +6,8 @@ kafka.cluster.Partition.makeLeader, 2.0.1 and 2.1.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
@@ -39,7 +40,25 @@ def answer_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) ->
 
 KAFKA_7415 = Rule(
     name="KAFKA-7415",
+    since=("2.0.1",),
     source="kafka.cluster.Partition",
+    tag="2.0.1",
+    meaning=(
+        "A new leader notes its epoch and log end offset before any append, entries that "
+        "contradict a newer one are removed, and an epoch below the first cached one ends where "
+        "that begins."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            within=r"def makeLeader\(",
+            present=r"epochCache\.assign\(|maybeAssignEpochStartOffset\(",
+        ),
+        Probe(
+            file="LeaderEpochFileCache",
+            present=r"truncateAndAppend\(|maybeTruncateNonMonotonicEntries\(",
+        ),
+    ),
     change=lambda known: replace(
         known,
         assign_epoch=assign_epoch,

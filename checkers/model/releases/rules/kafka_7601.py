@@ -6,7 +6,8 @@ log end offset. Read from kafka.log.Log.append, 2.2.0 and 2.2.2; released in 2.2
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import Entries
 
 
@@ -17,6 +18,15 @@ def forget_entries(entries: Entries) -> Entries:
 
 KAFKA_7601 = Rule(
     name="KAFKA-7601",
+    since=("2.2.1",),
     source="kafka.log.Log",
+    tag="2.2.2",
+    meaning="Appending a batch without a leader epoch empties the epoch cache.",
+    probes=(
+        Probe(
+            file="Log",
+            present=r"\bcache\.clearAndFlush\(\)",
+        ),
+    ),
     change=lambda known: replace(known, entries_after_old_batch=forget_entries),
 )

@@ -7,7 +7,8 @@ follower then truncates far too much. Read from kafka.log.Log.initializeLeaderEp
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import keep_no_epoch, load_no_entries
 
 
@@ -18,7 +19,17 @@ def recover_above_zero(leader_epoch: int) -> bool:
 
 KAFKA_7897 = Rule(
     name="KAFKA-7897",
+    since=("2.1.1",),
     source="kafka.log.Log",
+    tag="2.1.1",
+    meaning="A log in a message format without leader epochs has no epoch cache at all.",
+    probes=(
+        Probe(
+            file="Log",
+            within=r"def (initializeLeaderEpochCache|maybeCreateLeaderEpochCache)\(",
+            present=r"recordVersion\.precedes\(|recordVersion\.value >= |shouldWriteLeaderEpoch",
+        ),
+    ),
     is_for_old_formats=True,
     change=lambda known: replace(
         known,
@@ -30,6 +41,16 @@ KAFKA_7897 = Rule(
 
 EPOCH_ZERO = Rule(
     name="recovery without epoch 0",
+    since=("2.1.1",),
+    until=("2.6.1",),
     source="kafka.log.LogSegment",
+    tag="2.1.1",
+    meaning="Recovery after an unclean stop does not put epoch 0 back into the cache.",
+    probes=(
+        Probe(
+            file="LogSegment",
+            present=r"batch\.partitionLeaderEpoch(\(\))? > 0\b",
+        ),
+    ),
     change=lambda known: replace(known, recovers_epoch=recover_above_zero),
 )

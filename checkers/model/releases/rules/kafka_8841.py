@@ -8,7 +8,8 @@ and 2.8.2, and updateReplicaLogReadResult, 2.3.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def advance_if_it_moved(before: int, now: int) -> bool:
@@ -18,6 +19,19 @@ def advance_if_it_moved(before: int, now: int) -> bool:
 
 KAFKA_8841 = Rule(
     name="KAFKA-8841",
+    since=("2.4.0",),
     source="kafka.cluster.Partition",
+    tag="2.4.0",
+    meaning=(
+        "A follower's fetch moves the high watermark only when it moved that follower's log end "
+        "offset. Before, every fetch of a follower tries."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            within=r"def updateFollowerFetchState\(",
+            present=r"prevFollowerEndOffset != ",
+        ),
+    ),
     change=lambda known: replace(known, advances_after_fetch=advance_if_it_moved),
 )

@@ -6,7 +6,8 @@ kafka.server.CachedPartition, 2.4.1 and 2.5.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.requests import Asked
 
 
@@ -17,6 +18,18 @@ def see_epoch(asked: Asked) -> bool:
 
 KAFKA_9338 = Rule(
     name="KAFKA-9338",
+    since=("2.5.0",),
     source="kafka.server.FetchSession",
+    tag="2.5.0",
+    meaning=(
+        "An incremental fetch is checked against the current leader epoch too. From 2.1.0 to "
+        "2.4.1 the fetch session forgets it, so that only a session's first fetch is fenced."
+    ),
+    probes=(
+        Probe(
+            file="FetchSession",
+            present=r"leaderEpoch = reqData\.currentLeaderEpoch",
+        ),
+    ),
     change=lambda known: replace(known, sees_leader_epoch=see_epoch),
 )

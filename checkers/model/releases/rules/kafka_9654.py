@@ -7,7 +7,9 @@ kafka.server.AbstractFetcherThread.onPartitionFenced, 2.4.1 and 2.5.1; released 
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.releases.generation import Failed, Rule, Stopped
+from kchaos.checkers.model.releases.generation import Failed, Stopped
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules import kip_461
 from kchaos.checkers.model.values.replica import FetcherThread
 
@@ -24,6 +26,19 @@ def fail_partition_if_epoch_is_the_same(
 
 KAFKA_9654 = Rule(
     name="KAFKA-9654",
+    since=("2.5.0",),
     source="kafka.server.AbstractFetcherThread",
+    tag="2.5.1",
+    meaning=(
+        "A follower that was fenced under an older epoch than its present one tries again. "
+        "Before, any FENCED_LEADER_EPOCH stopped the partition until the next LeaderAndIsr."
+    ),
+    probes=(
+        Probe(
+            file="AbstractFetcherThread",
+            within=r"def onPartitionFenced\(",
+            present=r"requestEpoch",
+        ),
+    ),
     change=lambda known: replace(known, stop_when_fenced=fail_partition_if_epoch_is_the_same),
 )

@@ -7,7 +7,9 @@ Jira KAFKA-1211 and KAFKA-3919. Read from kafka.server.epoch.LeaderEpochFileCach
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import FollowerLog, Rule, TruncationState
+from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import keep_entries
 from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
@@ -74,7 +76,23 @@ def ask_for_any_epoch(last_epoch: int) -> bool:
 
 KIP_101 = Rule(
     name="KIP-101",
+    since=("0.11.0.0",),
     source="kafka.server.epoch.LeaderEpochFileCache",
+    tag="0.11.0.3",
+    meaning=(
+        "Logs keep a leader epoch cache, and followers truncate by it (KAFKA-1211, KAFKA-3919)."
+    ),
+    probes=(
+        Probe(
+            file="LeaderEpochFileCache",
+            present=r"class LeaderEpochFileCache\b",
+        ),
+        Probe(
+            file="ReplicaManager",
+            within=r"private def makeFollowers\(",
+            absent=r"logManager\.truncateTo\(",
+        ),
+    ),
     change=lambda known: replace(
         known,
         loaded_entries=keep_entries,
@@ -89,7 +107,23 @@ KIP_101 = Rule(
 
 EPOCH_REQUEST_0 = Rule(
     name="OffsetForLeaderEpoch v0",
+    since=("0.11.0.0",),
+    protocol="0.11.0-IV2",
     source="kafka.server.ReplicaFetcherThread",
-    protocol=(0, 11, 0, 2),
+    tag="0.11.0.3",
+    meaning=(
+        "A follower asks the leader where its own last epoch ends; before that protocol it takes "
+        "the answer to be undefined."
+    ),
+    probes=(
+        Probe(
+            file="ReplicaFetcherThread MetadataVersion",
+            present=(
+                r">= KAFKA_0_11_0_IV2$|"
+                r"isOffsetForLeaderEpochSupported\(\) \{\s+return this\.isAtLeast"
+                r"\(IBP_0_11_0_IV2\)"
+            ),
+        ),
+    ),
     change=lambda known: replace(known, epoch_request_version=0),
 )

@@ -7,7 +7,9 @@ inter-broker protocol 2.0-IV0 on; before it the answer has no epoch and the old 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import FollowerLog, Rule, TruncationState
+from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 
 
@@ -38,13 +40,44 @@ def tell_epoch_from_version_1(version: int) -> bool:
 
 KIP_279 = Rule(
     name="KIP-279",
+    since=("2.0.0",),
     source="kafka.server.AbstractFetcherThread",
+    tag="2.0.0",
+    meaning=(
+        "The leader's answer names the epoch that it is about, and the follower looks for the "
+        "largest common epoch, in several rounds if need be (KAFKA-6361)."
+    ),
+    probes=(
+        Probe(
+            file="AbstractFetcherThread",
+            present=r"def getOffsetTruncationState\(",
+        ),
+        Probe(
+            file="LeaderEpochFileCache",
+            present=(
+                r"def endOffsetFor\([^)]*\): \(Int, Long\)|"
+                r"Map\.Entry<Integer, Long> endOffsetFor\("
+            ),
+        ),
+    ),
     change=lambda known: replace(known, tells_epoch=tell_epoch_from_version_1, truncate=truncate),
 )
 
 EPOCH_REQUEST_1 = Rule(
     name="OffsetForLeaderEpoch v1",
+    since=("2.0.0",),
+    protocol="2.0-IV0",
     source="kafka.server.ReplicaFetcherThread",
-    protocol=(2, 0, 0, 0),
+    tag="2.0.0",
+    meaning=(
+        "Followers ask in the version whose answer names its epoch; under an older protocol "
+        "KIP-101's truncation stays."
+    ),
+    probes=(
+        Probe(
+            file="ReplicaFetcherThread MetadataVersion",
+            present=r">= KAFKA_2_0_IV0\) 1$|isAtLeast\(IBP_2_0_IV0\)\) \{\s+return 1;",
+        ),
+    ),
     change=lambda known: replace(known, epoch_request_version=1),
 )

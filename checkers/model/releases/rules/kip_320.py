@@ -9,7 +9,9 @@ the epoch from inter-broker protocol 2.1-IV1 (version 2) and Fetch from 2.1-IV2 
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.releases.generation import Failed, Rule, Stopped
+from kchaos.checkers.model.releases.generation import Failed, Stopped
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH
 from kchaos.checkers.model.values.replica import FetcherThread
 from kchaos.checkers.model.values.requests import Asked
@@ -48,7 +50,29 @@ def leave_thread(
 
 KIP_320 = Rule(
     name="KIP-320",
+    since=("2.1.0",),
     source="kafka.cluster.Partition",
+    tag="2.1.0",
+    meaning=(
+        "A leader compares the current leader epoch of a request with its own and refuses another "
+        "one, in the same step as it reads the log; every new epoch restarts truncation; a "
+        "follower without any epoch asks nothing (KAFKA-7395, KAFKA-6880, KAFKA-6859)."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            present=r"def checkCurrentLeaderEpoch\(",
+        ),
+        Probe(
+            file="AbstractFetcherThread",
+            present=r"def onPartitionFenced\(",
+        ),
+        Probe(
+            file="Partition",
+            within=r"def makeFollower\(",
+            present=r"leaderEpoch == oldLeaderEpoch\) \{|isNewLeaderEpoch",
+        ),
+    ),
     change=lambda known: replace(
         known,
         sees_leader_epoch=see_epoch_outside_sessions,
@@ -61,14 +85,32 @@ KIP_320 = Rule(
 
 EPOCH_REQUEST_2 = Rule(
     name="OffsetForLeaderEpoch v2",
+    since=("2.1.0",),
+    protocol="2.1-IV1",
     source="kafka.server.ReplicaFetcherThread",
-    protocol=(2, 1, 0, 1),
+    tag="2.1.0",
+    meaning="The question for an epoch's end carries the follower's current leader epoch.",
+    probes=(
+        Probe(
+            file="ReplicaFetcherThread MetadataVersion",
+            present=r">= KAFKA_2_1_IV1\) 2$|isAtLeast\(IBP_2_1_IV1\)\) \{\s+return 2;",
+        ),
+    ),
     change=lambda known: replace(known, epoch_request_version=2),
 )
 
 FETCH_10 = Rule(
     name="Fetch v10",
+    since=("2.1.0",),
+    protocol="2.1-IV2",
     source="kafka.server.ReplicaFetcherThread",
-    protocol=(2, 1, 0, 2),
+    tag="2.1.0",
+    meaning="A follower's Fetch carries its current leader epoch.",
+    probes=(
+        Probe(
+            file="ReplicaFetcherThread MetadataVersion",
+            present=r">= KAFKA_2_1_IV2\) 10$|isAtLeast\(IBP_2_1_IV2\)\) \{\s+return 10;",
+        ),
+    ),
     change=lambda known: replace(known, sends_leader_epoch=True),
 )

@@ -12,7 +12,8 @@ LeaderAndIsr looks for offline replicas only, and nothing is sent again.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 STALE = "STALE_BROKER_EPOCH"
 UNKNOWN = "UNKNOWN_SERVER_ERROR"
@@ -40,13 +41,43 @@ def refuse_other_epochs(told: int, own: int) -> str:
 
 KIP_380 = Rule(
     name="KIP-380",
+    since=("2.2.0",),
     source="kafka.controller.KafkaController",
+    tag="2.2.0",
+    meaning=(
+        "A controller tells a restarted broker from one that never left, by the czxid of its "
+        "registration (KAFKA-7235, KAFKA-1120)."
+    ),
+    probes=(
+        Probe(
+            file="KafkaController",
+            present=r"val bouncedBrokerIds = ",
+        ),
+    ),
     change=lambda known: replace(known, sees_bounce=is_higher),
 )
 
 BROKER_EPOCHS = Rule(
     name="broker epochs",
+    since=("2.2.0",),
     source="kafka.server.KafkaApis",
+    tag="2.2.0",
+    meaning=(
+        "LeaderAndIsr, UpdateMetadata and StopReplica for an earlier life of the broker are "
+        "refused with STALE_BROKER_EPOCH, and so is a ControlledShutdown from one (the other half "
+        "of KIP-380)."
+    ),
+    probes=(
+        Probe(
+            file="KafkaApis",
+            present=r"isBrokerEpochStale\((zkSupport, )?leaderAndIsrRequest\.brokerEpoch",
+        ),
+        Probe(
+            file="KafkaController",
+            within=r"def doControlledShutdown\(",
+            present=r"brokerEpoch < cachedBrokerEpoch",
+        ),
+    ),
     change=lambda known: replace(
         known,
         error_of_broker_epoch=refuse_other_epochs,
@@ -56,7 +87,19 @@ BROKER_EPOCHS = Rule(
 
 EPOCHS_TOLD = Rule(
     name="broker epochs told",
+    since=("2.2.0",),
+    protocol="2.2-IV0",
     source="kafka.controller.ControllerChannelManager",
-    protocol=(2, 2, 0, 0),
+    tag="2.2.0",
+    meaning=(
+        "Control requests, and a broker's ControlledShutdown, say for which life of the broker "
+        "they are; under an older protocol they do not, and nobody refuses them for it."
+    ),
+    probes=(
+        Probe(
+            file="ControllerChannelManager",
+            present=r"2_2_IV0\)+ 2\s",
+        ),
+    ),
     change=lambda known: replace(known, tells_broker_epoch=True),
 )

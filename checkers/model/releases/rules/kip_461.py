@@ -8,7 +8,9 @@ and `markPartitionFailed`, 2.2.2 and 2.3.1.
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.releases.generation import Failed, Rule, Stopped
+from kchaos.checkers.model.releases.generation import Failed, Stopped
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.replica import FetcherThread
 
 
@@ -26,7 +28,20 @@ def fail_fenced_partition(
 
 KIP_461 = Rule(
     name="KIP-461",
+    since=("2.3.0",),
     source="kafka.server.AbstractFetcherThread",
+    tag="2.3.1",
+    meaning=(
+        "A failing append stops one partition. Before, it ended the whole fetcher thread "
+        "(KAFKA-8346)."
+    ),
+    probes=(
+        Probe(
+            file="AbstractFetcherThread",
+            within=r"def processFetchRequest\(",
+            present=r"markPartitionFailed\(",
+        ),
+    ),
     change=lambda known: replace(
         known,
         stop_after_failed_append=fail_partition,

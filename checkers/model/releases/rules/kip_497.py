@@ -8,12 +8,44 @@ inter-broker protocol 2.7-IV2.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 KIP_497 = Rule(
     name="KIP-497",
+    since=("2.7.0",),
+    protocol="2.7-IV2",
     source="kafka.cluster.Partition",
-    protocol=(2, 7, 0, 2),
+    tag="2.8.2",
+    meaning=(
+        "The leader asks the controller to change the ISR (AlterIsr, AlterPartition), one change "
+        "at a time; until the answer, the high watermark and acks=all wait for the old and the "
+        "new members, while min.insync.replicas before an append goes by the old ISR. The "
+        "controller refuses an unknown broker, a broker epoch that is not the present one, and an "
+        "old leader epoch."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            within=r"def maybeIncrementLeaderHW\(",
+            present=r"\.maximalIsr\.contains\(",
+        ),
+        Probe(
+            file="Partition",
+            present=r"isInflight",
+        ),
+        Probe(
+            file="KafkaController",
+            present=r"def (processAlterIsr|processAlterPartition)\(",
+        ),
+        Probe(
+            file="MetadataVersion",
+            present=(
+                r"isAlterIsrSupported: Boolean = this >= KAFKA_2_7_IV2|isAlter(Isr|"
+                r"Partition)Supported\(\) \{\s+return this\.isAtLeast\(IBP_2_7_IV2\)"
+            ),
+        ),
+    ),
     change=lambda known: replace(
         known, asks_controller_for_isr=True, moves_high_watermark_with_isr=False
     ),

@@ -12,7 +12,8 @@ its own protocol is, and obeys where none is told.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def refuse_known_epoch(told: int, own: int) -> bool:
@@ -27,19 +28,51 @@ def refuse_older_epoch(told: int, own: int) -> bool:
 
 KIP_570 = Rule(
     name="KIP-570",
+    since=("2.6.0",),
     source="kafka.server.ReplicaManager",
+    tag="2.6.0",
+    meaning=(
+        "A broker obeys a StopReplica with a leader epoch only if that is newer than the "
+        "partition's own, and whenever none is told (KAFKA-9539)."
+    ),
+    probes=(
+        Probe(
+            file="ReplicaManager",
+            within=r"def stopReplicas\(",
+            present=r"requestLeaderEpoch >=? currentLeaderEpoch",
+        ),
+    ),
     change=lambda known: replace(known, refuses_stop=refuse_known_epoch),
 )
 
 EPOCHS_TOLD = Rule(
     name="leader epochs told to stop",
+    since=("2.6.0",),
+    protocol="2.6-IV0",
     source="kafka.controller.ControllerChannelManager",
-    protocol=(2, 6, 0, 0),
+    tag="2.6.0",
+    meaning="A controller's StopReplica names the partition's leader epoch (KIP-570).",
+    probes=(
+        Probe(
+            file="ControllerChannelManager",
+            present=r"stopReplicaRequestVersion >= 3",
+        ),
+    ),
     change=lambda known: replace(known, tells_epoch_to_stop=True),
 )
 
 KAFKA_13972 = Rule(
     name="KAFKA-13972",
+    since=("3.4.1", "3.5.0"),
     source="kafka.server.ReplicaManager",
+    tag="3.4.1",
+    meaning="StopReplica is obeyed at the partition's own leader epoch too.",
+    probes=(
+        Probe(
+            file="ReplicaManager",
+            within=r"def stopReplicas\(",
+            present=r"requestLeaderEpoch >= currentLeaderEpoch",
+        ),
+    ),
     change=lambda known: replace(known, refuses_stop=refuse_older_epoch),
 )

@@ -5,7 +5,8 @@ Read from kafka.cluster.Partition.isReplicaIsrEligible, 3.2.3 and 3.3.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def is_alive(follower: int, live: frozenset[int]) -> bool:
@@ -15,6 +16,24 @@ def is_alive(follower: int, live: frozenset[int]) -> bool:
 
 KIP_841 = Rule(
     name="KIP-841",
+    since=("3.3.0",),
     source="kafka.cluster.Partition",
+    tag="3.3.0",
+    meaning=(
+        "A leader takes into the ISR only brokers that are alive in its own metadata cache, and "
+        "the controller refuses an AlterPartition with a broker that is not alive or is shutting "
+        "down (KAFKA-13916)."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            within=r"def isReplicaIsrEligible\(",
+            present=r"hasAliveBroker\(",
+        ),
+        Probe(
+            file="KafkaController",
+            present=r"Errors\.INELIGIBLE_REPLICA",
+        ),
+    ),
     change=lambda known: replace(known, may_join_isr=is_alive),
 )

@@ -6,7 +6,8 @@ KafkaController.removeReplicaFromIsr, 1.0.2.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import Rule
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def keep_last_member(isr: tuple[int, ...], broker: int, _is_unclean: bool) -> tuple[int, ...]:
@@ -16,6 +17,18 @@ def keep_last_member(isr: tuple[int, ...], broker: int, _is_unclean: bool) -> tu
 
 LAST_IN_ISR = Rule(
     name="last member stays in the ISR",
+    since=("1.1.0",),
     source="kafka.controller.ReplicaStateMachine",
+    tag="1.1.0",
+    meaning=(
+        "A controller leaves the last member in an ISR when that broker goes. Before, it took it "
+        "out where unclean elections are allowed."
+    ),
+    probes=(
+        Probe(
+            file="ReplicaStateMachine",
+            present=r"isr\.size == 1\) leaderAndIsr\.isr",
+        ),
+    ),
     change=lambda known: replace(known, isr_without=keep_last_member),
 )

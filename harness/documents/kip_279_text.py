@@ -10,8 +10,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import FollowerLog, Generation, Rule, TruncationState
+from kchaos.checkers.model.releases.generation import FollowerLog, Generation, TruncationState
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_OFFSET, EpochEnd
+from kchaos.harness.documents.proposal import Proposal
 
 Truncate = Callable[[EpochEnd, FollowerLog], TruncationState]
 
@@ -47,13 +48,13 @@ def _fall_back_to_high_watermark(known: Generation) -> Generation:
     return replace(known, truncate=high_watermark_at_last(known.truncate))
 
 
-BATCH_EDGE = Rule(
+BATCH_EDGE = Proposal(
     name="KIP-279's text: log ends at a batch edge",
     source="KIP-279, scenario 1",
     change=_end_at_batch_edge,
 )
 
-HIGH_WATERMARK_AT_LAST = Rule(
+HIGH_WATERMARK_AT_LAST = Proposal(
     name="KIP-279's text: high watermark at last",
     source="KIP-279, scenario 3",
     change=_fall_back_to_high_watermark,

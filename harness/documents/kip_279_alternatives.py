@@ -7,7 +7,7 @@ elsewhere it stands for what the follower knows anyway, since it asked for that 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.generation import FollowerLog, Generation, Rule, TruncationState
+from kchaos.checkers.model.releases.generation import FollowerLog, Generation, TruncationState
 from kchaos.checkers.model.releases.rules.kip_279 import tell_epoch_from_version_1
 from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
@@ -19,6 +19,7 @@ from kchaos.checkers.model.values.epoch_cache import (
     latest_epoch,
 )
 from kchaos.checkers.model.values.replica import FetchState, Replica
+from kchaos.harness.documents.proposal import Proposal
 
 
 def ends_of(entries: Entries, log_end_offset: int) -> tuple[EpochEnd, ...]:
@@ -224,27 +225,27 @@ def without_old_leader(isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
     return tuple(member for member in isr if member != leader)
 
 
-AS_WRITTEN = Rule(
+AS_WRITTEN = Proposal(
     name="KIP-279 as written",
     source="KIP-279, Proposed Changes",
     change=_as_written,
 )
-ALTERNATIVE_1 = Rule(
+ALTERNATIVE_1 = Proposal(
     name="KIP-279, alternative 1",
     source="KIP-279, Rejected Alternatives",
     change=_alternative_1,
 )
-ALTERNATIVE_2 = Rule(
+ALTERNATIVE_2 = Proposal(
     name="KIP-279, alternative 2",
     source="KIP-279, Rejected Alternatives",
     change=_alternative_2,
 )
-HIGH_WATERMARK_EPOCH = Rule(
+HIGH_WATERMARK_EPOCH = Proposal(
     name="KIP-279, the high watermark's epoch",
     source="KIP-279, Rejected Alternatives",
     change=_high_watermark_epoch,
 )
-OLD_LEADER_LEAVES = Rule(
+OLD_LEADER_LEAVES = Proposal(
     name="KIP-279, the old leader leaves the ISR",
     source="KIP-279, Rejected Alternatives",
     change=lambda known: replace(known, isr_of_preferred=without_old_leader),

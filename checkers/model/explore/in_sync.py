@@ -7,8 +7,6 @@ kafka.cluster.Partition (getOutOfSyncReplicas, isFollowerOutOfSync, maybeExpandI
 
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model.releases.generation import Rule
-
 ENABLE = "follower.fetch.pending.reads.insync.enable"
 PROCESS_TIME = "follower.fetch.process.time.max.ms"
 PROCESS_TIME_MS = 500
@@ -98,35 +96,3 @@ def keeps(solution: Solution, follower: Follower, pending_offset: int | None) ->
 def reaches_earlier_end(offset: int, leader_end_offset: int) -> bool:
     """Return whether a fetch starts where the leader's log ended at the fetch before, or above."""
     return offset >= leader_end_offset
-
-
-PENDING_READS = Rule(
-    name="KIP-501's text: a pending fetch keeps a follower",
-    source="KIP-501, solution 1",
-    change=lambda known: replace(known, keeps_who_waits=reaches_earlier_end),
-)
-CAUGHT_UP_NOW = Rule(
-    name="KIP-501's text: caught up when counted",
-    source="KIP-501, solution 1",
-    change=lambda known: replace(known, catches_up_when_counted=True),
-)
-SLOW_LEADER_GIVES_UP = Rule(
-    name="KIP-501's text: a slow leader gives up",
-    source="KIP-501, solution 2",
-    change=lambda known: replace(known, gives_up_when_slow=True),
-)
-ISR_ORDER = Rule(
-    name="KIP-501's text: elections by the order of the ISR",
-    source="KIP-501, solution 2, as it takes controllers to elect",
-    change=lambda known: replace(known, elects_by_isr=True),
-)
-
-
-def rules_of(solution: Solution) -> tuple[str, ...]:
-    """Return the names of the machine's rules that a solution consists of."""
-    rules = (
-        (PENDING_READS, solution.keeps_who_waits),
-        (CAUGHT_UP_NOW, solution.caught_up_now),
-        (SLOW_LEADER_GIVES_UP, solution.gives_up_after_s is not None),
-    )
-    return tuple(rule.name for rule, is_part in rules if is_part)

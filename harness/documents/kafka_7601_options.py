@@ -7,10 +7,11 @@ No release follows these. 2.2.1 took one half of the second option, clearing the
 from dataclasses import replace
 from itertools import pairwise
 
-from kchaos.checkers.model.releases.generation import Generation, Rule
+from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.rules.kafka_7601 import forget_entries
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.harness.documents.proposal import Proposal
 
 
 def maximum_magic(log: Log, configured: int) -> int:
@@ -58,19 +59,25 @@ def _one_format_per_segment(known: Generation) -> Generation:
     )
 
 
-MAXIMUM_FORMAT = Rule(
+CLEARED = Proposal(
+    name="KAFKA-7601, the epoch cache is emptied",
+    source="KAFKA-7601, Allow downgrades",
+    change=lambda known: replace(known, entries_after_old_batch=forget_entries),
+)
+"""The half that 2.2.1 has, over a release before it."""
+MAXIMUM_FORMAT = Proposal(
     name="KAFKA-7601, the maximum format wins",
     source="KAFKA-7601, Disallow downgrades",
     change=lambda known: replace(
         known, magic_of_append=maximum_magic, highest_magic=expect_maximum_magic
     ),
 )
-ONE_FORMAT_PER_SEGMENT = Rule(
+ONE_FORMAT_PER_SEGMENT = Proposal(
     name="KAFKA-7601, one format per segment",
     source="KAFKA-7601, Allow downgrades",
     change=_one_format_per_segment,
 )
-FETCHED_SETS_SPLIT = Rule(
+FETCHED_SETS_SPLIT = Proposal(
     name="KAFKA-7601, fetched batches are split by format",
     source="KAFKA-7601, Allow downgrades",
     change=lambda known: replace(known, rolls=roll_at_every_change),

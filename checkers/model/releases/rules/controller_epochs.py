@@ -1,0 +1,33 @@
+"""Requests of a controller that has been replaced are refused."""
+
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
+
+CONTROLLER_EPOCHS = Rule(
+    name="controller epochs",
+    since=("0.10.2.0",),
+    source="kafka.server.ReplicaManager",
+    tag="0.10.2.0",
+    meaning=(
+        "LeaderAndIsr, StopReplica and UpdateMetadata with an older controller epoch than the "
+        "broker knows are refused; a partition with a leader epoch that is not newer is refused "
+        "by itself."
+    ),
+    probes=(
+        Probe(
+            file="ReplicaManager",
+            within=r"def becomeLeaderOrFollower\(",
+            present=r"(?i)leaderAndIsrRequest\.controllerEpoch < controllerEpoch",
+        ),
+        Probe(
+            file="ReplicaManager",
+            within=r"def stopReplicas\(",
+            present=r"controllerEpoch(\(\))? < (this\.)?controllerEpoch",
+        ),
+        Probe(
+            file="ReplicaManager",
+            within=r"def maybeUpdateMetadataCache\(",
+            present=r"updateMetadataRequest\.controllerEpoch(\(\))? < controllerEpoch",
+        ),
+    ),
+)

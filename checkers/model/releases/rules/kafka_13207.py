@@ -1,0 +1,22 @@
+"""KAFKA-13207: a diverging epoch counts only for a partition that the fetcher still has."""
+
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
+
+KAFKA_13207 = Rule(
+    name="KAFKA-13207",
+    since=("2.8.1", "3.0.0"),
+    source="kafka.server.AbstractFetcherThread",
+    tag="2.8.1",
+    meaning=(
+        "A diverging epoch is ignored for a partition that was taken from the fetcher in the "
+        "meantime."
+    ),
+    probes=(
+        Probe(
+            file="AbstractFetcherThread",
+            within=r"def maybeTruncateToEpochEndOffsets\(",
+            present=r"partitionStates\.contains\(tp\)",
+        ),
+    ),
+)

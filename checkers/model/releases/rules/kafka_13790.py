@@ -1,0 +1,27 @@
+"""KAFKA-13790: partition epochs are compared."""
+
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
+
+KAFKA_13790 = Rule(
+    name="KAFKA-13790",
+    since=("3.3.0",),
+    source="kafka.cluster.Partition",
+    tag="3.3.0",
+    meaning=(
+        "A broker ignores a leadership whose partition epoch is older than the one that it knows, "
+        "and the controller refuses an AlterPartition with another partition epoch, or answers "
+        "NOT_CONTROLLER to one from its future."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            within=r"def makeLeader\(",
+            present=r"partitionState\.partitionEpoch < partitionEpoch",
+        ),
+        Probe(
+            file="KafkaController",
+            present=r"newLeaderAndIsr\.partitionEpoch > currentLeaderAndIsr\.partitionEpoch",
+        ),
+    ),
+)

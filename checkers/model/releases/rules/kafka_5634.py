@@ -1,0 +1,19 @@
+"""KAFKA-5634: retention keeps what is not committed."""
+
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
+
+KAFKA_5634 = Rule(
+    name="KAFKA-5634",
+    since=("0.11.0.1", "1.0.0"),
+    source="kafka.log.Log",
+    tag="0.11.0.1",
+    meaning="Retention deletes nothing beyond the high watermark.",
+    probes=(
+        Probe(
+            file="Log",
+            within=r"def deletableSegments\(|def deleteOldSegments\(",
+            present=r"highWatermark >= ",
+        ),
+    ),
+)

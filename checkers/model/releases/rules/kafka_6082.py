@@ -1,0 +1,20 @@
+"""KAFKA-6082: ZooKeeper fences a controller that has been replaced."""
+
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
+
+KAFKA_6082 = Rule(
+    name="KAFKA-6082",
+    since=("2.1.0",),
+    source="kafka.zk.KafkaZkClient",
+    tag="2.1.0",
+    meaning=(
+        "ZooKeeper refuses a controller's writes when another controller has been elected since."
+    ),
+    probes=(
+        Probe(
+            file="KafkaZkClient",
+            present=r"expectedControllerEpochZkVersion: Int",
+        ),
+    ),
+)

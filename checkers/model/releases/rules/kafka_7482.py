@@ -1,0 +1,23 @@
+"""KAFKA-7482: what a broker in controlled shutdown was not told until then."""
+
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
+
+KAFKA_7482 = Rule(
+    name="shutting down without being told",
+    since=("1.1.0",),
+    until=("2.1.0",),
+    source="kafka.controller.PartitionStateMachine",
+    tag="1.1.0",
+    meaning=(
+        "A broker in controlled shutdown gets no LeaderAndIsr for the elections that its shutdown "
+        "made (until KAFKA-7482)."
+    ),
+    probes=(
+        Probe(
+            file="PartitionStateMachine",
+            within=r"def leaderForControlledShutdown\(",
+            present=r"isReplicaOnline\(replica, partition\)\)",
+        ),
+    ),
+)

@@ -1,0 +1,27 @@
+"""A follower needs its leader in its own metadata cache."""
+
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
+
+LEADER_ALIVE = Rule(
+    name="leader alive in the metadata cache",
+    since=("0.10.2.0",),
+    source="kafka.server.ReplicaManager",
+    tag="0.10.2.0",
+    meaning=(
+        "A broker follows a leader only if that is alive in the broker's own metadata cache, "
+        "which UpdateMetadata fills. If it is not, the log is made if there is none, the "
+        "partition keeps its role, leader, leader epoch and fetcher, and the answer says no "
+        "error."
+    ),
+    probes=(
+        Probe(
+            file="ReplicaManager",
+            within=r"private def makeFollowers\(",
+            present=(
+                r"getAliveBrokers\.find\(_\.id == newLeaderBrokerId\)|"
+                r"hasAliveBroker\(newLeaderBrokerId\)"
+            ),
+        ),
+    ),
+)
