@@ -21,7 +21,7 @@ from kchaos.checkers.acts import (
     fields_of,
 )
 from kchaos.checkers.errors import ScenarioDataError
-from kchaos.checkers.evidence.about import RUN, SCENARIO
+from kchaos.checkers.evidence.about import RUN, SCENARIO, number_in
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
 from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
 from kchaos.checkers.evidence.run import RunEvidence
@@ -264,23 +264,22 @@ def _first_starts(evidence: RunEvidence) -> Iterator[str]:
     if set(first) != set(known):
         yield f"{RUN} names brokers {sorted(known)}, and {ACTIONS} starts {sorted(first)} first"
         return
-    cluster = evidence.scenario.cluster or {}
-    listed = cluster.get("brokers")
-    specified = {one.get("id"): one for one in (listed if isinstance(listed, list) else ()) if one}
+    cluster = evidence.scenario.cluster
+    specified = {one.id: one for one in cluster.brokers}
     if set(specified) != set(known):
         yield f"{RUN} names brokers {sorted(known)}, and {SCENARIO} {sorted(map(str, specified))}"
         return
     is_mixed = len({one.release for one in known.values()}) > 1
     for broker, start in first.items():
         about, spec = known[broker], specified[broker]
-        own = {**(cluster.get("properties") or {}), **(spec.get("properties") or {})}
+        own: dict[str, str | None] = {**cluster.properties_of(spec)}
         if is_mixed:  # Then kchaos itself chooses the oldest protocol and format.
             own.setdefault("inter.broker.protocol.version", start.inter_broker_protocol)
             own.setdefault("log.message.format.version", start.message_format)
         if start.release != about.rules:
             yield f"broker {broker} was started as {start.release}; {RUN} says {about.rules}"
-        released = {spec.get("judged_as") or spec.get("kafka"), about.rules, about.release}
-        if "/" not in str(spec.get("kafka")) and len(released) > 1:
+        released = {spec.judged_as or spec.kafka, about.rules, about.release}
+        if "/" not in spec.kafka and len(released) > 1:
             yield f"broker {broker} has other releases in {RUN} and {SCENARIO}: {released}"
         if _settings(start) != _specified(own):
             yield f"broker {broker} was started with other settings than {SCENARIO} has"
@@ -300,5 +299,5 @@ def _specified(properties: Mapping[str, Any]) -> tuple[object, ...]:
         properties.get("inter.broker.protocol.version"),
         properties.get("log.message.format.version"),
         properties.get("unclean.leader.election.enable") == "true",
-        int(properties.get("min.insync.replicas", "1")),
+        1 if (least := number_in(properties, "min.insync.replicas")) is None else least,
     )

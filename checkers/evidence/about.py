@@ -1,12 +1,15 @@
 """run.json, scenario.json and outcome.json: what was played, on what, and how it ended."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.evidence.forms import check_step
 from kchaos.checkers.findings import KINDS
+from kchaos.checkers.json_form import ShapeError
 
 RUN, SCENARIO, OUTCOME = "run.json", "scenario.json", "outcome.json"
 
@@ -54,11 +57,36 @@ class RunAbout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAsked:
+    """One broker of scenario.json; `clusters.spec.BrokerSpec` says what the fields mean."""
+
+    id: int
+    kafka: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    judged_as: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAsked:
+    """The cluster of scenario.json; `clusters.spec.ClusterSpec` says what the fields mean."""
+
+    brokers: tuple[BrokerAsked, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    linked: bool = False
+    tiered: bool = False
+
+    def properties_of(self, broker: BrokerAsked) -> dict[str, str]:
+        """What the scenario sets for one of them."""
+        return {**self.properties, **broker.properties}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioAbout:
     """What scenario.json says, as far as judging and showing go.
 
     Attributes:
-        cluster: As data, like the steps; None in a scenario without one.
+        cluster: One without brokers in a scenario that has none.
+        steps: As data, whose types `forms` has checked.
         expectation: None to take the model's answer; `checkers.verdict` says what may be there,
             and refuses what may not.
     """
@@ -68,20 +96,17 @@ class ScenarioAbout:
     release: str = ""
     seed: int = 0
     title: str = ""
-    cluster: Any = None
+    cluster: ClusterAsked = ClusterAsked()
     steps: tuple[Mapping[str, Any], ...] = ()
     expectation: Any = None
 
-    @property
-    def wants_links(self) -> bool:
-        """Whether brokers were to speak through links.
-
-        Raises:
-            RunDirectoryError: The cluster is no object.
-        """
-        if not isinstance(self.cluster, dict | None):
-            raise RunDirectoryError(f"{SCENARIO}: cluster is no object, but {self.cluster!r}")
-        return bool((self.cluster or {}).get("linked"))
+    def __post_init__(self) -> None:
+        """Check the types of the steps."""
+        for number, step in enumerate(self.steps):
+            try:
+                check_step(step)
+            except ShapeError as error:
+                raise ShapeError(f"steps[{number}]: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +146,20 @@ class Outcome:
     traceback: str | None = None
     seconds: float | None = None
     settle: Settled | None = None
+
+
+def number_in(properties: Mapping[str, str], name: str) -> int | None:
+    """The whole number that a setting is, None if it is not set.
+
+    Raises:
+        ScenarioDataError: It is no whole number.
+    """
+    text = properties.get(name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"\s*-?[0-9]{1,18}\s*", text):
+        raise ScenarioDataError(f"{SCENARIO}: {name} is {text!r}, which is no whole number")
+    return int(text)
 
 
 def read_outcome(files: EvidenceFiles) -> Outcome:

@@ -9,9 +9,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from kchaos.checkers.acts import PauseBroker, ResumeBroker, StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.evidence.about import ClusterAsked, number_in
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.partition import DroppedFollower
@@ -48,16 +48,11 @@ class OverdueFetch:
     kept_until: float | None = None
 
 
-def fetch_wait_s(cluster: Any) -> float:
-    """The longest that a leader of this cluster may keep a follower's fetch without fault.
-
-    Args:
-        cluster: The cluster of scenario.json, as data.
-    """
-    given = cluster if isinstance(cluster, Mapping) else {}
-    settings = [given, *given.get("brokers", ())]
-    waits = [(one.get("properties") or {}).get(_FETCH_WAIT) for one in settings]
-    return max(map(int, filter(None, waits)), default=_FETCH_WAIT_MS) / 1000
+def fetch_wait_s(cluster: ClusterAsked) -> float:
+    """The longest that a leader of this cluster may keep a follower's fetch without fault."""
+    settings = [cluster.properties, *(broker.properties for broker in cluster.brokers)]
+    waits = [number_in(properties, _FETCH_WAIT) for properties in settings]
+    return max(filter(None, waits), default=_FETCH_WAIT_MS) / 1000
 
 
 def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFetch, ...]:

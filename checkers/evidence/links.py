@@ -12,6 +12,7 @@ from kchaos.checkers.acts import Direction, TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.evidence.forms import check_message
 from kchaos.checkers.model.follow.observations import (
     Answered,
     Asked,
@@ -131,6 +132,7 @@ def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
 
 def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
     try:
+        check_message(message.detail or {})
         return replace(message, said=_said(message))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ScenarioDataError(

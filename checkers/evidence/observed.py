@@ -7,7 +7,8 @@ from typing import Any
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.json_form import ShapeError, from_json
+from kchaos.checkers.evidence.forms import check_observation
+from kchaos.checkers.json_form import ShapeError
 
 OBSERVATIONS = "observations.jsonl"
 ADDRESSES_GIVEN = "addresses-given"
@@ -38,38 +39,25 @@ class Observed:
         return str(self.detail.get(name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pinned:
-    topic: str
-    partition: int
-    brokers: tuple[int, ...]
-
-
 def read_observed(files: EvidenceFiles) -> Iterator[Observed]:
     """Yields the lines, oldest first.
 
     Raises:
-        ScenarioDataError: A line has no time or no kind.
+        ScenarioDataError: A line has no time, no kind, or a field of another type.
     """
-    yield from files.lines(Observed, OBSERVATIONS, rest="detail")
+    for line in files.lines(Observed, OBSERVATIONS, rest="detail"):
+        try:
+            check_observation(line.kind, line.detail)
+        except ShapeError as error:
+            raise ScenarioDataError(f"{files.place(line.read_at)}: {error}") from error
+        yield line
 
 
 def pinned_high_watermarks(
     lines: Iterable[Observed],
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Yields partition and broker of each checkpoint in which the last high watermark was seen.
-
-    Raises:
-        ScenarioDataError: A line does not say which.
-    """
+    """Yields partition and broker of each checkpoint in which the last high watermark was seen."""
     for line in lines:
-        if line.kind != _PINNED:
-            continue
-        try:
-            pinned = from_json(_Pinned, line.detail, allow_more=True)
-        except ShapeError as error:
-            raise ScenarioDataError(
-                f"{line.read_at} does not say which high watermarks were pinned: {error}"
-            ) from error
-        about = TopicPartition(pinned.topic, pinned.partition)
-        yield from [(about, broker) for broker in pinned.brokers]
+        if line.kind == _PINNED:
+            about = TopicPartition(line.detail["topic"], line.detail["partition"])
+            yield from [(about, broker) for broker in line.detail["brokers"]]

@@ -123,7 +123,7 @@ class RunEvidence:
     @cached_property
     def is_linked(self) -> bool:
         """Whether brokers spoke through links: the scenario asked for them, they could be had."""
-        return not self.about.unlinked and self.scenario.wants_links
+        return not self.about.unlinked and self.scenario.cluster.linked
 
     @cached_property
     def znode_changes(self) -> tuple[ZnodeChange, ...]:
@@ -370,18 +370,16 @@ class RunEvidence:
     @cached_property
     def broker_properties(self) -> Mapping[str, str]:
         """What scenario.json sets for all brokers or for any one of them."""
-        cluster = self.scenario.cluster or {}
-        listed = cluster.get("brokers")
-        own = [one.get("properties") for one in (listed if isinstance(listed, list) else ())]
-        found: dict[str, str] = {}
-        for properties in (cluster.get("properties"), *own):
-            found.update(properties if isinstance(properties, dict) else {})
+        cluster = self.scenario.cluster
+        found = dict(cluster.properties)
+        for broker in cluster.brokers:
+            found.update(broker.properties)
         return found
 
     @cached_property
     def is_tiered(self) -> bool:
         """Whether the cluster had a remote store for its logs (KIP-405)."""
-        return bool((self.scenario.cluster or {}).get("tiered"))
+        return self.scenario.cluster.tiered
 
     def is_tiered_topic(self, topic: str) -> bool:
         """Whether the topic's log is tiered."""

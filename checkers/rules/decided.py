@@ -31,6 +31,7 @@ from kchaos.checkers.acts import (
     TopicPartition,
 )
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.evidence.about import number_in
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs
 from kchaos.checkers.findings import Finding
@@ -323,11 +324,9 @@ def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
 
 def _lag_s(evidence: RunEvidence) -> float:
     """The shortest replica.lag.time.max.ms of all brokers, as scenario or release has it."""
-    cluster = evidence.scenario.cluster or {}
-    listed = cluster.get("brokers") if isinstance(cluster.get("brokers"), list) else ()
-    common = (cluster.get("properties") or {}).get(LAG)
-    own = [(one.get("properties") or {}).get(LAG, common) for one in listed or ()]
-    stated = [int(value) / 1000 for value in own if value is not None]
+    cluster = evidence.scenario.cluster
+    own = [number_in(cluster.properties_of(one), LAG) for one in cluster.brokers]
+    stated = [value / 1000 for value in own if value is not None]
     defaults = [_default_lag_s(release) for release in {one.release for one in _started(evidence)}]
     are_all_stated = own and len(stated) == len(own)
     return min([*stated, *(() if are_all_stated else defaults)], default=_LEAST_LAG_S)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.java import spark_java_home
 from kchaos.harness.commands.show import result_lines
-from kchaos.harness.errors import HarnessError, UsageError
+from kchaos.harness.errors import UsageError
 from kchaos.harness.report import write_report
 
 _MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
@@ -76,7 +77,13 @@ def judge_paths(
 
 
 def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Judges one run in plain Python; among others, one that is no run is an unknown line."""
+    """Judges one run in plain Python; among others, one that is no run is an unknown line.
+
+    So is one over which the judge itself fails: the others are judged.
+
+    Raises:
+        OSError, MemoryError: The machine cannot, and could not for the next run either.
+    """
     try:
         directory = RunDirectory.open(run)
         results = judge(directory)
@@ -84,6 +91,11 @@ def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
     except CheckError as error:
         say(f"{run} cannot be judged: {error}")
         return _unknown_line(run, str(error))
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a defect of kchaos is told, as unknown
+        say(f"{run} cannot be judged; this is a defect of kchaos:\n{traceback.format_exc()}")
+        return _unknown_line(run, f"the judge failed: {error!r}")
     for line in result_lines(results):
         say(line)
     return results_line(results, report=write_report_or_say(directory, say))
@@ -93,10 +105,15 @@ def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path |
     """Writes the report and returns where it is.
 
     Damaged evidence may keep it from being drawn, but no verdict from it: then None.
+
+    Raises:
+        OSError, MemoryError: The machine cannot, and could not for the next run either.
     """
     try:
         return write_report(run)
-    except (CheckError, HarnessError, KeyError, TypeError, ValueError) as error:
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - other runs are judged all the same
         say(f"no report of {run.path}: {error!r}")
         return None
 

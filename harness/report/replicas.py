@@ -147,7 +147,7 @@ def _cleaned_until(loaded: Loaded, label: str) -> dict[TopicPartition, int]:
 
 
 def _remote(loaded: Loaded, label: str, about: TopicPartition) -> dict[str, Any]:
-    if not (loaded.scenario.cluster or {}).get("tiered"):
+    if not loaded.scenario.cluster.tiered:
         return {}
     try:
         return {"remote": remote_views(loaded.evidence, label, about)}

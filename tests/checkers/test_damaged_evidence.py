@@ -35,7 +35,6 @@ DAMAGED: list[tuple[str, str, str, str]] = [
         '"reasons": [1]',
         "settle: reasons[0] is no object",
     ),
-    ("scenario.json", '"cluster": {', '"cluster": [1], "c": {', "cluster is no object"),
 ]
 
 
@@ -55,6 +54,27 @@ def test_damaged_evidence_is_unknown_and_says_where_without_a_traceback(
 
     assert told in unknown_of(results)
     assert results.crashes == ()
+
+
+@pytest.mark.parametrize(
+    ("whole", "damaged", "told"),
+    [
+        ('"cluster": {', '"cluster": [1], "c": {', "cluster is no object"),
+        ('"brokers": [', '"brokers": [1.5, ', r"cluster: brokers\[0\] is no object, but 1.5"),
+    ],
+)
+def test_a_scenario_of_another_shape_is_refused_by_name(
+    whole: str, damaged: str, told: str, tmp_path: Path
+) -> None:
+    def damage(run: RunDirectory) -> None:
+        text = (run.path / "scenario.json").read_text()
+        assert whole in text
+        (run.path / "scenario.json").write_text(text.replace(whole, damaged, 1))
+
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal(before=damage)
+
+    with pytest.raises(RunDirectoryError, match=told):
+        judge(run)
 
 
 @pytest.mark.parametrize("name", ["actions.jsonl", "history.jsonl", "links.jsonl"])

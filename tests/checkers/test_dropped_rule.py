@@ -6,6 +6,7 @@ import pytest
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.about import BrokerAsked, ClusterAsked
 from kchaos.checkers.evidence.dropped import OverdueFetch, fetch_wait_s, overdue_fetches
 from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.partition import (
@@ -152,11 +153,12 @@ def test_a_fetch_is_kept_from_where_its_leader_began_to_read_until_it_counted_it
 
 
 def test_the_longest_wait_of_a_fetch_is_the_cluster_s_or_a_broker_s_own() -> None:
-    own = {"brokers": [{"properties": {"replica.fetch.wait.max.ms": "900"}}]}
+    common, own = ({"replica.fetch.wait.max.ms": text} for text in ("200", "900"))
+    brokers = (BrokerAsked(id=0, kafka="2.8.2", properties=own),)
 
-    assert fetch_wait_s(None) == 0.5
-    assert fetch_wait_s({"properties": {"replica.fetch.wait.max.ms": "200"}}) == 0.2
-    assert fetch_wait_s(own | {"properties": {"replica.fetch.wait.max.ms": "200"}}) == 0.9
+    assert fetch_wait_s(ClusterAsked()) == 0.5
+    assert fetch_wait_s(ClusterAsked(properties=common)) == 0.2
+    assert fetch_wait_s(ClusterAsked(properties=common, brokers=brokers)) == 0.9
 
 
 def keep(build: RunBuilder, fate: str) -> RunBuilder:

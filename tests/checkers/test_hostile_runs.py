@@ -7,12 +7,20 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers import searching
+from kchaos.checkers.judge import judge
 from kchaos.checkers.opening import MOST_NESTED_JSON
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.commands import judge_runs
+from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
 from kchaos.harness.commands.judge_runs import judge_paths
+from kchaos.harness.report import write_report
 from tests.support.hostile_runs import hostile_runs
 from tests.support.kafka_6361_runs import kafka_6361
 
 SAID = {
+    "broker-that-is-a-number": r"cluster: brokers\[0\] is no object, but 1\.5",
+    "step-that-tries-a-number": r"steps\[0\]: do: is no object, but 7|do is no object, but 7",
     "entry-with-escapes": "name another entry",
     "file-without-a-name": "has a name that kchaos and",
     "greatest-number": r"history\.jsonl:1: time is no number",
@@ -66,3 +74,32 @@ def test_each_bad_run_is_a_line_with_its_reason_and_nothing_is_written_elsewhere
         assert by_name[name]["conforms"] is False
     assert {path for path in tmp_path.rglob("*") if "judgements" not in path.parts} == outside
     shutil.rmtree(folder)
+
+
+def test_a_judge_that_fails_over_one_run_ends_no_other_run_s_judging(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a-bad", "b-undrawn", "z-good"):
+        kafka_6361(tmp_path / name, "n20", "2.0.1")
+
+    def judge_or_fail(run: RunDirectory) -> Results:
+        return {}["nothing"] if run.name == "a-bad" else judge(run)
+
+    def draw_or_fail(run: RunDirectory) -> Path:
+        return None.text if run.name == "b-undrawn" else write_report(run)  # type: ignore[attr-defined, no-any-return]
+
+    monkeypatch.setattr(judge_runs, "judge", judge_or_fail)
+    monkeypatch.setattr(judge_runs, "write_report", draw_or_fail)
+    said: list[str] = []
+
+    lines = judge_paths(
+        [tmp_path], spark=False, master=None, output=None, offline=True, say=said.append
+    )
+
+    bad, undrawn, good = lines
+    assert bad["unknown"] == "the judge failed: KeyError('nothing')"
+    assert (undrawn["expected"], undrawn["report"]) == (True, None)
+    assert good["expected"]
+    assert good["report"]
+    assert "this is a defect of kchaos" in "".join(said)
+    assert exit_code_for_lines(lines) == UNKNOWN

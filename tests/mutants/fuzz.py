@@ -1,7 +1,8 @@
 """Damage files at random and read them: nothing may escape, hang or pass unseen.
 
-`python -m tests.mutants.fuzz --segments 100000 --files 10000`: so many mutated segments, and so
-many mutated files of every other kind, each read by what reads it when a run is judged.
+`python -m tests.mutants.fuzz --segments 100000 --files 10000 --types 1000`: so many mutated
+segments, and so many mutated files of every other kind, each read by what reads it when a run is
+judged; and so many whole judgements of runs in which one JSON value of a file has another type.
 """
 
 import argparse
@@ -17,12 +18,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import stored_at
-from kchaos.checkers.judge import about_the_run
+from kchaos.checkers.judge import about_the_run, judge
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import SegmentContents, read_segment
 from tests.golden.stored import RELEASES, unpacked
@@ -171,6 +173,58 @@ def fuzz_files(
         file.write_bytes(content)
 
 
+_OF_OTHER_TYPES = (
+    *(None, True, False, 0, -1, 7, 1.5, "", "x", "1"),
+    *([], ["x"], [1], {}, {"x": 1}, [[]]),
+)
+
+
+def retyped(content: bytes, draw: random.Random) -> bytes:
+    """The JSON object in a file, or in one of its lines, with one value of another type."""
+    lines = content.split(b"\n")
+    at = draw.choice([number for number, line in enumerate(lines) if line.startswith(b"{")])
+    is_lines = all(line.startswith(b"{") for line in lines if line)
+    value = json.loads(lines[at] if is_lines else content)
+    holder, key = draw.choice([*_places(value)])
+    others = [one for one in _OF_OTHER_TYPES if type(one) is not type(holder[key])]
+    holder[key] = draw.choice(others)
+    if not is_lines:
+        return json.dumps(value).encode()
+    return b"\n".join([*lines[:at], json.dumps(value).encode(), *lines[at + 1 :]])
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields each place in a JSON value where another one is."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)):
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from _places(value[key])
+
+
+def fuzz_types(
+    fuzzed: Fuzzed, run: RunDirectory, pattern: str, number: int, draw: random.Random
+) -> None:
+    """Gives one value of a file after the other another JSON type, and judges the whole run."""
+    names = _files(run, pattern)
+    for count in range(number):
+        file = draw.choice(names)
+        content = file.read_bytes()
+        file.write_bytes(retyped(content, draw))
+        fuzzed.attempt(
+            f"types {pattern}", f"{file.relative_to(run.path)}, {count}", lambda: _crash(run)
+        )
+        file.write_bytes(content)
+
+
+def _crash(run: RunDirectory) -> str:
+    """The last lines of a checker's crash, or ""; a run that cannot be opened is none."""
+    try:
+        crashes = judge(RunDirectory.open(run.path)).crashes
+    except CheckError:
+        return ""
+    return " | ".join(crash.strip()[-300:] for crash in crashes)
+
+
 def _said_by(manifest: bytes) -> object:
     try:
         return json.loads(manifest)
@@ -204,12 +258,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.mutants.fuzz")
     parser.add_argument("--segments", type=int, default=100_000)
     parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--types", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", default="", help="a part of the names of kinds")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     jobs = [("segment", given.segments, given.seed)]
     jobs += [(pattern, given.files, given.seed) for pattern in (*_KINDS, *_OF_OTHERS)]
+    typed = [one for one in (*_KINDS, *_OF_OTHERS) if one.endswith((".json", ".jsonl"))]
+    jobs += [(f"types {pattern}", given.types, given.seed) for pattern in typed]
     jobs = [job for job in jobs if given.kind in job[0]]
     problems: list[str] = []
     slowest_s, peak = 0.0, 0
@@ -231,16 +288,18 @@ def _of_kind(job: tuple[str, int, int]) -> Fuzzed:
     kind, number, seed = job
     fuzzed, draw = Fuzzed(), random.Random(f"{seed} {kind}")
     with tempfile.TemporaryDirectory() as folder:
-        names = (_OF_OTHERS[kind],) if kind in _OF_OTHERS else (RELEASES[0], RELEASES[-3])
+        pattern = kind.removeprefix("types ")
+        names = (_OF_OTHERS[pattern],) if pattern in _OF_OTHERS else (RELEASES[0], RELEASES[-3])
         runs = [unpacked(name, Path(folder)) for name in names]
         if kind == "segment":
             fuzz_segments(fuzzed, list(_segments(runs)), number, draw)
-        having = [run for run in runs if kind != "segment" and _files(run, kind)]
+        having = [run for run in runs if kind != "segment" and _files(run, pattern)]
+        damage = fuzz_files if pattern == kind else fuzz_types
         for position, run in enumerate(having):
             writable = RunDirectory(Path(folder) / f"{run.name}-copy")
             shutil.copytree(run.path, writable.path)
             share = number // len(having) + (position < number % len(having))
-            fuzz_files(fuzzed, writable, kind, share, draw)
+            damage(fuzzed, writable, pattern, share, draw)
     fuzzed.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return fuzzed
 

@@ -24,6 +24,14 @@ def _json(name: str, **changes: Any) -> Damage:
     return damage
 
 
+def _cluster(**changes: Any) -> Damage:
+    def damage(run: Path) -> None:
+        cluster = json.loads((run / "scenario.json").read_text())["cluster"]
+        _json("scenario.json", cluster=cluster | changes)(run)
+
+    return damage
+
+
 def _first_line(name: str, **changes: Any) -> Damage:
     def damage(run: Path) -> None:
         first, *others = (run / name).read_text().splitlines()
@@ -61,6 +69,8 @@ def _pattern_without_end(run: Path) -> None:
 
 BEFORE_THE_SEAL: dict[str, Damage] = {
     "seed-that-is-a-text": _json("run.json", seed="x"),
+    "broker-that-is-a-number": _cluster(brokers=[1.5, {}]),
+    "step-that-tries-a-number": _json("scenario.json", steps=[{"step": "IfPossible", "do": 7}]),
     "entry-with-escapes": _json("run.json", entry="\x1b]0;owned\x07\u202e"),
     "time-that-is-a-text": _json("outcome.json", seconds="soon"),
     "greatest-number": _first_line("history.jsonl", time=10**400),

@@ -1,0 +1,182 @@
+"""The types of what evidence holds as plain JSON: a step's fields, an observation's, a message's.
+
+These values are read by name where they are needed. A reader need not ask for the type of each,
+since it is checked here when the file is read. A field that is not named here is only shown.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kchaos.checkers.json_form import from_json
+
+_Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fault:
+    fault: str
+    broker: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    configuration: _Pairs | None = None
+    message_format: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    step: str
+    do: "_Step | None" = None
+    fault: _Fault | None = None
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    operation: str | None = None
+    acks: int | None = None
+    codec: str | None = None
+    keys: str | None = None
+    configuration: _Pairs | None = None
+    assignment: tuple[tuple[int, ...], ...] | None = None
+    replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Observation:
+    """What every observation may name."""
+
+    broker: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfPartition:
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HighWatermark(_OfPartition):
+    seen: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HighWatermarkKept(_OfPartition):
+    brokers: tuple[int, ...]
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pinned(_OfPartition):
+    brokers: tuple[int, ...]
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StateOfPartition:
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State(_OfPartition):
+    state: _StateOfPartition | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HitsAtPoint:
+    broker: int
+    life: int
+    point: str
+    hits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PointHits:
+    counts: tuple[_HitsAtPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Act:
+    act: str
+
+
+_OBSERVATIONS: Mapping[str, type[Any]] = {
+    "act": _Act,
+    "high-watermark": _HighWatermark,
+    "high-watermark-kept": _HighWatermarkKept,
+    "high-watermarks-pinned": _Pinned,
+    "point-hits": _PointHits,
+    "state": _State,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Diverging:
+    epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MessagePartition:
+    topic: str = ""
+    partition: int = -1
+    adding_replicas: tuple[int, ...] = ()
+    base_offset: int | None = None
+    controller_epoch: int = -1
+    current_leader_epoch: int | None = None
+    delete_partition: bool = False
+    diverging_epoch: _Diverging | None = None
+    end_offset: int = -1
+    error_code: int = -1
+    fetch_offset: int = -1
+    first_leader_epoch: int | None = None
+    high_watermark: int = -1
+    is_new: bool | None = None
+    isr: tuple[int, ...] = ()
+    last_fetched_epoch: int | None = None
+    last_leader_epoch: int | None = None
+    last_offset: int | None = None
+    leader: int = -1
+    leader_epoch: int | None = None
+    log_start_offset: int | None = None
+    new_isr: tuple[int, ...] = ()
+    new_isr_with_epochs: tuple[Any, ...] = ()
+    offset: int = -1
+    offsets: tuple[int, ...] = ()
+    partition_epoch: int = -1
+    removing_replicas: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    timestamp: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Message:
+    partitions: tuple[_MessagePartition, ...] = ()
+    forgotten: tuple[_MessagePartition, ...] = ()
+    broker_epoch: int = -1
+    broker_id: int = -1
+    controller_epoch: int = -1
+    controller_id: int = -1
+    delete_partitions: bool = False
+    error_code: int = -1
+    live_brokers: tuple[Any, ...] = ()
+    replica_id: int = -1
+    session_epoch: int = -1
+    session_id: int = -1
+
+
+def check_step(step: Mapping[str, Any]) -> None:
+    """Raises ShapeError unless a step of scenario.json has its fields in their types."""
+    from_json(_Step, step, allow_more=True)
+
+
+def check_observation(kind: str, detail: Mapping[str, Any]) -> None:
+    """Raises ShapeError unless an observation of this kind has its fields in their types."""
+    from_json(_OBSERVATIONS.get(kind, _Observation), detail, allow_more=True)
+
+
+def check_message(detail: Mapping[str, Any]) -> None:
+    """Raises ShapeError unless the body of a message has its fields in their types."""
+    from_json(_Message, detail, allow_more=True)
