@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import results_to_json
@@ -138,7 +139,7 @@ class _Player:
                 return index // self.tries
         return None
 
-    def told(self, found: Shrunk) -> dict[str, object]:
+    def told(self, found: Shrunk[Any]) -> dict[str, object]:
         """The object of `--json`."""
         return {
             "scenario": str(self.file),

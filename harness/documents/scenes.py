@@ -7,6 +7,7 @@ takes are taken here, whatever a controller would do.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kchaos.checkers.model.explore.properties import missing, unlike_leader
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.settle.views import replicas_of
@@ -19,7 +20,6 @@ from kchaos.checkers.model.values.events import (
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import (
     EpochRound,
-    PredictedBatch,
     Promise,
     Truncation,
 )
@@ -212,9 +212,8 @@ def _committed_above(was: Mapping[int, Log], state: State, cut: Truncation) -> i
 
 
 def _lost(state: State, promised: Iterable[Promise]) -> int:
-    leader = _leader(state)
-    present = {(one.base_offset, one.payload) for one in leader.log.batches} if leader else set()
-    return sum((one.base_offset, one.payload) not in present for one in promised)
+    leader = _leader(state) or Replica()
+    return len(missing(leader, ((one.base_offset, one.payload) for one in promised)))
 
 
 def _difference(state: State) -> str:
@@ -223,22 +222,9 @@ def _difference(state: State) -> str:
         if one.fetcher in ("dead-thread", "failed"):
             return f"{NAMES[one.broker]} fetches no more: out of order offset"
     leader: int = state(("state", PARTITION)).leader
-    logs = _logs(state)
-    for broker in (one.broker for one in running):
-        log = logs[broker]
-        own, other = log.batches, logs[leader].batches
-        if (own, log.log_end_offset) != (other, logs[leader].log_end_offset):
-            at = _first_difference(own, other)
-            return f"{NAMES[broker]} and its leader {NAMES[leader]} differ from offset {at} on"
+    for broker, offset in unlike_leader(World(state), [one.broker for one in running]):
+        return f"{NAMES[broker]} and its leader {NAMES[leader]} differ from offset {offset} on"
     return ""
-
-
-def _first_difference(first: tuple[PredictedBatch, ...], second: tuple[PredictedBatch, ...]) -> int:
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            return min(one.base_offset, other.base_offset)
-    longer = max(first, second, key=len)
-    return longer[min(len(first), len(second))].base_offset
 
 
 # -- short ways to write events -----------------------------------------------------------------

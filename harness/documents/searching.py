@@ -8,7 +8,7 @@ from kchaos.checkers.explorer import explore
 from kchaos.checkers.model.explore import system_of
 from kchaos.checkers.model.explore.actions import Elect
 from kchaos.checkers.model.explore.bounds import Machine
-from kchaos.checkers.model.explore.random_moves import Setup, play, random_moves
+from kchaos.checkers.model.explore.move_lists import Setup, play, random_moves
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.harness.documents.comparison import Cell, Result
 

@@ -1,12 +1,13 @@
-"""Leaving out steps of a schedule while it still shows the same.
+"""Delta debugging: steps of a schedule are left out while it still shows the same.
 
-First all words, then all gates at once; after that delta debugging: halves, then smaller and
-smaller parts, until no single step can go. What makes no sense without a step that is left out
-goes with it.
+Halves first, then smaller and smaller parts, until no single step can go. Of a schedule all words,
+and then all gates, are tried at once before that; what makes no sense without a step that is left
+out goes with it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from kchaos.faults import HoldRequests
 from kchaos.harness.steps.clients import AwaitAnswer, Produce
@@ -14,7 +15,8 @@ from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
 
 Steps = tuple[Step, ...]
-Showing = Callable[[Sequence[Steps]], int | None]
+Part = TypeVar("Part")
+Showing = Callable[[Sequence[tuple[Part, ...]]], int | None]
 """Plays schedules at once; the index of the first that shows the same, or None."""
 
 
@@ -23,24 +25,44 @@ class PlaysUsedUp(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shrunk:
+class Shrunk(Generic[Part]):
     """The smallest schedule that was found.
 
     Attributes:
         is_minimal: Whether no step of it can be left out; else the plays were used up.
     """
 
-    steps: Steps
+    steps: tuple[Part, ...]
     is_minimal: bool
 
 
 def shrink(
     steps: Steps,
-    showing: Showing,
+    showing: Showing[Step],
     *,
     at_once: int = 1,
     is_legal: Callable[[Steps], bool] = lambda _: True,
-) -> Shrunk:
+) -> Shrunk[Step]:
+    """Leaves out steps of a schedule; words and gates are tried first, and see `minimised`."""
+    return minimised(
+        steps,
+        showing,
+        at_once=at_once,
+        is_legal=is_legal,
+        kinds=(_is_word, _is_gate),
+        mended=coherent,
+    )
+
+
+def minimised(
+    steps: tuple[Part, ...],
+    showing: Showing[Part],
+    *,
+    at_once: int = 1,
+    is_legal: Callable[[tuple[Part, ...]], bool] = lambda _: True,
+    kinds: Sequence[Callable[[Part], bool]] = (),
+    mended: Callable[[Sequence[Part]], tuple[Part, ...]] = tuple,
+) -> Shrunk[Part]:
     """Leaves out steps until none can be left out, or `showing` raises PlaysUsedUp.
 
     Args:
@@ -48,8 +70,12 @@ def shrink(
         showing: See `Showing`; one that does not show it now is never asked about again.
         at_once: How many schedules `showing` gets.
         is_legal: What is not is not played.
+        kinds: Steps of each kind are first left out all at once.
+        mended: The steps without those that make no sense any more.
     """
-    search = _Search(steps=steps, showing=showing, at_once=at_once, is_legal=is_legal)
+    search = _Search(
+        steps=steps, showing=showing, at_once=at_once, is_legal=is_legal, kinds=kinds, mended=mended
+    )
     try:
         search.run()
     except PlaysUsedUp:
@@ -90,15 +116,17 @@ def coherent(steps: Sequence[Step]) -> Steps:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Search:
-    steps: Steps
-    showing: Showing
+class _Search(Generic[Part]):
+    steps: tuple[Part, ...]
+    showing: Showing[Part]
     at_once: int
-    is_legal: Callable[[Steps], bool]
-    _asked: set[Steps] = field(default_factory=set)
+    is_legal: Callable[[tuple[Part, ...]], bool]
+    kinds: Sequence[Callable[[Part], bool]]
+    mended: Callable[[Sequence[Part]], tuple[Part, ...]]
+    _asked: set[tuple[Part, ...]] = field(default_factory=set)
 
     def run(self) -> None:
-        for goes in (_is_word, _is_gate):
+        for goes in self.kinds:
             self._try(tuple(step for step in self.steps if not goes(step)))
         part = max(1, len(self.steps) // 2)
         while True:
@@ -108,7 +136,7 @@ class _Search:
                 return
             part = max(1, part // 2)
 
-    def _try(self, steps: Steps) -> None:
+    def _try(self, steps: tuple[Part, ...]) -> None:
         if self._is_worth_a_play(steps) and self.showing([steps]) is not None:
             self.steps = steps
 
@@ -129,13 +157,13 @@ class _Search:
                 end = min(start, len(self.steps))
         return found
 
-    def _next(self, part: int, end: int) -> list[tuple[int, Steps]]:
+    def _next(self, part: int, end: int) -> list[tuple[int, tuple[Part, ...]]]:
         """The next candidates that were not asked about, from the end of the schedule on.
 
         Returns:
             Where each one's part began, and what is left.
         """
-        batch: list[tuple[int, Steps]] = []
+        batch: list[tuple[int, tuple[Part, ...]]] = []
         for start, steps in self._without(part, end):
             if self._is_worth_a_play(steps):
                 batch.append((start, steps))
@@ -143,13 +171,13 @@ class _Search:
                 break
         return batch
 
-    def _without(self, part: int, end: int) -> Iterator[tuple[int, Steps]]:
+    def _without(self, part: int, end: int) -> Iterator[tuple[int, tuple[Part, ...]]]:
         while end > 0:
             start = max(0, end - part)
-            yield start, coherent((*self.steps[:start], *self.steps[end:]))
+            yield start, self.mended((*self.steps[:start], *self.steps[end:]))
             end = start
 
-    def _is_worth_a_play(self, steps: Steps) -> bool:
+    def _is_worth_a_play(self, steps: tuple[Part, ...]) -> bool:
         """Whether they are fewer, legal, and asked about for the first time."""
         is_new = steps not in self._asked and 0 < len(steps) < len(self.steps)
         if not is_new or not self.is_legal(steps):

@@ -11,6 +11,7 @@ from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.explore.footprints import Footprints
 from kchaos.checkers.model.explore.moves import Move, events_of
+from kchaos.checkers.model.explore.properties import missing, unlike_leader
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.rounds import settle
@@ -99,11 +100,8 @@ def difference(world: World) -> str:
     """Return which replica differs from the leader's, or ""."""
     state = world.partition_state(PARTITION)
     assert state is not None
-    log = world.known_replica(state.leader, PARTITION).log
-    for broker_id in world.assignment(PARTITION):
-        own = world.known_replica(broker_id, PARTITION).log
-        if (own.batches, own.log_end_offset) != (log.batches, log.log_end_offset):
-            return f"broker {broker_id} differs from leader {state.leader}"
+    for broker_id, _ in unlike_leader(world, world.assignment(PARTITION)):
+        return f"broker {broker_id} differs from leader {state.leader}"
     return ""
 
 
@@ -111,7 +109,5 @@ def lost(world: World, promised: Promised) -> str:
     """Return what the leader does not have and was acknowledged, or ""."""
     state = world.partition_state(PARTITION)
     assert state is not None
-    log = world.known_replica(state.leader, PARTITION).log
-    present = {(batch.base_offset, batch.payload) for batch in log.batches}
-    gone = sorted(offset for offset, payload in promised if (offset, payload) not in present)
+    gone = missing(world.known_replica(state.leader, PARTITION), promised)
     return f"what was acknowledged at offset {gone[0]} is gone" if gone else ""

@@ -5,7 +5,7 @@ a truncation comes to an end.
 **Does not verify**: that anything happens at all: a partition that never gets a leader passes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from kchaos.checkers.model.broker import exchange, leader
@@ -28,18 +28,12 @@ def strong_isr(world: World) -> str:
     believes to lead, and each member of the ISR that ZooKeeper holds.
     """
     for leader_id, replica in _leaders(world):
-        if replica.high_watermark <= 0:
-            continue
-        state = world.partition_state(PARTITION)
-        assert state is not None
-        committed = _below(replica, replica.high_watermark)
-        for member in state.isr:
-            own = _below(world.known_replica(member, PARTITION), replica.high_watermark)
-            if own != committed:
-                return (
-                    f"broker {member} is in the ISR and differs from leader {leader_id} below "
-                    f"that one's high watermark {replica.high_watermark}"
-                )
+        member = isr_member_unlike(world, replica)
+        if member is not None:
+            return (
+                f"broker {member} is in the ISR and differs from leader {leader_id} below "
+                f"that one's high watermark {replica.high_watermark}"
+            )
     return ""
 
 
@@ -55,10 +49,9 @@ def kept(world: World) -> str:
     replica = world.known_replica(state.leader, PARTITION)
     if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
         return ""
-    present = {(batch.base_offset, batch.payload) for batch in replica.log.batches}
-    for offset, payload in sorted(world.get(PROMISED) or ()):
-        if (offset, payload) not in present:
-            return f"leader {state.leader} does not have what was committed at offset {offset}"
+    gone = missing(replica, world.get(PROMISED) or ())
+    if gone:
+        return f"leader {state.leader} does not have what was committed at offset {gone[0]}"
     return ""
 
 
@@ -235,6 +228,42 @@ PROPERTIES: Mapping[str, Property] = {
     "droppable": droppable,
     "moves-once": moves_once,
 }
+
+
+def isr_member_unlike(world: World, leader: Replica) -> int | None:
+    """Return a member of the ISR that differs from a leader below that one's high watermark."""
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    committed = _below(leader, leader.high_watermark)
+    for member in state.isr:
+        if _below(world.known_replica(member, PARTITION), leader.high_watermark) != committed:
+            return member
+    return None
+
+
+def unlike_leader(world: World, brokers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the brokers whose logs are not their leader's, and the first offset that differs."""
+    state = world.partition_state(PARTITION)
+    assert state is not None
+    leading = world.known_replica(state.leader, PARTITION).log
+    for broker_id in brokers:
+        log = world.known_replica(broker_id, PARTITION).log
+        if log.batches != leading.batches:
+            unequal = set(log.batches) ^ set(leading.batches)
+            yield broker_id, min(batch.base_offset for batch in unequal)
+        elif log.log_end_offset != leading.log_end_offset:
+            yield broker_id, min(log.log_end_offset, leading.log_end_offset)
+
+
+def missing(leader: Replica, promised: Iterable[tuple[int, str]]) -> list[int]:
+    """Return the offsets at which a leader does not have what was promised, ascending.
+
+    Args:
+        leader: Its replica.
+        promised: (offset, payload) of each batch.
+    """
+    present = {(batch.base_offset, batch.payload) for batch in leader.log.batches}
+    return sorted(offset for offset, payload in promised if (offset, payload) not in present)
 
 
 def _leaders(world: World) -> Iterator[tuple[int, Replica]]:

@@ -29,8 +29,8 @@ from kchaos.checkers.model.explore.actions import (
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
 from kchaos.checkers.model.explore.machine import initial_state, next_state
+from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import Move
-from kchaos.checkers.model.explore.random_moves import Setup, play
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation
 from kchaos.checkers.model.settle.apply_event import happen

@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import KINDS, Move
-from kchaos.checkers.model.explore.random_moves import Setup, play
 
 BROKERS = 3
 MOVES = 30

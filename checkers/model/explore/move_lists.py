@@ -1,4 +1,4 @@
-"""Plays lists of moves, drawn at random or given, and cuts down what breaks a property.
+"""Plays lists of moves, drawn at random or given, and says which property broke.
 
 A `Move` is what a chaos run could do. It becomes events, the decisions that controller and leaders
 would take (elections, changes of the ISR) come of themselves, and so there is a timeline that
@@ -15,13 +15,14 @@ Two properties are checked:
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.explore.moves import MIX, Move
 from kchaos.checkers.model.explore.play import Played, Playing, difference, lost
+from kchaos.checkers.model.explore.properties import isr_member_unlike
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
@@ -105,41 +106,6 @@ def _broken_when_healed(setup: Setup, played: Played) -> str:
     return f"promises: {gone}" if gone else ""
 
 
-def search(
-    setup: Setup,
-    *,
-    seeds: Sequence[int],
-    steps: int,
-    kinds: Sequence[str] = MIX,
-    repaired: Setup | None = None,
-    breaking: str = "",
-) -> tuple[Move, ...] | None:
-    """Return a list of moves that breaks a property and has no move too many, or None.
-
-    Deterministic: the same arguments give the same answer.
-
-    Args:
-        setup: What must break.
-        seeds: One list of moves is drawn for each, until one breaks.
-        steps: How many moves a list has.
-        kinds: What moves are drawn from; one that stands there twice is drawn twice as often.
-        repaired: The same list must not break a property there: so it shows what a fix is good for.
-        breaking: How the violation must begin, such as "promises".
-    """
-
-    def breaks(moves: Sequence[Move]) -> bool:
-        violation = play(setup, moves).violation
-        if not violation or not violation.startswith(breaking):
-            return False
-        return repaired is None or not play(repaired, moves).violation
-
-    for seed in seeds:
-        moves = tuple(random_moves(random.Random(seed), tuple(setup.generations), steps, kinds))
-        if breaks(moves):
-            return shrink(moves, breaks)
-    return None
-
-
 def random_moves(
     chance: random.Random, brokers: Sequence[int], steps: int, kinds: Sequence[str] = MIX
 ) -> Iterator[Move]:
@@ -148,24 +114,6 @@ def random_moves(
         broker = chance.choice(brokers)
         other = chance.choice([each for each in brokers if each != broker])
         yield Move(chance.choice(kinds), broker, other)
-
-
-def shrink(moves: Sequence[Move], breaks: Callable[[Sequence[Move]], bool]) -> tuple[Move, ...]:
-    """Return a part of the moves that still breaks, from which no single one can be left out."""
-    kept = list(moves)
-    size = max(1, len(kept) // 2)
-    while size >= 1:
-        before = len(kept)
-        index = 0
-        while index < len(kept):
-            fewer = kept[:index] + kept[index + size :]
-            if breaks(fewer):
-                kept = fewer
-            else:
-                index += size
-        if size > 1 or len(kept) == before:
-            size //= 2
-    return tuple(kept)
 
 
 def _disagreement(world: World) -> str:
@@ -177,13 +125,10 @@ def _disagreement(world: World) -> str:
         return ""
     if leader.leader != state.leader or leader.leader_epoch != state.leader_epoch:
         return ""
-    committed = [batch for batch in leader.log.batches if batch.last_offset < leader.high_watermark]
-    for member in state.isr:
-        log = world.known_replica(member, PARTITION).log
-        own = [batch for batch in log.batches if batch.last_offset < leader.high_watermark]
-        if own != committed:
-            return (
-                f"agreement: broker {member} is in the ISR of leader {state.leader} in epoch "
-                f"{state.leader_epoch}, but differs below high watermark {leader.high_watermark}"
-            )
-    return ""
+    member = isr_member_unlike(world, leader)
+    if member is None:
+        return ""
+    return (
+        f"agreement: broker {member} is in the ISR of leader {state.leader} in epoch "
+        f"{state.leader_epoch}, but differs below high watermark {leader.high_watermark}"
+    )
