@@ -2,17 +2,19 @@
 
 The other way is `dataclasses.asdict`. Understood are plain types, `Any`, literals, `X | None`,
 tuples, mappings by text or by whole number, and dataclasses of these. A field with a
-default may be missing.
+default may be missing; `lacking` says which do although whoever writes the value writes them.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 _T = TypeVar("_T")
+SOMETIMES: Mapping[str, bool] = {"sometimes": True}
+"""Metadata of a field that whoever writes the value may leave out."""
 _LIMIT = 1 << 63
 _Read = Callable[[Any], Any]
 _PLAIN: Mapping[Any, tuple[tuple[type, ...], str]] = {
@@ -44,6 +46,22 @@ def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: 
     return found
 
 
+def lacking(kind: Any, value: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the place of each field that has a default and neither is there nor may be left out.
+
+    A null counts as nothing where null is the default.
+
+    Args:
+        kind: A dataclass.
+        value: One that `from_json` takes for it.
+    """
+    for name, is_null in _defaulted(kind):
+        if name not in value or (is_null and value[name] is None):
+            yield name
+    for name, inner in _nested(kind):
+        yield from (f"{name}: {place}" for place in inner(value.get(name)))
+
+
 @cache
 def _reader(hint: Any, allow_more: bool) -> _Read:
     origin, arguments = get_origin(hint), get_args(hint)
@@ -69,6 +87,47 @@ def _reader(hint: Any, allow_more: bool) -> _Read:
         read = _dataclass(kind, allow_more)
         return lambda value: read(value, {})
     raise TypeError(f"{hint} has no form in JSON")
+
+
+@cache
+def _defaulted(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """Each field that must be there although it has a default, and whether that is null."""
+    return tuple(
+        (one.name, one.default is None)
+        for one in dataclasses.fields(kind)
+        if not one.metadata.get("sometimes") and _has_default(one)
+    )
+
+
+def _has_default(field: "dataclasses.Field[Any]") -> bool:
+    missing = dataclasses.MISSING
+    return field.default is not missing or field.default_factory is not missing
+
+
+@cache
+def _nested(kind: Any) -> tuple[tuple[str, Callable[[Any], Iterator[str]]], ...]:
+    """Each field with dataclasses in it, and what yields the places that they lack."""
+    hints = get_type_hints(kind)
+    found = ((one.name, _inner(hints[one.name])) for one in dataclasses.fields(kind))
+    return tuple((name, inner) for name, inner in found if inner is not None)
+
+
+def _inner(hint: Any) -> Callable[[Any], Iterator[str]] | None:
+    if dataclasses.is_dataclass(hint):
+        return lambda value: iter(()) if value is None else lacking(hint, value)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType) and NoneType in arguments:
+        return _inner(next(one for one in arguments if one is not NoneType))
+    is_mapping = isinstance(origin, type) and issubclass(origin, Mapping)
+    inside = _inner(arguments[1 if is_mapping else 0]) if is_mapping or origin is tuple else None
+    if inside is None:
+        return None
+    inner = inside
+    if is_mapping:
+        return lambda value: (
+            f"{name}: {place}" for name, one in (value or {}).items() for place in inner(one)
+        )
+    return lambda value: (place for one in value or () for place in inner(one))
 
 
 def _is_bounded(value: Any) -> bool:
@@ -121,12 +180,7 @@ def _mapping(key: Any, inner: _Read) -> _Read:
 def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]], Any]:
     hints = get_type_hints(kind)
     readers: dict[str, _Read] = {}  # Filled as fields occur: some are given and have no form.
-    missing = dataclasses.MISSING
-    required = [
-        one.name
-        for one in dataclasses.fields(kind)
-        if one.default is missing and one.default_factory is missing
-    ]
+    required = [one.name for one in dataclasses.fields(kind) if not _has_default(one)]
 
     def read(value: Any, given: Mapping[str, Any]) -> Any:
         _object(value)

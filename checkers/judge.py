@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from kchaos.checkers.acts import Hold, StartBroker, TopicPartition
 from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError, ModelError
+from kchaos.checkers.evidence.about import SCENARIO
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.run import DELETING, RunEvidence
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.formats.api_keys import FOLLOWED
 from kchaos.checkers.model.releases.status import status
@@ -158,11 +159,12 @@ class _Judging:
             # What is compared is read here, and hashed for the seal.
             found = self.attempt("comparing the evidence", lambda: [*disagreements(read)])
             self._unknown += found or ()
+            self._unknown += evidence.files.lacking(evidence.about.format)
         self._unknown += self.attempt("the seal", lambda: [*_unfinished(evidence)]) or ()
         self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
         if read is not None:
             self._unknown += _unusable(read)
-            self._safety += _unsettled(read)
+            self._safety += [*_unsettled(read), *_licensed(read)]
             self._conformance += _undecided(read)
             self._conformance += _unlinked(read)
             self._conformance += _not_compared(read, judged.findings)
@@ -175,7 +177,6 @@ class _Judging:
             self._conformance += deleted
         if read is not None and prediction is not None:
             self._conformance += _unpredicted(read, prediction)
-            self._conformance += _times_unknown(read, prediction, judged.findings)
         outcome = self.attempt("the outcome", lambda: evidence.outcome)
         answer = self._verdict(expectation, judged, witnesses or ())
         return Results(
@@ -259,7 +260,20 @@ def _unsettled(evidence: RunEvidence) -> Iterator[str]:
         yield "outcome.json has no settle record: whether replication goes on is unknown"
 
 
+def _licensed(evidence: RunEvidence) -> Iterator[str]:
+    """Yields which settings let brokers lose records, by scenario.json alone."""
+    has_files = any(evidence.run.path.glob("brokers/*/server.properties"))
+    if evidence.about.format > 1 or has_files or evidence.is_tiered:
+        return
+    for name, value in evidence.broker_properties.items():
+        is_unclean = name == "unclean.leader.election.enable" and value != "false"
+        if is_unclean or name.removeprefix("log.") in DELETING:
+            yield f"only {SCENARIO} says {name}={value}: the run has no broker's own settings"
+
+
 def _unlinked(evidence: RunEvidence) -> Iterator[str]:
+    if evidence.about.format == 1 and not evidence.is_linked:
+        yield "the run says that there were no links, and has no broker's own settings to show it"
     if evidence.is_linked and evidence.rounds is None:
         yield (
             "links.jsonl is missing although the cluster was linked: which questions for leader "
@@ -277,20 +291,6 @@ def _not_compared(evidence: RunEvidence, findings: Iterable[Finding]) -> Iterato
             yield (
                 f"the run is not as predicted, but nobody compared the source of {release} with "
                 "the model's rules: kchaos versions shows of which releases that was done"
-            )
-
-
-def _times_unknown(
-    evidence: RunEvidence, prediction: Prediction, findings: Iterable[Finding]
-) -> Iterator[str]:
-    """Yields why a run that was followed and is not as predicted may be so all the same."""
-    if not prediction.states or not _is_unlike(findings):
-        return
-    for snapshot in evidence.snapshots:
-        if any(seen.read_from is None for seen in snapshot.brokers.values()):
-            yield (
-                f"the run is not as predicted, but snapshot {snapshot.label} does not say when "
-                "each broker's files were read, as an older kchaos left it: play the run again"
             )
 
 

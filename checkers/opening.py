@@ -76,14 +76,15 @@ def bounded_json(content: bytes) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: It is no JSON, is nested too deep, or has a number or a text that nothing that
-            kchaos writes has: one that is not finite, or a half of a surrogate pair.
+        ValueError: It is no JSON, is nested too deep, or has what nothing that kchaos writes has: a
+            number that is not finite, a half of a surrogate pair, or an object with a name twice,
+            of which readers take the one value or the other.
     """
     if sum(map(content.count, (b"[", b"{"))) > MOST_NESTED_JSON and _depth(content) > (
         MOST_NESTED_JSON
     ):
         raise ValueError(f"lists and objects are nested deeper than {MOST_NESTED_JSON}")
-    value = json.loads(content.decode(), parse_constant=_refuse_constant)
+    value = json.loads(content.decode(), parse_constant=_refuse_constant, object_pairs_hook=_object)
     if _SURROGATE.search(content):
         # What Python makes of a path's bytes that are no UTF-8 is written by kchaos too.
         json.dumps(value, ensure_ascii=False).encode(errors="surrogateescape")
@@ -112,6 +113,15 @@ def _depth(content: bytes) -> int:
         if deepest > MOST_NESTED_JSON:
             break
     return deepest
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has {twice!a} twice")
+    return found
 
 
 def _refuse_constant(name: str) -> Any:

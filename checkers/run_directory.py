@@ -29,6 +29,11 @@
       manifest.json       the seal: format, and size and SHA-256 of each file above; written last
       judgements/NAME/    prediction.json, findings.jsonl, results.json, report.html
 
+`run.json` says the format. In format 2, the newest, every file above is there that the scenario's
+cluster makes, with every field that kchaos writes: what lacks one is unknown, and the answer names
+it (`checkers.evidence.files`). Runs of format 1 are judged too; they may lack `brokers/`, and then
+nothing is believed that only a broker's own settings could show.
+
 Evidence is everything but `judgements/`. It is appended to while the run goes on and never touched
 after the seal. A judgement is written under a temporary name, then renamed: it is there whole or
 not at all, and no earlier one is overwritten.
@@ -48,7 +53,7 @@ from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.folders import WORKING, held, remove_abandoned_in
 from kchaos.checkers.opening import bounded_json, read_bounded, refuse_what_is_no_file
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 JUDGEMENTS = "judgements"
 

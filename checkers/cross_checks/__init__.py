@@ -4,14 +4,16 @@ A run is written down several times: what a client did in actions and in history
 and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is
 missing that another names, nobody can say what happened, and the run is unknown.
 
-**Verifies**: what `clients`, `acts`, `times`, `coordination`, `copies`, `cleaning`, `messages`,
-`fates`, `points`, `tiers`, `rebuilding` and `ending` say, a module for each pair of witnesses.
+**Verifies**: what `clients`, `acts`, `brokers`, `times`, `coordination`, `copies`, `cleaning`,
+`messages`, `fates`, `points`, `tiers`, `rebuilding` and `ending` say, a module for each pair of
+witnesses.
 **Does not verify**: what is written down once alone; `checkers.rules` and the model judge that.
 """
 
 from collections.abc import Iterator
 
 from kchaos.checkers.cross_checks.acts import acts_disagreements
+from kchaos.checkers.cross_checks.brokers import broker_disagreements
 from kchaos.checkers.cross_checks.cleaning import cleaning_disagreements
 from kchaos.checkers.cross_checks.clients import client_disagreements
 from kchaos.checkers.cross_checks.coordination import coordination_disagreements
@@ -28,6 +30,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 _CHECKS = (
     client_disagreements,
     acts_disagreements,
+    broker_disagreements,
     time_disagreements,
     coordination_disagreements,
     copy_disagreements,

@@ -276,16 +276,17 @@ def _first_starts(evidence: RunEvidence) -> Iterator[str]:
         if is_mixed:  # Then kchaos itself chooses the oldest protocol and format.
             own.setdefault("inter.broker.protocol.version", start.inter_broker_protocol)
             own.setdefault("log.message.format.version", start.message_format)
-        if start.release != about.rules:
-            yield f"broker {broker} was started as {start.release}; {RUN} says {about.rules}"
-        released = {spec.judged_as or spec.kafka, about.rules, about.release}
+        if start.release != about.judged_as:
+            yield f"broker {broker} was started as {start.release}; {RUN} says {about.judged_as}"
+        released = {spec.judged_as or spec.kafka, about.judged_as, about.release}
         if "/" not in spec.kafka and len(released) > 1:
             yield f"broker {broker} has other releases in {RUN} and {SCENARIO}: {released}"
-        if _settings(start) != _specified(own):
+        if settings_of(start) != settings_in(own):
             yield f"broker {broker} was started with other settings than {SCENARIO} has"
 
 
-def _settings(start: StartBroker) -> tuple[object, ...]:
+def settings_of(start: StartBroker) -> tuple[object, ...]:
+    """The settings with which a broker was started, as `settings_in` has them."""
     return (
         start.inter_broker_protocol,
         start.message_format,
@@ -294,7 +295,8 @@ def _settings(start: StartBroker) -> tuple[object, ...]:
     )
 
 
-def _specified(properties: Mapping[str, Any]) -> tuple[object, ...]:
+def settings_in(properties: Mapping[str, Any]) -> tuple[object, ...]:
+    """Those of a broker's properties that a start in actions.jsonl names."""
     return (
         properties.get("inter.broker.protocol.version"),
         properties.get("log.message.format.version"),

@@ -37,7 +37,7 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield from _gaps(member)
     last = max(max(member, default=-1) for member in numbers)
     named = [one.zxid for one in evidence.actions]
-    named += [one.zxid for one in evidence.snapshots if one.zxid is not None]
+    named += [one.zxid for one in evidence.snapshots]
     if named and max(named) > last:
         yield f"ZooKeeper's log ends at zxid {last}, and {max(named)} was seen"
     yield from _impossible_writes(evidence.znode_changes)

@@ -1,13 +1,14 @@
 """Snapshots beside the actions that name them, the files in them, and ZooKeeper's log."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker, StartBroker, TopicPartition
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot
+from kchaos.checkers.forgeries import EndForgery
 from kchaos.checkers.formats.checkpoints import parse_meta_properties, parse_partition_metadata
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.segments.directory import topic_partition
@@ -15,18 +16,23 @@ from kchaos.checkers.segments.directory import topic_partition
 _APART_S = 60.0
 _META = "meta.properties"
 _METADATA = "partition.metadata"
+_BEFORE_HEALING = "before-healing"
+_WHY = "snapshot "
+"""What begins the reason for which every broker is looked at while a snapshot is taken."""
+_HEALING = (HealLink, ReleaseHold, EndForgery, ResumeBroker, StartBroker)
 
 
 def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
     """Yields what a snapshot says and something else denies, and what of one is missing.
 
     **Verifies**: that snapshots and Snapshot actions are the same, one for one and within a minute,
-    the last one the final one; that each has every broker of the run, with a folder of as many
-    files as were copied, read in the moments before; that the state of each partition is the one in
-    ZooKeeper's log at the snapshot's zxid, or one that followed while it was taken; that each
-    `meta.properties` names its broker and the cluster, and each `partition.metadata` the topic.
-    **Does not verify**: what was copied of older runs, in which a snapshot does not say its zxid or
-    the number of its files.
+    the last one the final one; that those are there which a step takes, for which brokers were
+    looked at, or before which something was healed at the end; that each has every broker of the
+    run, with a folder of as many files as were copied, read in the moments before; that the state
+    of each partition is the one in ZooKeeper's log at the snapshot's zxid, or one that followed
+    while it was taken; that each `meta.properties` names its broker and the cluster, and each
+    `partition.metadata` the topic.
+    **Does not verify**: that there was no other snapshot of which nothing else tells either.
     """
     actions = {one.event.label: one for one in evidence.actions if isinstance(one.event, Snapshot)}
     taken = {one.label: one for one in evidence.snapshots}
@@ -37,8 +43,32 @@ def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
     for label in sorted(taken.keys() - actions.keys()):
         yield f"snapshot {label!r} is in no action"
     yield from _last(evidence)
+    if evidence.outcome.finished:
+        for label, why in sorted(_taken(evidence).items()):
+            if label not in taken:
+                yield f"{why}, and there is no snapshot {label!r}"
     for label in sorted(taken.keys() & actions.keys()):
         yield from _snapshot(evidence, taken[label], actions[label])
+
+
+def _taken(evidence: RunEvidence) -> Mapping[str, str]:
+    """The snapshots that a run takes which comes to its end, each with what shows that it did."""
+    found = {}
+    ended = len(evidence.scenario.steps)
+    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    for number, step in enumerate(step.get("do") or step for step in evidence.scenario.steps):
+        if step.get("step") == "TakeSnapshot" and number not in undone:
+            found[str(step.get("label"))] = f"step {number} takes a snapshot"
+    for one in evidence.observed:
+        why = one.text("why")
+        if one.kind == "broker" and why.startswith(_WHY):
+            found[why.removeprefix(_WHY)] = f"{one.read_at} is of a snapshot"
+        if one.kind == "healed" and one.step >= ended:
+            found[_BEFORE_HEALING] = f"{one.read_at}: something was healed at the end"
+    for action in evidence.actions:
+        if isinstance(action.event, _HEALING) and action.step >= ended:
+            found[_BEFORE_HEALING] = f"{action.read_at}: something was healed at the end"
+    return found
 
 
 def _last(evidence: RunEvidence) -> Iterator[str]:
@@ -91,8 +121,6 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
 
 
 def _states(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> Iterator[str]:
-    if taken.zxid is None:
-        return
     for name, state in sorted(taken.states.items()):
         about = TopicPartition(*topic_partition(name) or ("", -1))
         if is_internal(about.topic):

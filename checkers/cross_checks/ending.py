@@ -36,7 +36,7 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
     if settle.bound_s is None or settle.bound_s <= 0:
         yield f"{OUTCOME}: the settle record does not say for how long nothing had to change"
     yield from _probes(evidence)
-    zxid = max((one.zxid or 0 for one in evidence.snapshots if one.is_final), default=0)
+    zxid = max((one.zxid for one in evidence.snapshots if one.is_final), default=0)
     for about in evidence.partitions:
         name = f"{about.topic}-{about.partition}"
         if name not in seen:

@@ -3,15 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.links import LINKS, LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs
+from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.model.follow.observations import ControlSent
 from kchaos.checkers.model.values.events import PartitionState
 
 _ENDED = ("passed", "released", "delayed", "abandoned", "forged")
 _METADATA = "UPDATE_METADATA"
+_AT_LINKS = (CutLink, HealLink, Hold, ReleaseHold, ForgeAnswers, EndForgery)
 
 
 def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -26,6 +29,12 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
     which only the answer is there, since links leave out fetches that ask for nothing new.
     """
     messages = evidence.links
+    if not evidence.is_linked:
+        for one in evidence.actions:
+            if isinstance(one.event, _AT_LINKS):
+                what = type(one.event).__name__
+                yield f"{one.read_at} is a {what}, and the cluster was not linked, it is said"
+                break
     if messages is None:
         return
     if not evidence.is_linked:

@@ -62,8 +62,7 @@ def _read(evidence: RunEvidence) -> Iterator[tuple[str, int, float]]:
     for number, one in enumerate(evidence.actions, start=1):
         yield f"{ACTIONS}:{number}", one.zxid, one.time if one.began is None else one.began
     for taken in evidence.snapshots:
-        if taken.zxid is not None:
-            yield f"snapshot {taken.label!r}", taken.zxid, taken.time
+        yield f"snapshot {taken.label!r}", taken.zxid, taken.time
 
 
 def _times(evidence: RunEvidence) -> Iterator[str]:

@@ -9,23 +9,17 @@ from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_step
 from kchaos.checkers.findings import KINDS
-from kchaos.checkers.json_form import ShapeError
+from kchaos.checkers.json_form import SOMETIMES, ShapeError
 
 RUN, SCENARIO, OUTCOME = "run.json", "scenario.json", "outcome.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAbout:
-    """One broker of run.json: what it ran, and whose rules it is judged by."""
+    """One broker of run.json: what it ran, and the release whose rules it is judged by."""
 
     release: str = ""
     judged_as: str = ""
-    protocol: str = ""
-
-    @property
-    def rules(self) -> str:
-        """The release whose rules it is judged by; older runs have it as "protocol"."""
-        return self.judged_as or self.protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,25 +29,29 @@ class RunAbout:
     Attributes:
         started_at: Seconds since the epoch, or None.
         replay: The command that plays it again; `command` is the one that played it.
-        unlinked: Why there were no links although the scenario asked for them.
+        unlinked: Why there were no links although the scenario asked for them, or "".
+        format: Of the run directory; see `checkers.run_directory`.
+        jars: The SHA-256 of each jar by its name, of each Kafka; no jars of one from an image.
     """
 
+    format: int
     entry: str = ""
     case: str = ""
     release: str = ""
     driver: str = ""
     seed: int = 0
-    title: str = ""
     started_at: float | None = None
-    command: str = ""
-    replay: str = ""
     unlinked: Any = None
     brokers: Mapping[int, BrokerAbout] = field(default_factory=dict)
-    engine: Any = None
-    images: Any = None
+    jars: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     kchaos: Any = None
-    python: Any = None
-    platform: Any = None
+    title: str = field(default="", metadata=SOMETIMES)
+    command: str = field(default="", metadata=SOMETIMES)
+    replay: str = field(default="", metadata=SOMETIMES)
+    engine: Any = field(default=None, metadata=SOMETIMES)
+    images: Any = field(default=None, metadata=SOMETIMES)
+    python: Any = field(default=None, metadata=SOMETIMES)
+    platform: Any = field(default=None, metadata=SOMETIMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ class BrokerAsked:
     id: int
     kafka: str
     properties: Mapping[str, str] = field(default_factory=dict)
-    judged_as: str | None = None
+    judged_as: str | None = field(default=None, metadata=SOMETIMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +96,7 @@ class ScenarioAbout:
     title: str = ""
     cluster: ClusterAsked = ClusterAsked()
     steps: tuple[Mapping[str, Any], ...] = ()
-    expectation: Any = None
+    expectation: Any = field(default=None, metadata=SOMETIMES)
 
     def __post_init__(self) -> None:
         """Check the types of the steps."""
@@ -117,7 +115,7 @@ class Settled:
         state: "converged", "failed" or "stalled".
         reasons: Each with the finding's "kind" and the "broker", and the partition if it has one.
         bound_s: How long nothing had to change.
-        bound_from: What that follows from; "" in runs that do not say.
+        bound_from: What that follows from.
         last_seen: By the partition's name, such as "t-0".
     """
 
@@ -142,10 +140,10 @@ class Outcome:
     """
 
     finished: bool = False
-    unknown: str | None = None
-    traceback: str | None = None
+    unknown: str | None = field(default=None, metadata=SOMETIMES)
+    traceback: str | None = field(default=None, metadata=SOMETIMES)
     seconds: float | None = None
-    settle: Settled | None = None
+    settle: Settled | None = field(default=None, metadata=SOMETIMES)
 
 
 def number_in(properties: Mapping[str, str], name: str) -> int | None:

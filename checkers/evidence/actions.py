@@ -3,6 +3,7 @@
 An action names the last zxid that was there when it was taken, and follows every decision up to it.
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +24,7 @@ class TimedEvent:
         zxid: Of a decision, its transaction; of an action, the last one before it.
         time: Seconds since the epoch, of ZooKeeper's clock or the runner's.
         step: Index of the scenario's step that acted; -1 for a decision.
-        began: Of an action, when it began, where `time` is when it was done; None for a decision,
-            and in runs that did not write it down.
+        began: Of an action, when it began, where `time` is when it was done; None for a decision.
         read_at: File and line of an action; "" for a decision, whose zxid says it.
     """
 
@@ -57,6 +57,8 @@ def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
             event = event_from_json(line.action)
         except ValueError as error:
             raise ScenarioDataError(f"{files.place(line.read_at)}: action: {error}") from error
+        written = (one.name for one in dataclasses.fields(event))
+        files.lacks(line.read_at, (f"action: {one}" for one in written if one not in line.action))
         yield TimedEvent(
             event=event,
             zxid=line.zxid,

@@ -6,15 +6,17 @@ they may be larger than memory, and the logs of brokers in which no witness was 
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
-from kchaos.checkers.json_form import ShapeError, from_json
+from kchaos.checkers.json_form import ShapeError, from_json, lacking
 from kchaos.checkers.run_directory import RunDirectory
 
 _T = TypeVar("_T")
+_NOT_IN_FORMAT_1 = (("actions.jsonl", "action: keys"), ("tier.jsonl", "fetches: keys"))
+"""What the first runs of that format lack: the keys of records, which are compared elsewhere."""
 
 
 @dataclass(slots=True)
@@ -23,6 +25,7 @@ class EvidenceFiles:
 
     run: RunDirectory
     _digests: dict[str, str] = field(default_factory=dict)
+    _lacking: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether something of that name is there."""
@@ -48,10 +51,13 @@ class EvidenceFiles:
         Raises:
             RunDirectoryError: The file is missing, is no JSON object or has another shape.
         """
+        value = self.run.read(name, self.content(name))
         try:
-            return from_json(kind, self.run.read(name, self.content(name)), allow_more=True)
+            found = from_json(kind, value, allow_more=True)
         except ShapeError as error:
             raise RunDirectoryError(f"{self.place(name)}: {error}") from error
+        self.lacks(name, lacking(kind, value))
+        return found
 
     def lines(self, kind: type[_T], name: str, rest: str = "") -> Iterator[_T]:
         """Yields the values in a `.jsonl` file, oldest first; nothing if there is no such file.
@@ -67,12 +73,32 @@ class EvidenceFiles:
         """
         content = self.content(name) if self.has(name) else b""
         for number, line in enumerate(self.run.read_lines(name, content), start=1):
-            given: dict[str, Any] = {rest: line} if rest else {}
             read_at = f"{name}:{number}"
+            given: dict[str, Any] = {"read_at": read_at} | ({rest: line} if rest else {})
             try:
-                yield from_json(kind, line, allow_more=True, read_at=read_at, **given)
+                found = from_json(kind, line, allow_more=True, **given)
             except ShapeError as error:
                 raise ScenarioDataError(f"{self.place(read_at)}: {error}") from error
+            self.lacks(read_at, (one for one in lacking(kind, line) if one not in given))
+            yield found
+
+    def lacks(self, read_at: str, fields: Iterable[str]) -> None:
+        """Notes that a file, or a line of one, lacks fields that every such run has."""
+        for one in fields:
+            self._lacking.setdefault((read_at.partition(":")[0], one), read_at)
+
+    def lacking(self, written: int) -> tuple[str, ...]:
+        """What was read so far and lacks something, a sentence for each file and field.
+
+        Args:
+            written: The format of the run directory.
+        """
+        return tuple(
+            f"{read_at} lacks {one!r}, which is written of every run: it was taken out, or an "
+            "older kchaos played the run"
+            for (name, one), read_at in self._lacking.items()
+            if written > 1 or (name, one) not in _NOT_IN_FORMAT_1
+        )
 
     def broken_seal(self) -> tuple[str, ...]:
         """What is wrong with the seal, a sentence each; see `RunDirectory.verify`."""

@@ -11,12 +11,13 @@ line the "magics" of the batches that came, how many offsets were "readable", an
 bytes as they came (base64).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.json_form import SOMETIMES
 from kchaos.checkers.segments.batch import Record, payload_digest
 
 HISTORY = "history.jsonl"
@@ -88,22 +89,31 @@ class _Line:
     read_at: str
     operation: str
     type: Literal["invoke", "ok", "fail", "info"]
-    function: Literal["produce", "read", "fetch"] | None = None
-    broker: int | None = None
-    topic: str | None = None
-    partition: int | None = None
-    acks: int | None = None
-    timestamp_ms: int | None = None
-    records: tuple[str | None, ...] | None = None
-    keys: tuple[str, ...] = ()
-    base_offset: int | None = None
-    promised: bool | None = None
-    error: str | None = None
-    error_code: int | None = None
-    probe: bool | None = None
-    fetch_version: int | None = None
-    magics: tuple[int, ...] = ()
-    readable: int = 0
+    function: Literal["produce", "read", "fetch"] | None = field(default=None, metadata=SOMETIMES)
+    broker: int | None = field(default=None, metadata=SOMETIMES)
+    topic: str | None = field(default=None, metadata=SOMETIMES)
+    partition: int | None = field(default=None, metadata=SOMETIMES)
+    acks: int | None = field(default=None, metadata=SOMETIMES)
+    timestamp_ms: int | None = field(default=None, metadata=SOMETIMES)
+    records: tuple[str | None, ...] | None = field(default=None, metadata=SOMETIMES)
+    keys: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
+    base_offset: int | None = field(default=None, metadata=SOMETIMES)
+    promised: bool | None = field(default=None, metadata=SOMETIMES)
+    error: str | None = field(default=None, metadata=SOMETIMES)
+    error_code: int | None = field(default=None, metadata=SOMETIMES)
+    probe: bool | None = field(default=None, metadata=SOMETIMES)
+    fetch_version: int | None = field(default=None, metadata=SOMETIMES)
+    magics: tuple[int, ...] = field(default=(), metadata=SOMETIMES)
+    readable: int = field(default=0, metadata=SOMETIMES)
+
+
+_ALWAYS = ("function", "broker", "topic", "partition", "acks", "probe")
+_OF_PRODUCE = {
+    "invoke": (*_ALWAYS, "timestamp_ms", "records"),
+    "ok": (*_ALWAYS, "base_offset", "promised"),
+    "fail": (*_ALWAYS, "error", "error_code"),
+    "info": (*_ALWAYS, "error"),
+}
 
 
 def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
@@ -120,12 +130,20 @@ def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
             if name in found:
                 raise ScenarioDataError(f"{place} invokes {name!r} once more")
             found[name] = _invoked(line, place)
+            files.lacks(line.read_at, _lacking(line, found[name]))
         elif name in found:
             _refuse_contradictions(found[name], line, place)
+            files.lacks(line.read_at, _lacking(line, found[name]))
             found[name] = _ended(found[name], line)
         else:
             raise ScenarioDataError(f"{place} ends {name!r}, which was not invoked before")
     return tuple(found.values())
+
+
+def _lacking(line: _Line, operation: Operation) -> Iterator[str]:
+    """Yields what every line of a produce has, and this one has not."""
+    if operation.function == "produce":
+        yield from (one for one in _OF_PRODUCE[line.type] if getattr(line, one) is None)
 
 
 def record_payload(value: str | None, key: str | None = None) -> str:
@@ -173,10 +191,10 @@ def _refuse_contradictions(operation: Operation, line: _Line, place: str) -> Non
     name = operation.operation
     if operation.outcome != "pending":
         raise ScenarioDataError(f"{place} ends {name!r} once more")
-    for field in ("function", "broker", "topic", "partition", "acks"):
-        said = getattr(line, field)
-        if said is not None and said != getattr(operation, field):
-            raise ScenarioDataError(f"{place} ends {name!r} with {field} {said!r}")
+    for of in ("function", "broker", "topic", "partition", "acks"):
+        said = getattr(line, of)
+        if said is not None and said != getattr(operation, of):
+            raise ScenarioDataError(f"{place} ends {name!r} with {of} {said!r}")
     if line.time < operation.invoked_at - _CLOCK_STEPS_BACK_S:
         raise ScenarioDataError(f"{place} ends {name!r} before it was invoked")
     is_promise = operation.function == "read" or operation.acks == -1

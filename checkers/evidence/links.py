@@ -5,7 +5,7 @@ not read. The fields of a message's detail are named here and nowhere else.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from kchaos.checkers.acts import Direction, TopicPartition
@@ -13,6 +13,7 @@ from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_message
+from kchaos.checkers.json_form import SOMETIMES
 from kchaos.checkers.model.follow.observations import (
     Answered,
     Asked,
@@ -80,12 +81,12 @@ class LinkMessage:
     direction: Direction
     fate: Literal["passed", "held", "released", "cut", "delayed", "abandoned", "replaced", "forged"]
     detail: Mapping[str, Any] | None
-    api_version: int | None = None
-    client_id: str | None = None
-    sequence: int | None = None
-    monotonic_s: float | None = None
+    api_version: int | None
+    client_id: str | None
+    sequence: int
+    monotonic_s: float
     read_at: str
-    said: Observation | None = None
+    said: Observation | None = field(default=None, metadata=SOMETIMES)
 
 
 def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:

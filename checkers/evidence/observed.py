@@ -8,7 +8,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_observation
-from kchaos.checkers.json_form import ShapeError
+from kchaos.checkers.json_form import SOMETIMES, ShapeError
 
 OBSERVATIONS = "observations.jsonl"
 ADDRESSES_GIVEN = "addresses-given"
@@ -31,7 +31,7 @@ class Observed:
     time: float
     kind: str
     step: int = -1
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] = field(default_factory=dict, metadata=SOMETIMES)
     read_at: str = ""
 
     def text(self, name: str) -> str:

@@ -72,11 +72,12 @@ _EXPIRING = (
     "retention.bytes",
     "cleanup.policy",
 )
-_DELETING = (
+DELETING = (
     *_EXPIRING,
     "remote.storage.enable",
     "remote.log.storage.system.enable",
 )
+"""Settings, without "log.", that let brokers delete records."""
 
 
 # kafka.log.Log (UnifiedLog from 3.0 on), maybeIncrementLogStartOffset.
@@ -352,7 +353,7 @@ class RunEvidence:
         By default they keep them for a week, and nothing else deletes any: no step of a scenario
         sends DeleteRecords.
         """
-        return self._is_set(topic, _DELETING)
+        return self._is_set(topic, DELETING)
 
     def may_expire(self, topic: str) -> bool:
         """As `may_delete`, from the remote part of a tiered log too."""

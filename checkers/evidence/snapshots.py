@@ -15,6 +15,7 @@ from kchaos.checkers.formats.checkpoints import (
     RECOVERY_POINTS,
     parse_offset_checkpoint,
 )
+from kchaos.checkers.json_form import SOMETIMES
 from kchaos.checkers.segments.directory import (
     PartitionContents,
     checkpoint_entries,
@@ -36,9 +37,9 @@ class BrokerCopied:
     Attributes:
         is_running: Whether its process ran; None if the snapshot does not say.
         stable: Whether two readings of its files agreed.
-        read_from: When the last reading began, in seconds since the epoch; None in older runs.
+        read_from: When the last reading began, in seconds since the epoch; None if it is not said.
         read_until: When it ended, likewise.
-        files: How many files were copied; None in older runs.
+        files: How many files were copied, likewise.
     """
 
     is_running: bool | None = None
@@ -67,7 +68,7 @@ class TakenSnapshot:
         is_final: Whether it was taken after everything had been healed.
         brokers: Those whose files were copied, by id.
         states: By the partition's name, such as "t-0"; None where there was no state znode.
-        zxid: The last one before the states were looked at; None in older runs.
+        zxid: The last one before the states were looked at.
         remote_files: How many files of the remote store were copied; None without one.
     """
 
@@ -76,8 +77,8 @@ class TakenSnapshot:
     is_final: bool
     brokers: Mapping[int, BrokerCopied]
     states: Mapping[str, StateSeen | None]
-    zxid: int | None = None
-    remote_files: int | None = None
+    zxid: int
+    remote_files: int | None = field(default=None, metadata=SOMETIMES)
 
     def partitions(self) -> frozenset[TopicPartition]:
         """The partitions whose states were looked at."""

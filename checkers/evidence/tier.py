@@ -5,7 +5,7 @@ the broker that has it; `tier.jsonl` has reads and what leaders said of the ends
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kchaos.checkers.acts import TopicPartition
@@ -14,6 +14,7 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.snapshots import REMOTE, TakenSnapshot
 from kchaos.checkers.formats.remote_log_metadata import RemoteLogMetadataError, RemoteSegmentRecord
+from kchaos.checkers.json_form import SOMETIMES
 from kchaos.checkers.segments.tier import (
     FINISHED,
     METADATA_DIRECTORY,
@@ -98,7 +99,7 @@ class _Fetched:
     offset: int
     error_code: int
     records: tuple[tuple[int, str], ...]
-    keys: tuple[str | None, ...] | None = None  # Older runs lack them: no record had one.
+    keys: tuple[str | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +111,15 @@ class _Line:
     topic: str
     partition: int
     read_at: str
-    operation: str = ""
-    manner: str = ""
-    source: str = "leader"
-    first_offset: int = -1
-    end_offset: int = -1
-    local_start_offset: int = -1
-    fetches: tuple[_Fetched, ...] = ()
-    offsets: Mapping[str, ListedAs] | None = None
+    # What only one kind of line has is compared with its action or its step.
+    operation: str = field(default="", metadata=SOMETIMES)
+    manner: str = field(default="", metadata=SOMETIMES)
+    source: str = field(default="leader", metadata=SOMETIMES)
+    first_offset: int = field(default=-1, metadata=SOMETIMES)
+    end_offset: int = field(default=-1, metadata=SOMETIMES)
+    local_start_offset: int = field(default=-1, metadata=SOMETIMES)
+    fetches: tuple[_Fetched, ...] = field(default=(), metadata=SOMETIMES)
+    offsets: Mapping[str, ListedAs] | None = field(default=None, metadata=SOMETIMES)
 
 
 def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:

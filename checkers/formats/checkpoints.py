@@ -1,5 +1,6 @@
 """The small text files that a broker keeps beside its segments."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from kchaos.checkers.errors import CheckpointError
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 """Name of the offset checkpoint that holds high watermarks."""
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _MOST_DIGITS = 18
 """More would not always fit 64 bits."""
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -78,6 +80,19 @@ def parse_meta_properties(text: str, *, file: str) -> Mapping[str, str]:
     Raises `CheckpointError`, with `file` and the line, for a line without "=", and for a file
     without a version or without the number of a broker (`broker.id`, or `node.id` in version 1).
     """
+    properties = parse_properties(text, file=file)
+    if "version" not in properties:
+        raise CheckpointError(f"{file}: no line gives the version; the file is torn or not Kafka's")
+    if "broker.id" not in properties and "node.id" not in properties:
+        raise CheckpointError(f"{file}: neither broker.id nor node.id is there; the file is torn")
+    return properties
+
+
+def parse_properties(text: str, *, file: str) -> Mapping[str, str]:
+    """Return what a properties file says, as Kafka and kchaos write them: a line for each.
+
+    Raises `CheckpointError`, with `file` and the line, for a line without "=".
+    """
     properties: dict[str, str] = {}
     for line, content in enumerate(text.splitlines(), start=1):
         stripped = content.strip()
@@ -86,12 +101,12 @@ def parse_meta_properties(text: str, *, file: str) -> Mapping[str, str]:
         name, separator, value = stripped.partition("=")
         if not separator:
             raise CheckpointError(f"{file}, line {line}: {content!r} is not name=value")
-        properties[name.strip()] = value.strip()
-    if "version" not in properties:
-        raise CheckpointError(f"{file}: no line gives the version; the file is torn or not Kafka's")
-    if "broker.id" not in properties and "node.id" not in properties:
-        raise CheckpointError(f"{file}: neither broker.id nor node.id is there; the file is torn")
+        properties[name.strip()] = _ESCAPED.sub(_unescaped, value.strip())
     return properties
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else match[2]
 
 
 def parse_partition_metadata(text: str, *, file: str) -> PartitionMetadata:

@@ -85,7 +85,7 @@ def _time_line(
     evidence: RunEvidence, about: TopicPartition, term: Term, views: Sequence[LeaderView]
 ) -> TimeLine:
     first = next(one for one in views if one.is_check)
-    release = evidence.about.brokers[term.leader].rules
+    release = evidence.about.brokers[term.leader].judged_as
     version = parse_version(release)
     stated_ms = evidence.broker_properties.get(LAG)
     lag_s = default_lag_s(version) if stated_ms is None else int(stated_ms) / 1000

@@ -185,7 +185,7 @@ def _brokers(loaded: Loaded) -> list[Mapping[str, str]]:
         {
             "id": str(broker),
             "release": each.release,
-            "judged_as": each.rules,
+            "judged_as": each.judged_as,
             "generation": generations.get(broker, ""),
         }
         for broker, each in sorted(loaded.run.brokers.items())

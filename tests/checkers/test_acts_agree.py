@@ -29,7 +29,7 @@ def test_a_run_without_any_act_observed_is_said_to_be_old_and_how_to_play_it_aga
 def test_a_hold_of_what_the_model_does_not_follow_leaves_it_unknown_whether_a_run_conforms(
     api: str, conforms: bool | None, tmp_path: Path
 ) -> None:
-    run = clean_run(tmp_path / "run")
+    run = clean_run(tmp_path / "run", is_linked=True).epoch_round(1, 0, -1, None, -1)
     run.act(Hold(name="h", api=api)).act(ReleaseHold(name="h"))
 
     results = judge(clean_snapshot(run).seal())

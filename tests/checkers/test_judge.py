@@ -387,8 +387,8 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         "release": "1.1.1",
         "driver": "local",
         "seed": 7,
-        "started_at": None,
-        "played_by": None,
+        "started_at": 1_600_000_000.0,
+        "played_by": "0.1.0",
         "judged_by": version("kchaos"),
         "conforms": True,
         "safe": False,
@@ -408,7 +408,7 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
                 "last_offset": 20,
             }
         ],
-        "seconds": 12.5,
+        "seconds": results.seconds,
         "run": str(run.path),
         "report": "here.html",
     }

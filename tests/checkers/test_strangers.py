@@ -45,6 +45,7 @@ def put(file: Path, how: str) -> None:
 )
 def test_what_is_no_file_is_refused_by_its_name(name: str, how: str, tmp_path: Path) -> None:
     run = clean(tmp_path / "run")
+    (run.path / name).unlink(missing_ok=True)
     put(run.path / name, how)
 
     with pytest.raises(RunDirectoryError, match=name.split("/")[-1]):

@@ -34,6 +34,10 @@ def message(number: int, api: str, direction: str, **entry: Any) -> dict[str, An
         "api": api,
         "direction": direction,
         "fate": "passed",
+        "api_version": 0,
+        "client_id": "broker-1-fetcher-0",
+        "sequence": 1,
+        "monotonic_s": 1.0,
         "detail": {"session_epoch": 0, "partitions": [{"topic": "t", "partition": 0, **entry}]},
     }
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import tarfile
 import tempfile
@@ -29,14 +30,15 @@ RELEASES = tuple(
 """Those with a golden run."""
 OTHER_NAMES = tuple(sorted(folder.name for folder in OTHERS.iterdir()))
 # What says where and by whom a run was played; nothing is judged by it.
+_OF_LOGS = re.compile(r"Kafka version|advertised\.listeners = | ERROR ")
 _OF_THE_MACHINE = ("command", "replay", "platform", "python")
 
 
 def store(run: RunDirectory, release: str, *, runs: Path = RUNS, again: bool = False) -> None:
     """Pack a run and write down what it is judged to be.
 
-    What the brokers logged is left out, unless the scenario expects a witness there: it is most of
-    a run, and nothing else is judged by it. The rest is sealed again by `RunDirectory`.
+    Of what the brokers logged only the lines are kept by which runs are judged, unless the scenario
+    expects a witness there: it is most of a run. The rest is sealed again by `RunDirectory`.
 
     Raises:
         FileExistsError: The release has a golden run, and `again` is false.
@@ -119,9 +121,10 @@ def _in_words(finding: Any) -> str:
 def _small(run: RunDirectory, path: Path) -> RunDirectory:
     expectation = run.read("scenario.json").get("expectation") or {}
     has_log_witness = any("log" in one for one in expectation.get("witness") or ())
-    logs = () if has_log_witness else ("brokers",)
-    left_out = shutil.ignore_patterns(JUDGEMENTS, MANIFEST, *logs)
-    shutil.copytree(run.path, path, ignore=left_out)
+    shutil.copytree(run.path, path, ignore=shutil.ignore_patterns(JUDGEMENTS, MANIFEST))
+    for log in path.glob("brokers/*/*.log") if not has_log_witness else ():
+        kept = [line for line in log.read_text().splitlines() if _OF_LOGS.search(line)]
+        log.write_text("".join(f"{line}\n" for line in kept))
     small = RunDirectory(path)
     about = {
         key: value for key, value in run.read("run.json").items() if key not in _OF_THE_MACHINE

@@ -30,6 +30,7 @@ from tests.mutants import (  # noqa: F401 - each registers its kinds
     kinds_run,
     kinds_snapshots,
     kinds_tier,
+    kinds_whole,
     kinds_zookeeper,
 )
 from tests.mutants.kinds import KINDS, Kind
@@ -39,6 +40,7 @@ from tests.mutants.survivors import is_survivor
 FEW_STATES = 1_000
 """How many states are tried first, or twice those of the run itself; see `judge_path`."""
 OF_OTHERS = {
+    "brokers": "whole",
     "forgeries": "forged",
     "offsets": "list-offsets",
     "points": "points",

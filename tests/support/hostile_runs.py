@@ -46,9 +46,14 @@ def _text(name: str, content: bytes) -> Damage:
 
 
 def _folder(name: str) -> Damage:
-    return lambda run: (
-        shutil.copytree(run / _REPLICA, run / "snapshots/final/broker-0" / name) and None
-    )
+    def damage(run: Path) -> None:
+        shutil.copytree(run / _REPLICA, run / "snapshots/final/broker-0" / name)
+        about = run / "snapshots/final/snapshot.json"
+        snapshot = json.loads(about.read_text())
+        snapshot["brokers"]["0"]["files"] += len(list((run / _REPLICA).iterdir()))
+        about.write_text(json.dumps(snapshot))
+
+    return damage
 
 
 def _greatest_offset(run: Path) -> None:

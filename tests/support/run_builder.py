@@ -10,6 +10,7 @@ from typing import Any
 
 from crc32c import crc32c
 
+from kchaos.checkers.formats.kafka_jars import SERVER_JARS
 from kchaos.checkers.model import events
 from kchaos.checkers.model.values.events import Action, event_to_json
 from kchaos.checkers.run_directory import RunDirectory
@@ -107,6 +108,7 @@ class RunBuilder:
     ends: dict[str, int] = field(default_factory=dict)
     assignments: dict[str, tuple[int, ...]] = field(default_factory=dict)
     probes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
     run: RunDirectory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,9 +120,13 @@ class RunBuilder:
             "seed": 7,
             "brokers": {},
             "unlinked": self.unlinked,
+            "started_at": START,
+            "kchaos": "0.1.0",
+            "jars": {},
         }
         cluster = {"linked": self.is_linked}
-        named = {name: about[name] for name in ("entry", "case", "seed")}
+        named = {name: about[name] for name in ("entry", "case", "release", "seed")}
+        named["title"] = "a literal history"
         scenario = {"expectation": self.expectation, "cluster": cluster, **named}
         self.run = RunDirectory.create(self.path, run=about, scenario=scenario)
 
@@ -200,7 +206,7 @@ class RunBuilder:
         elif step >= 0:
             fields = {name: value for name, value in told.items() if name != "event"}
             self.observe("act", step, time, act=told["event"], zxid=number, **fields)
-        line = {"time": time, "zxid": number, "step": step, "action": told}
+        line = {"time": time, "began": time, "zxid": number, "step": step, "action": told}
         self.run.append("actions.jsonl", line)
         return self
 
@@ -229,6 +235,7 @@ class RunBuilder:
     ) -> "RunBuilder":
         line = {
             "time": self.tick(),
+            "step": len(self.steps),
             "kind": "high-watermarks-pinned",
             "topic": topic,
             "partition": 0,
@@ -252,7 +259,8 @@ class RunBuilder:
         probe: bool | None = None,
     ) -> "RunBuilder":
         """A produce and its end: acknowledged with a base offset, else an error."""
-        if operation.startswith("settle-t") and probe is not False:
+        is_probe = operation.startswith("settle-t") if probe is None else probe
+        if is_probe:
             done = base_offset is not None
             told = {"operation": operation, "acknowledged": done, "error": error_code}
             self.probes[f"{topic}-0"] = told
@@ -270,9 +278,11 @@ class RunBuilder:
             "topic": topic,
             "partition": 0,
             "acks": acks,
-        } | ({} if probe is None else {"probe": probe})
-        self.history(operation, "invoke", **detail, records=list(values))
-        self.sent_ms |= dict.fromkeys(values, int(self.clock * 1000))
+            "probe": is_probe,
+        }
+        sent_ms = int((self.clock + 1) * 1000)
+        self.history(operation, "invoke", **detail, records=list(values), timestamp_ms=sent_ms)
+        self.sent_ms |= dict.fromkeys(values, sent_ms)
         self.act(action)
         if base_offset is not None:
             self.ends[topic] = base_offset + len(values)
@@ -318,6 +328,9 @@ class RunBuilder:
             str(broker): {
                 "is_running": running is None or broker in running,
                 "stable": stable,
+                "read_from": self.clock,
+                "read_until": self.clock,
+                "files": sum(file.is_file() for file in (root / f"broker-{broker}").rglob("*")),
             }
             for broker in logs
         }
@@ -363,12 +376,15 @@ class RunBuilder:
             "target": 0,
             "api_key": 23,
             "api": "OFFSET_FOR_LEADER_EPOCH",
-            "api_version": 0,
+            "api_version": 0 if self.release.startswith(("0", "1")) else 1,
             "correlation_id": 1,
             "direction": "request",
             "fate": "passed",
             "detail": {},
             "wall_time_s": self.tick(),
+            "monotonic_s": self.clock,
+            "client_id": "broker-1-fetcher-0",
+            "sequence": 1 + len(list(self.run.read_lines("links.jsonl"))),
         }
         self.run.append("links.jsonl", record | fields)
         return self
@@ -393,6 +409,20 @@ class RunBuilder:
         (folder / "server.log").write_text(text)
         return self
 
+    def _write_brokers(self) -> None:
+        """What each broker was set to, and the line in which its log says what it is."""
+        for broker, release in self.started.items():
+            folder = self.run.path / "brokers" / str(broker)
+            folder.mkdir(parents=True, exist_ok=True)
+            told = f"INTERNAL://127.0.0.1:{2 if self.is_linked and not self.unlinked else 1}"
+            settings = f"broker.id={broker}\nlisteners=INTERNAL://127.0.0.1:1\n"
+            settings += f"advertised.listeners={told}\n"
+            settings += "".join(f"{name}={value}\n" for name, value in self.properties.items())
+            (folder / "server.properties").write_text(settings)
+            said = f"INFO Kafka version: {release} (AppInfoParser)\n"
+            with (folder / "server.log").open("a") as log:
+                log.write(f"{said}advertised.listeners = {told}\n")
+
     def seal(
         self,
         *,
@@ -410,12 +440,13 @@ class RunBuilder:
             {
                 "finished": finished,
                 "unknown": unknown,
-                "seconds": 12.5,
+                "seconds": round(self.clock - START, 3),
                 "settle": settle
                 and {
                     "state": settle,
                     "reasons": [dict(reason) for reason in reasons],
                     "bound_s": 20.0,
+                    "bound_from": "the least there is",
                     "probes": list(self.probes.values()),
                     "last_seen": {name: dict(state) for name, state in self.states.items()},
                 },
@@ -432,12 +463,19 @@ class RunBuilder:
             for broker, release in self.started.items()
         }
         about = self.run.read("run.json")
-        self.run.write("run.json", {**about, "brokers": about["brokers"] or brokers}, replace=True)
+        named = about["brokers"] or brokers
+        jars = {
+            release: {f"kafka_2.12-{release}.jar": SERVER_JARS.get(release, "0")}
+            for release in self.started.values()
+        }
+        self.run.write("run.json", {**about, "brokers": named, "jars": jars}, replace=True)
+        self._write_brokers()
         scenario = self.run.read("scenario.json")
         listed = [{"id": broker, "kafka": kafka} for broker, kafka in self.started.items()]
         cluster = scenario.get("cluster")
         if isinstance(cluster, dict):
-            scenario["cluster"] = {"brokers": listed, **cluster, "linked": self.is_linked}
+            own = {"brokers": listed, "properties": self.properties}
+            scenario["cluster"] = {**own, **cluster, "linked": self.is_linked}
         self.run.write("scenario.json", scenario | {"steps": self.steps}, replace=True)
         actions = list(self.run.read_lines("actions.jsonl"))
         (self.run.path / "actions.jsonl").unlink(missing_ok=True)

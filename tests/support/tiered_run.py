@@ -66,6 +66,7 @@ def tiered_run(
     snapshot = {
         "label": label,
         "time": 2.0,
+        "zxid": 1,
         "is_final": False,
         "brokers": {"0": {}, "2": {}},
         "states": {"t-0": {"leader": 0, "leader_epoch": 4, "isr": [0]}},

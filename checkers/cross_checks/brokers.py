@@ -1,0 +1,188 @@
+"""What brokers ran and how they were set, beside what scenario and run.json say of it."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.cross_checks.acts import settings_in, settings_of
+from kchaos.checkers.errors import CheckpointError, ModelError
+from kchaos.checkers.evidence.about import RUN, SCENARIO
+from kchaos.checkers.evidence.run import DELETING, RunEvidence
+from kchaos.checkers.formats.checkpoints import parse_properties
+from kchaos.checkers.formats.kafka_jars import SERVER_JARS
+from kchaos.checkers.formats.asked_versions import asked_versions
+from kchaos.checkers.model.releases.versions import line_of, parse_version
+
+_FIRST_WITH_BROKERS_FILES = 2
+_VERSION = re.compile(r"INFO Kafka version ?: (\S+) \(")
+_SERVER_JAR = re.compile(r"kafka_2\.\d+-(.+)\.jar")
+
+
+def broker_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields where a broker was another one than scenario.json and run.json say.
+
+    **Verifies**: that the jars of each Kafka are listed, Kafka's own one with the name of the
+    release, and with its digest where the release's is known; that a broker's log names no other
+    release than those with which it was started; that requests at the links have the versions in
+    which a broker of that protocol asks; that server.properties has what the scenario set, the
+    settings of the last start, no other setting that lets records be deleted, and the addresses
+    with which the broker registered, which its log names too; that these lead over links exactly
+    if the run says so.
+    **Does not verify**: a build in a folder, whose name says nothing; what a run of format 1 lacks:
+    it may have been stored without the brokers' own files.
+    """
+    yield from _jars(evidence)
+    yield from _versions_asked(evidence)
+    registered = _registered(evidence)
+    for broker in sorted(evidence.about.brokers):
+        for name in ("server.properties", "server.log"):
+            is_there = evidence.files.has(f"brokers/{broker}/{name}")
+            if not is_there and evidence.about.format >= _FIRST_WITH_BROKERS_FILES:
+                yield f"brokers/{broker}/{name} is missing"
+        yield from _versions_logged(evidence, broker)
+        try:
+            yield from _properties(evidence, broker, registered.get(broker, set()))
+        except CheckpointError as error:
+            yield str(error)
+
+
+def _starts(evidence: RunEvidence, broker: int) -> list[StartBroker]:
+    events = (one.event for one in evidence.actions)
+    return [one for one in events if isinstance(one, StartBroker) and one.broker == broker]
+
+
+def _kafkas(evidence: RunEvidence) -> Mapping[int, str]:
+    """What each broker was first started from: a release, or where its Kafka was."""
+    return {one.id: one.kafka for one in evidence.scenario.cluster.brokers}
+
+
+def _jars(evidence: RunEvidence) -> Iterator[str]:
+    if evidence.about.images:
+        return  # An image has its jars inside, and is named by its own digest.
+    for broker, kafka in sorted(_kafkas(evidence).items()):
+        about = evidence.about.brokers.get(broker)
+        jars = evidence.about.jars.get(kafka)
+        if jars is None:
+            yield f"{RUN} lists no jars of {kafka}, which broker {broker} ran"
+            continue
+        own = {name: match[1] for name in jars if (match := _SERVER_JAR.fullmatch(name))}
+        if "/" in kafka or about is None:
+            continue
+        if set(own.values()) != {about.release}:
+            yield f"broker {broker} is {about.release} in {RUN}, and its jars are {sorted(own)}"
+        for name, release in own.items():
+            if jars[name] != SERVER_JARS.get(release, jars[name]):
+                yield f"{RUN}: {name} has another SHA-256 than Kafka {release} as it was published"
+        if about.release not in SERVER_JARS and not _logged(evidence, broker):
+            yield f"only {RUN} says that broker {broker} was {about.release}: no log of it is there"
+
+
+def _logged(evidence: RunEvidence, broker: int) -> set[str]:
+    """The releases that a broker's log names."""
+    lines = evidence.server_logs.get(broker, ())
+    return {match[1] for line in lines if (match := _VERSION.search(line))}
+
+
+def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
+    if "/" in _kafkas(evidence).get(broker, "/"):
+        return
+    logged = _logged(evidence, broker)
+    known = {one.release for one in _starts(evidence, broker)}
+    known |= {evidence.about.brokers[broker].release}
+    if not logged <= known:
+        yield (
+            f"brokers/{broker}/server.log is of Kafka {', '.join(sorted(logged))}, and the broker "
+            f"was started as {', '.join(sorted(known))}"
+        )
+    elif not logged and evidence.about.format >= _FIRST_WITH_BROKERS_FILES:
+        yield f"brokers/{broker}/server.log does not say which Kafka it is of"
+
+
+def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
+    lines: dict[int, set[tuple[int, ...]]] = {}
+    for broker in evidence.about.brokers:
+        for start in _starts(evidence, broker):
+            try:
+                line = line_of(parse_version(start.inter_broker_protocol or start.release))
+            except ModelError:
+                lines.pop(broker, None)
+                break  # A protocol between two releases: which versions it has is not listed.
+            lines.setdefault(broker, set()).add(line)
+    for one in evidence.links or ():
+        if one.direction != "request" or one.source not in lines or one.api is None:
+            continue
+        known = [asked_versions(one.api, line) for line in sorted(lines[one.source])]
+        if all(known) and one.api_version not in frozenset[int | None]().union(*known):
+            yield (
+                f"{one.read_at} is a {one.api} of version {one.api_version}, in which broker "
+                f"{one.source} does not ask by its release or protocol"
+            )
+
+
+def _registered(evidence: RunEvidence) -> Mapping[int, set[str]]:
+    """The addresses with which each broker registered, each list as text."""
+    found: dict[int, set[str]] = {}
+    for change in evidence.znode_changes:
+        broker = change.path.removeprefix("/brokers/ids/")
+        if broker.isdecimal() and change.data:
+            try:
+                endpoints = json.loads(change.data)["endpoints"]
+            except (KeyError, TypeError, ValueError):
+                continue
+            if isinstance(endpoints, list):
+                found.setdefault(int(broker), set()).add(",".join(map(str, endpoints)))
+    return found
+
+
+def _properties(evidence: RunEvidence, broker: int, registered: set[str]) -> Iterator[str]:
+    name = f"brokers/{broker}/server.properties"
+    if not evidence.files.has(name):
+        return
+    text = evidence.files.content(name).decode("utf-8", "backslashreplace")
+    has = parse_properties(text, file=name)
+    wanted, rolled = _wanted(evidence, broker), _rolled(evidence, broker)
+    for setting, value in sorted(wanted.items()):
+        if has.get(setting) != value and setting not in rolled:
+            yield f"{name} has {setting}={has.get(setting)}; {SCENARIO} gave it {value}"
+    deleting = {one for one in has if one.removeprefix("log.") in DELETING}
+    for setting in sorted(deleting - wanted.keys() - rolled):
+        if not evidence.is_tiered:
+            yield f"{name} has {setting}={has[setting]}, which {SCENARIO} did not set"
+    starts = _starts(evidence, broker)
+    if starts and settings_of(starts[-1]) != settings_in(has):
+        yield f"{name} has other settings than the last start of broker {broker}"
+    told = has.get("advertised.listeners", "")
+    if registered and told not in registered:
+        yield f"{name} has the addresses {told}; broker {broker} registered {sorted(registered)}"
+    lines = evidence.server_logs.get(broker, ())
+    if lines and not any(told in line for line in lines):
+        yield f"brokers/{broker}/server.log does not name {told}: it is of another run"
+    is_linked = _port(told) != _port(has.get("listeners", ""))
+    if is_linked is not evidence.is_linked:
+        by = "over a link" if is_linked else "directly"
+        yield f"by {name} others reach broker {broker} {by}, and {SCENARIO} or {RUN} says otherwise"
+
+
+def _wanted(evidence: RunEvidence, broker: int) -> Mapping[str, str]:
+    """What scenario.json sets for a broker."""
+    cluster = evidence.scenario.cluster
+    own = (cluster.properties_of(one) for one in cluster.brokers if one.id == broker)
+    return next(own, {})
+
+
+def _rolled(evidence: RunEvidence, broker: int) -> frozenset[str]:
+    """What some step may have set otherwise when it started the broker again."""
+    faults = [(step.get("do") or step).get("fault") for step in evidence.scenario.steps]
+    return frozenset(
+        str(name)
+        for fault in faults
+        if isinstance(fault, dict) and fault.get("broker") == broker
+        for name, _ in fault.get("properties") or ()
+    )
+
+
+def _port(listeners: str) -> str:
+    """The port of the listener for brokers, as it stands in the list."""
+    inner = next((one for one in listeners.split(",") if one.startswith("INTERNAL://")), "")
+    return inner.rpartition(":")[2]

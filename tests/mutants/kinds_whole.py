@@ -1,0 +1,266 @@
+"""Changes that take out what tells, so that nothing is left to compare the rest with."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.mutants.kinds import add, kind
+from tests.mutants.run_copy import NotApplicableError, RunCopy
+
+ABOUT, SCENARIO, ACTIONS, LINKS = "run.json", "scenario.json", "actions.jsonl", "links.jsonl"
+SEEN, OUTCOME = "observations.jsonl", "outcome.json"
+_ANOTHER = {"1.1.1": "1.1.0", "2.0.1": "2.0.0", "2.8.2": "2.8.1", "3.9.1": "3.9.0"}
+
+
+def _every_line(name: str, field: str, file: str) -> None:
+    def mutate(run: RunCopy) -> str:
+        lines = run.lines(file)
+        if not any(field in line for line in lines):
+            raise NotApplicableError(f"no line has {field}")
+        run.write_lines(file, [{k: v for k, v in line.items() if k != field} for line in lines])
+        return file
+
+    add(f"whole: {name}", mutate)
+
+
+def _of_final(run: RunCopy) -> str:
+    return f"snapshots/{run.final()}/snapshot.json"
+
+
+def _without(name: str, field: str, file: str | Callable[[RunCopy], str]) -> None:
+    def mutate(run: RunCopy) -> str:
+        return run.edit_json(
+            file if isinstance(file, str) else file(run), lambda value: value.pop(field)
+        )
+
+    add(f"whole: {name}", mutate)
+
+
+_every_line("no action says when it began", "began", ACTIONS)
+_every_line("no client says its timestamps", "timestamp_ms", "history.jsonl")
+_every_line("no client says what is a probe", "probe", "history.jsonl")
+_every_line("no message has a number", "sequence", LINKS)
+_every_line("no message has a version", "api_version", LINKS)
+_every_line("no observation says its step", "step", SEEN)
+_without("a snapshot without its zxid", "zxid", _of_final)
+_without("no jars", "jars", ABOUT)
+_without("no start", "started_at", ABOUT)
+_without("not why there are no links", "unlinked", ABOUT)
+_without("no version of kchaos", "kchaos", ABOUT)
+_without("no seed", "seed", SCENARIO)
+_without("no seconds", "seconds", OUTCOME)
+
+
+def _no_field_of_brokers(name: str, *fields: str) -> None:
+    def mutate(run: RunCopy) -> str:
+        def edit(value: dict[str, Any]) -> None:
+            for broker in value["brokers"].values():
+                for field in fields:
+                    broker.pop(field)
+
+        return run.edit_json(_of_final(run), edit)
+
+    add(f"whole: {name}", mutate)
+
+
+_no_field_of_brokers("not how many files were copied", "files")
+_no_field_of_brokers("not when files were read", "read_from", "read_until")
+
+
+@kind("whole: an action without a field")
+def _action_field(run: RunCopy) -> str:
+    return run.edit_line(
+        ACTIONS,
+        lambda line: line["action"].pop("unclean_leader_election"),
+        lambda line: line["action"]["event"] == "StartBroker",
+        "StartBroker",
+    )
+
+
+@kind("whole: a snapshot without its zxid, with an ISR of the leader alone")
+def _hidden(run: RunCopy) -> str:
+    partition, state = run.state_of_final()
+
+    def edit(value: dict[str, Any]) -> None:
+        value.pop("zxid", None)
+        value["states"][partition]["isr"] = [state["leader"]]
+
+    return run.edit_json(_of_final(run), edit)
+
+
+@kind("whole: a snapshot with a zxid of nothing, with an ISR of the leader alone")
+def _hidden_by_null(run: RunCopy) -> str:
+    partition, state = run.state_of_final()
+
+    def edit(value: dict[str, Any]) -> None:
+        value["zxid"] = None
+        value["states"][partition]["isr"] = [state["leader"]]
+
+    return run.edit_json(_of_final(run), edit)
+
+
+def _no_snapshot(run: RunCopy, *, is_seen: bool) -> str:
+    labels = [
+        name.split("/")[1]
+        for name in run.names("snapshots/*/snapshot.json")
+        if not run.json(name)["is_final"]
+    ]
+    label = run.pick(labels, "earlier snapshot")
+    run.remove(f"snapshots/{label}")
+    lines = run.lines(ACTIONS)
+    run.write_lines(ACTIONS, [one for one in lines if one["action"].get("label") != label])
+    if not is_seen:
+        seen = run.lines(SEEN)
+        run.write_lines(SEEN, [one for one in seen if one.get("why") != f"snapshot {label}"])
+    return label
+
+
+add("whole: an earlier snapshot and its action", lambda run: _no_snapshot(run, is_seen=True))
+add("whole: all that tells of an earlier snapshot", lambda run: _no_snapshot(run, is_seen=False))
+
+
+def _as(release: Callable[[str], str], *files: str) -> Callable[[RunCopy], str]:
+    """Writes another release over the one that was played, wherever files name it."""
+
+    def mutate(run: RunCopy) -> str:
+        own = run.json(ABOUT)["release"]
+        other = release(own)
+        for name in files:
+            run.write(name, run.content(name).replace(own.encode(), other.encode()))
+        return f"{own} as {other}"
+
+    return mutate
+
+
+def _patch(own: str) -> str:
+    """A release of the same line, whose brokers speak alike."""
+    if own not in _ANOTHER:
+        raise NotApplicableError(f"no other release of the line of {own} is listed here")
+    return _ANOTHER[own]
+
+
+_TOLD = (ABOUT, SCENARIO, ACTIONS, SEEN)
+add("whole: another release of the line is told", _as(_patch, *_TOLD))
+add(
+    "whole: a later release is told",
+    _as(lambda own: "2.2.2" if own < "2.2" else "3.9.1" if own != "3.9.1" else "3.8.1", *_TOLD),
+)
+
+
+@kind("whole: jars with other digests")
+def _digests(run: RunCopy) -> str:
+    def edit(value: dict[str, Any]) -> None:
+        value["jars"] = {kafka: dict.fromkeys(jars, "0" * 64) for kafka, jars in _jars(value)}
+
+    return run.edit_json(ABOUT, edit)
+
+
+def _jars(value: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
+    return list(value["jars"].items())
+
+
+@kind("whole: no links, says the scenario, and there are none")
+def _not_linked(run: RunCopy) -> str:
+    run.remove(LINKS)
+    return run.edit_json(SCENARIO, lambda value: value["cluster"].update(linked=False))
+
+
+@kind("whole: no links, says the run, and there are none")
+def _unlinked(run: RunCopy) -> str:
+    run.remove(LINKS)
+    return run.edit_json(ABOUT, lambda value: value.update(unlinked="no address"))
+
+
+def _twice(name: str, file: str, field: str, value: object) -> None:
+    """A name in an object twice: one reader takes the first value, another the last."""
+
+    def mutate(run: RunCopy) -> str:
+        pair = json.dumps({field: value})[1:-1]
+        content = run.content(file).decode()
+        if f'"{field}"' not in content:
+            raise NotApplicableError(f"{file} has no {field}")
+        at = content.index("{", content.index(f'"{field}"') - 200 if file == LINKS else 0)
+        return run.write(file, (content[: at + 1] + pair + "," + content[at + 1 :]).encode())
+
+    add(f"whole: {name}", mutate)
+
+
+_twice("an acks that is said twice", "history.jsonl", "acks", 1)
+_twice("a release that is said twice", ABOUT, "release", "0.10.2.2")
+
+
+# What only runs have of which the brokers' own files were kept.
+_PROPERTIES, _LOG = "brokers/0/server.properties", "brokers/0/server.log"
+_UNCLEAN = "unclean.leader.election.enable"
+
+
+def _set(name: str, before: str, after: str) -> None:
+    def mutate(run: RunCopy) -> str:
+        text = run.content(_PROPERTIES).decode()
+        if before and before not in text:
+            raise NotApplicableError(f"no {before}")
+        return run.write(
+            _PROPERTIES, (text.replace(before, after) if before else text + after).encode()
+        )
+
+    add(f"brokers: {name}", mutate)
+
+
+_set("unclean elections in its own settings", f"{_UNCLEAN}=false", f"{_UNCLEAN}=true")
+_set("another min.insync.replicas in its own settings", "insync.replicas=1", "insync.replicas=2")
+_set("retention that nobody set", "", "log.retention.ms=1000\n")
+_set(
+    "another setting than the scenario's",
+    "replica.fetch.wait.max.ms=200",
+    "replica.fetch.wait.max.ms=900",
+)
+_set("no links by its own settings", "listeners=INTERNAL", "other=INTERNAL")
+_set(
+    "other addresses",
+    "advertised.listeners=INTERNAL://127.0.0.1:",
+    "advertised.listeners=INTERNAL://127.0.0.2:",
+)
+add("brokers: no settings", lambda run: run.remove(_PROPERTIES))
+add("brokers: no log", lambda run: run.remove(_LOG))
+add("brokers: settings that are none", lambda run: run.write(_PROPERTIES, b"\xff\x00 nothing\n"))
+add("brokers: an empty log", lambda run: run.write(_LOG, b""))
+add(
+    "brokers: a log of another release",
+    lambda run: run.write(
+        _LOG, run.content(_LOG).replace(run.json(ABOUT)["release"].encode(), b"3.7.2")
+    ),
+)
+add("brokers: another release of the line is told", _as(_patch, *_TOLD))
+
+
+@kind("brokers: another release is told, with its digest")
+def _with_digest(run: RunCopy) -> str:
+    from kchaos.checkers.formats.kafka_jars import SERVER_JARS
+
+    own = run.json(ABOUT)["release"]
+    place = _as(_patch, *_TOLD)(run)
+    digest = SERVER_JARS[_ANOTHER[own]]
+    run.write(ABOUT, run.content(ABOUT).replace(SERVER_JARS[own].encode(), digest.encode()))
+    return place
+
+
+@kind("brokers: no links, says the scenario, and no act at one")
+def _no_link_at_all(run: RunCopy) -> str:
+    run.remove(LINKS)
+    at_links = ("CutLink", "HealLink", "Hold", "ReleaseHold")
+    lines = run.lines(ACTIONS)
+    run.write_lines(ACTIONS, [one for one in lines if one["action"]["event"] not in at_links])
+    return run.edit_json(SCENARIO, lambda value: value["cluster"].update(linked=False))
+
+
+@kind("brokers: an older format without the brokers' files, and unclean elections")
+def _lowered(run: RunCopy) -> str:
+    run.remove("brokers")
+    run.edit_json(ABOUT, lambda value: value.update(format=1))
+    run.edit_json(SCENARIO, lambda v: v["cluster"]["properties"].update({_UNCLEAN: "true"}))
+    lines = run.lines(ACTIONS)
+    for line in lines:
+        if line["action"]["event"] == "StartBroker":
+            line["action"]["unclean_leader_election"] = True
+    run.write_lines(ACTIONS, lines)
+    return "format 1"
