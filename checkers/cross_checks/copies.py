@@ -3,12 +3,18 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker, StartBroker, TopicPartition
+from kchaos.checkers.acts import (
+    EndForgery,
+    HealLink,
+    ReleaseHold,
+    ResumeBroker,
+    StartBroker,
+    TopicPartition,
+)
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot
-from kchaos.checkers.forgeries import EndForgery
 from kchaos.checkers.formats.checkpoints import parse_meta_properties, parse_partition_metadata
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.segments.directory import topic_partition

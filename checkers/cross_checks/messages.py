@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
+from kchaos.checkers.acts import CutLink, EndForgery, ForgeAnswers, HealLink, Hold, ReleaseHold
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.links import LINKS, LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs
-from kchaos.checkers.forgeries import EndForgery, ForgeAnswers
 from kchaos.checkers.model.follow.observations import ControlSent
 from kchaos.checkers.model.values.events import PartitionState
 
