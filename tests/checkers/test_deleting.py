@@ -114,8 +114,7 @@ def test_records_are_lost_that_lie_above_what_a_client_had_deleted(tmp_path: Pat
     probe = (11, 1, ["settle-t-0"])
     build.snapshot("final", {0: [probe], 1: [probe]}, high_watermarks={0: 12})
     for broker in (0, 1):
-        folder = build.run.path / "snapshots" / "final" / f"broker-{broker}"
-        (folder / "log-start-offset-checkpoint").write_text("0\n1\nt 0 9\n")
+        build.copied("final", broker, "log-start-offset-checkpoint", "0\n1\nt 0 9\n")
 
     results = judge(build.seal())
 

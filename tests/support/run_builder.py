@@ -347,6 +347,15 @@ class RunBuilder:
         )
         return self.act(events.Snapshot(label=label))
 
+    def copied(self, label: str, broker: int, name: str, text: str) -> "RunBuilder":
+        """One more file of a broker in a snapshot."""
+        about = f"snapshots/{label}/snapshot.json"
+        snapshot = self.run.read(about)
+        snapshot["brokers"][str(broker)]["files"] += 1
+        self.run.write(about, snapshot, replace=True)
+        (self.run.path / "snapshots" / label / f"broker-{broker}" / name).write_text(text)
+        return self
+
     def assigned(self, topic: str) -> Sequence[int]:
         return self.assignments.get(topic, ())
 
