@@ -480,10 +480,13 @@ class RunBuilder:
         self.run.write("run.json", {**about, "brokers": named, "jars": jars}, replace=True)
         self._write_brokers()
         scenario = self.run.read("scenario.json")
-        listed = [{"id": broker, "kafka": kafka} for broker, kafka in self.started.items()]
+        listed = [
+            {"id": broker, "kafka": kafka, "properties": {}}
+            for broker, kafka in self.started.items()
+        ]
         cluster = scenario.get("cluster")
         if isinstance(cluster, dict):
-            own = {"brokers": listed, "properties": self.properties}
+            own = {"brokers": listed, "properties": self.properties, "tiered": False}
             scenario["cluster"] = {**own, **cluster, "linked": self.is_linked}
         self.run.write("scenario.json", scenario | {"steps": self.steps}, replace=True)
         actions = list(self.run.read_lines("actions.jsonl"))
