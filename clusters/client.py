@@ -80,7 +80,7 @@ class Produced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class PartitionMetadata:
     """What a broker tells a client of one partition.
 
     Attributes:
@@ -247,7 +247,7 @@ def fetch(
     return Fetched(error_code=0, high_watermark=high_watermark, records=records)
 
 
-def tell(address: str, *, topic: str, partition: int, timeout_s: float = 10.0) -> Told:
+def tell(address: str, *, topic: str, partition: int, timeout_s: float = 10.0) -> PartitionMetadata:
     """Asks a broker who leads a partition (Metadata version 1, which makes no topics).
 
     Raises:
@@ -260,8 +260,10 @@ def tell(address: str, *, topic: str, partition: int, timeout_s: float = 10.0) -
     (found,) = answer.topics
     for one in found.partitions:
         if one.partition_index == partition:
-            return Told(error_code=one.error_code, leader=one.leader_id, brokers=brokers)
-    return Told(error_code=found.error_code, leader=-1, brokers=brokers)
+            return PartitionMetadata(
+                error_code=one.error_code, leader=one.leader_id, brokers=brokers
+            )
+    return PartitionMetadata(error_code=found.error_code, leader=-1, brokers=brokers)
 
 
 def fetch_raw(

@@ -29,7 +29,7 @@ from kchaos.clusters.configuration import (
 from kchaos.clusters.disk.mounting import Disk, mounted
 from kchaos.clusters.distribution import Distribution, java_of
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
-from kchaos.clusters.ground import Ground
+from kchaos.clusters.host import Host
 from kchaos.clusters.jvm_broker import BrokerPlace, JvmBroker
 from kchaos.clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
 from kchaos.clusters.links import Cut, Links
@@ -50,7 +50,7 @@ class JvmCluster:
     """A cluster of real JVMs; see ``clusters.api.Cluster`` for what each name promises.
 
     ``work_directory`` is made and owned by the cluster and stays after it; ``offline`` forbids
-    every fetch; ``say`` is told in plain words what happens; ``ground`` is where the JVMs run.
+    every fetch; ``say`` is told in plain words what happens; ``host`` is where the JVMs run.
     ``jvm_flags``, ``side_by_side`` and
     ``share_classes`` exist for the start-up benchmark: the flags of every JVM, whether brokers
     start at once, and whether class-data archives are used.
@@ -60,7 +60,7 @@ class JvmCluster:
         self,
         spec: ClusterSpec,
         *,
-        ground: Ground,
+        host: Host,
         work_directory: Path,
         offline: bool = False,
         say: Callable[[str], None] | None = None,
@@ -74,12 +74,12 @@ class JvmCluster:
         self.gate: Gate | None = None
         self.has_given_addresses = False
         self._say = say or (lambda _text: None)
-        self._ground = ground
+        self._host = host
         self._offline = offline
         self._jvm_flags = tuple(jvm_flags)
         self._side_by_side = side_by_side
         self._class_sharing = ClassSharing() if share_classes else None
-        self._distribution_of = cache(partial(tiered.resolved, spec, ground, offline))
+        self._distribution_of = cache(partial(tiered.resolved, spec, host, offline))
         self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
@@ -114,12 +114,12 @@ class JvmCluster:
             kafka: self._distribution_of(kafka).digests
             for kafka in sorted(self.spec.kafkas | {one.kafka for one in self._brokers.values()})
         }
-        return {**self._ground.about, "jars": jars}
+        return {**self._host.about, "jars": jars}
 
     @property
     def environment(self) -> Mapping[str, str]:
         """The variables that its driver goes by; see ``clusters.api.Cluster``."""
-        return self._ground.environment
+        return self._host.environment
 
     @property
     def why_unlinked(self) -> str:
@@ -128,7 +128,7 @@ class JvmCluster:
             return ""
         if not self.spec.linked:
             return "start it with linked=True"
-        return self._ground.why_unlinked or "it is not started"
+        return self._host.why_unlinked or "it is not started"
 
     def zookeeper(self) -> KazooClient:
         """Return the shared client; raise ClusterError before ``start`` and after ``stop``."""
@@ -157,7 +157,7 @@ class JvmCluster:
             is_alone = self.links is not None and not self.links.accepted
             lines = last_lines([Path(error.log)], _LAST_LINES)
             if is_alone and any(map(_NO_ZOOKEEPER.search, lines)):
-                error.add_note(self._ground.why_unreached)
+                error.add_note(self._host.why_unreached)
             self.stop()
             raise
         except BaseException:
@@ -167,14 +167,14 @@ class JvmCluster:
     def _start(self) -> None:
         distributions = {b.id: self._distribution_of(b.kafka) for b in self.spec.brokers}
         refuse_unknown(self.spec, {b: release_of(d.release) for b, d in distributions.items()})
-        refuse_slow_disks(self.spec, lambda: self._ground.why_no_disk)
+        refuse_slow_disks(self.spec, lambda: self._host.why_no_disk)
         check_memory(
             [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
         )
         self.work_directory.mkdir(parents=True, exist_ok=True)
         if self.spec.tiered:
             (self.work_directory / tiered.FOLDER).mkdir(exist_ok=True)
-        self._ground.open(self.spec)
+        self._host.open(self.spec)
         self._start_zookeeper(distributions)
         self._open_links()
         self._open_gate()
@@ -224,12 +224,12 @@ class JvmCluster:
             newest = self._distribution_of(self.spec.zookeeper_kafka)
         self._say(f"starting ZooKeeper ({self.spec.zookeepers}) from Kafka {newest.release}")
         self._zookeepers = start_zookeepers(
-            [self._ground.site("zookeeper", i + 1) for i in range(self.spec.zookeepers)],
+            [self._host.node("zookeeper", i + 1) for i in range(self.spec.zookeepers)],
             java_home=self._java_of(newest),
             class_path=newest.class_path,
             tick_time_ms=self.spec.tick_time_ms,
             flags_of=lambda directory: self._flags_of(newest, directory),
-            spawn=lambda site, command, console: self._ground.spawn(site, command, newest, console),
+            spawn=lambda node, command, console: self._host.spawn(node, command, newest, console),
         )
 
     def _flags_of(self, distribution: Distribution, directory: Path) -> list[str]:
@@ -251,22 +251,22 @@ class JvmCluster:
         """Make the relays, if the spec asks for them, before any broker knows an address."""
         if not self.spec.linked:
             return
-        if self._ground.why_unlinked:
-            self._say(f"no links between the brokers: {self._ground.why_unlinked}")
+        if self._host.why_unlinked:
+            self._say(f"no links between the brokers: {self._host.why_unlinked}")
             return
-        self.links = Links(host=self._ground.links_host, guests=self._ground.guests)
+        self.links = Links(host=self._host.links_host, guests=self._host.guests)
 
     def _open_gate(self) -> None:
         """Listen for threads that come to points, if any broker has some; fetch the agent."""
         if not any(broker.points for broker in self.spec.brokers):
             return
-        if self._ground.why_unlinked:
+        if self._host.why_unlinked:
             raise MachineError(
-                f"the brokers' agents could not reach the harness: {self._ground.why_unlinked}"
+                f"the brokers' agents could not reach the harness: {self._host.why_unlinked}"
             )
         if any(code_points(broker.points) for broker in self.spec.brokers):
             self._agent_jar = byteman_jar(offline=self._offline)
-        self.gate = Gate(self._ground.links_host)
+        self.gate = Gate(self._host.links_host)
 
     def _agent(self, broker_spec: BrokerSpec) -> Agent | None:
         points = code_points(broker_spec.points)
@@ -278,10 +278,10 @@ class JvmCluster:
         self, broker_spec: BrokerSpec, distributions: Mapping[int, Distribution]
     ) -> JvmBroker:
         broker_id = broker_spec.id
-        site = self._ground.site("broker", broker_id)
-        disk = mounted(broker_spec, site.directory, self.gate, self.work_directory)
+        node = self._host.node("broker", broker_id)
+        disk = mounted(broker_spec, node.directory, self.gate, self.work_directory)
         self._disks += [] if disk is None else [disk]
-        advertised = (site.host, site.inner_ports[0])
+        advertised = (node.host, node.inner_ports[0])
         zookeepers = [member.inner_address for member in self._zookeepers]
         if self.links is not None:
             advertised = self.links.add_broker(broker_id, target=advertised)
@@ -291,31 +291,31 @@ class JvmCluster:
             ]
         fixed = {
             "broker.id": str(broker_id),
-            "log.dir": str(site.directory / "data"),
+            "log.dir": str(node.directory / "data"),
             # A client that has lost the only address that it knows sleeps a second before it
             # tries it again (StaticHostProvider); the second of two it tries without.
             "zookeeper.connect": ",".join(
                 f"{host}:{port}" for host, port in zookeepers * (1 if zookeepers[1:] else 2)
             ),
-            **listener_properties(site.listeners(advertised)),
+            **listener_properties(node.listeners(advertised)),
             **mixed_protocol([release_of(d.release) for d in distributions.values()]),
-            **tiered.properties_of_tiering(self.spec, self.work_directory, site, advertised),
+            **tiered.properties_of_tiering(self.spec, self.work_directory, node, advertised),
             **self.spec.properties,
         }
         place = BrokerPlace(
             id=broker_id,
-            directory=site.directory,
-            client_port=site.client_port,
-            ports=site.reserved,
-            capabilities=self._ground.capabilities,
+            directory=node.directory,
+            client_port=node.client_port,
+            ports=node.reserved,
+            capabilities=self._host.capabilities,
             heap_mib=self.spec.broker_heap_mib,
             distribution_of=self._distribution_of,
             java_of=self._java_of,
             base_properties=lambda d: {**broker_defaults(release_of(d.release)), **fixed},
             metadata=lambda: self.metadata,
             jvm_flags_of=self._flags_of,
-            spawn=partial(self._ground.spawn, site),
-            wire=site.wire,
+            spawn=partial(self._host.spawn, node),
+            wire=node.wire,
             agent=self._agent(broker_spec),
             disk=disk,
             gate=self.gate,
@@ -369,7 +369,7 @@ class JvmCluster:
                 ending.callback(member.give_back_ports)
             for broker in self._brokers.values():
                 ending.callback(broker.give_back_ports)
-            ending.callback(self._ground.close)
+            ending.callback(self._host.close)
             for disk in self._disks:
                 ending.callback(disk.take_away)
             if self._class_sharing is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kchaos.clusters.configuration import java_command, log4j_text, zookeeper_text
 from kchaos.clusters.errors import BrokerExited
-from kchaos.clusters.ground import Site
+from kchaos.clusters.host import Node
 from kchaos.clusters.log_tail import last_lines
 from kchaos.clusters.processes import Process
 from kchaos.clusters.waiting import await_until
@@ -22,27 +22,27 @@ class ZooKeeperMember:
     """One member; ``index`` counts from 1 as ``myid`` does."""
 
     index: int
-    site: Site
+    node: Node
     process: Process
 
     @property
     def address(self) -> tuple[str, int]:
         """(host, port) for clients on this machine."""
-        return "127.0.0.1", self.site.client_port.number
+        return "127.0.0.1", self.node.client_port.number
 
     @property
     def inner_address(self) -> tuple[str, int]:
         """(host, port) for the cluster's own brokers, and for links to it."""
-        return self.site.host, self.site.client_listen_port
+        return self.node.host, self.node.client_listen_port
 
     @property
     def directory(self) -> Path:
         """Its folder."""
-        return self.site.directory
+        return self.node.directory
 
     def give_back_ports(self) -> None:
         """Give its ports back."""
-        for port in self.site.reserved:
+        for port in self.node.reserved:
             port.release()
 
     def check_running(self) -> None:
@@ -92,64 +92,64 @@ class ZooKeeperMember:
 
 
 def start_zookeepers(
-    sites: Sequence[Site],
+    nodes: Sequence[Node],
     *,
     java_home: Path,
     class_path: Sequence[Path],
     tick_time_ms: int,
     flags_of: Callable[[Path], Sequence[str]],
-    spawn: Callable[[Site, Sequence[str], Path], Process],
+    spawn: Callable[[Node, Sequence[str], Path], Process],
 ) -> list[ZooKeeperMember]:
-    """Start one member at each site and return without waiting for them.
+    """Start one member at each node and return without waiting for them.
 
     ``flags_of`` returns the JVM flags of the member that runs in a folder; ``spawn`` starts a
-    command line at a site, its console output appended to a file.
+    command line at a node, its console output appended to a file.
     """
     peers = (
-        [(site.host, site.inner_ports[0], site.inner_ports[1]) for site in sites]
-        if len(sites) > 1
+        [(node.host, node.inner_ports[0], node.inner_ports[1]) for node in nodes]
+        if len(nodes) > 1
         else []
     )
     members = []
-    for index, site in enumerate(sites, start=1):
-        configuration = _write_files(index, site, peers, tick_time_ms)
+    for index, node in enumerate(nodes, start=1):
+        configuration = _write_files(index, node, peers, tick_time_ms)
         command = java_command(
             java_home,
             # The data is thrown away with the cluster, so nothing is gained by syncing it to
             # disk; the first transaction log is 64 MiB unless told otherwise.
             flags=[
-                *flags_of(site.directory),
+                *flags_of(node.directory),
                 "-Dzookeeper.forceSync=no",
                 "-Dzookeeper.preAllocSize=64",
             ],
             heap_mib=HEAP_MIB,
             class_path=class_path,
-            log4j=site.directory / "log4j.properties",
-            temporary=site.directory / "tmp",
+            log4j=node.directory / "log4j.properties",
+            temporary=node.directory / "tmp",
             arguments=["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(configuration)],
         )
-        process = spawn(site, command, site.directory / "console.log")
-        members.append(ZooKeeperMember(index=index, site=site, process=process))
+        process = spawn(node, command, node.directory / "console.log")
+        members.append(ZooKeeperMember(index=index, node=node, process=process))
     return members
 
 
 def _write_files(
-    index: int, site: Site, peers: Sequence[tuple[str, int, int]], tick_time_ms: int
+    index: int, node: Node, peers: Sequence[tuple[str, int, int]], tick_time_ms: int
 ) -> Path:
     """Write what the member reads at its start and return its zoo.cfg."""
-    data = site.directory / "data"
-    for folder in (data, site.directory / "tmp"):
+    data = node.directory / "data"
+    for folder in (data, node.directory / "tmp"):
         folder.mkdir(parents=True, exist_ok=True)
     text = zookeeper_text(
         data=data,
-        listen_host=site.listen_host,
-        client_port=site.client_listen_port,
+        listen_host=node.listen_host,
+        client_port=node.client_listen_port,
         tick_time_ms=tick_time_ms,
         peers=peers,
     )
-    configuration = site.directory / "zoo.cfg"
+    configuration = node.directory / "zoo.cfg"
     configuration.write_text(text, encoding="utf-8")
     (data / "myid").write_text(f"{index}\n", encoding="utf-8")
-    log4j = log4j_text(site.directory / "server.log")
-    (site.directory / "log4j.properties").write_text(log4j, encoding="utf-8")
+    log4j = log4j_text(node.directory / "server.log")
+    (node.directory / "log4j.properties").write_text(log4j, encoding="utf-8")
     return configuration

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kchaos.checkers.folders import plain
 from kchaos.clusters.configuration import FAST_JVM_FLAGS
-from kchaos.clusters.ground import LocalGround
+from kchaos.clusters.host import LocalHost
 from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.spec import ClusterSpec
 
@@ -28,7 +28,7 @@ class LocalCluster(JvmCluster):
     ) -> None:
         super().__init__(
             spec,
-            ground=LocalGround(plain(work_directory)),
+            host=LocalHost(plain(work_directory)),
             work_directory=work_directory,
             offline=offline,
             say=say,

@@ -15,7 +15,7 @@ from pathlib import Path
 from kchaos.clusters.configuration import listener_properties
 from kchaos.clusters.distribution import Distribution, own_jar
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.ground import Ground, Site
+from kchaos.clusters.host import Host, Node
 from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.releases import Release, release_of
 from kchaos.clusters.spec import ClusterSpec
@@ -31,7 +31,7 @@ _SYSTEM = "remote.log.storage.system.enable"
 
 
 def properties_of_tiering(
-    spec: ClusterSpec, work_directory: Path, site: Site, advertised: tuple[str, int]
+    spec: ClusterSpec, work_directory: Path, node: Node, advertised: tuple[str, int]
 ) -> dict[str, str]:
     """Return what a broker of a tiered cluster is configured with; nothing for any other.
 
@@ -42,9 +42,9 @@ def properties_of_tiering(
     """
     if not spec.tiered:
         return {}
-    listeners = site.listeners(advertised)
-    for port in site.inner_ports[1:]:
-        listeners["METADATA"] = f"{site.listen_host}:{port}", f"{site.host}:{port}"
+    listeners = node.listeners(advertised)
+    for port in node.inner_ports[1:]:
+        listeners["METADATA"] = f"{node.listen_host}:{port}", f"{node.host}:{port}"
     return {
         **listener_properties(listeners),
         _SYSTEM: "true",
@@ -115,9 +115,9 @@ def tiered_topic_refused(configuration: Mapping[str, str], *, is_tiered: bool) -
     return ""
 
 
-def resolved(spec: ClusterSpec, ground: Ground, offline: bool, kafka: str) -> Distribution:
+def resolved(spec: ClusterSpec, host: Host, offline: bool, kafka: str) -> Distribution:
     """Return the Kafka of that name, as a cluster of this spec runs it."""
-    found = ground.resolve(kafka, offline=offline)
+    found = host.resolve(kafka, offline=offline)
     return with_tiered_storage(found, offline=offline) if spec.tiered else found
 
 

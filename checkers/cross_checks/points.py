@@ -7,7 +7,7 @@ from kchaos.checkers.acts import HoldPoint, StartBroker, TopicPartition
 from kchaos.checkers.evidence.hits import HITS, PointHit
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.formats.told import FETCH_COUNTED, ISR_CHECK
+from kchaos.checkers.formats.leader_points import FETCH_COUNTED, ISR_CHECK
 from kchaos.checkers.model.follow.observations import FetchAsked, Question
 from kchaos.checkers.model.values.events import TopicCreated
 

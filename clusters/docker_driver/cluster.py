@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kchaos.checkers.folders import plain
 from kchaos.clusters.distribution import java_of
-from kchaos.clusters.docker_driver.ground import DockerGround
+from kchaos.clusters.docker_driver.host import DockerHost
 from kchaos.clusters.docker_driver.options import base_image, with_limits
 from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.spec import ClusterSpec
@@ -30,7 +30,7 @@ class DockerCluster(JvmCluster):
         say: Callable[[str], None] | None = None,
         image: str | None = None,
     ) -> None:
-        ground = DockerGround(
+        host = DockerHost(
             plain(work_directory),
             java_of=cache(lambda distribution: java_of(distribution, offline=offline)),
             image=image or base_image(),
@@ -39,7 +39,7 @@ class DockerCluster(JvmCluster):
         )
         super().__init__(
             with_limits(spec),
-            ground=ground,
+            host=host,
             work_directory=work_directory,
             offline=offline,
             say=say,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Where images keep Kafka's jars: Apache's, those that follow it, and Confluent's.
 _PLACES = ("/opt/kafka/libs", "/opt/bitnami/kafka/libs", "/kafka/libs", "/usr/share/java/kafka")
 _KAFKA_JAR = re.compile(r".*/kafka_2\.\d+-(\d[\w.\-]*)\.jar")
-_NO_BROKER = ("-sources", "-javadoc", "-scaladoc", "-test", "-test-sources", "-site-docs")
+_NO_BROKER = ("-sources", "-javadoc", "-scaladoc", "-test", "-test-sources", "-node-docs")
 # Confluent counts its own versions, in the names of its jars since 5.4: 5.4 is Kafka 2.4, 6.0 is
 # 2.6, 7.0 is 3.0. Before, it marked Kafka's.
 _CONFLUENT = re.compile(r"(\d)\.(\d+)\.\d+-ccs")

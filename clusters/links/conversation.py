@@ -15,14 +15,14 @@ from kchaos.clusters.links.messages import (
     read_response,
 )
 from kchaos.clusters.links.records import Fate, Journal, LinkRecord
-from kchaos.clusters.links.rules import Board
+from kchaos.clusters.links.rules import Rules
 from kchaos.clusters.links.sessions import FetchSessions, IdleFetches
 
 _MOST_UNANSWERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
+class Endpoint:
     """What one listening socket stands for.
 
     ``target`` is the broker behind it, None for a ZooKeeper member; then ``source`` is the broker
@@ -36,10 +36,10 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Office:
+class RelayContext:
     """What all connections share."""
 
-    board: Board
+    rules: Rules
     journal: Journal
     topics: TopicNames
 
@@ -51,30 +51,30 @@ class Conversation:
     ``is_dumb`` says that its bytes are passed on without being read.
     """
 
-    def __init__(self, *, number: int, port: Port, office: Office) -> None:
-        self.source = port.source
-        self.is_dumb = port.target is None
+    def __init__(self, *, number: int, endpoint: Endpoint, context: RelayContext) -> None:
+        self.source = endpoint.source
+        self.is_dumb = endpoint.target is None
         self._number = number
-        self._port = port
-        self._office = office
+        self._endpoint = endpoint
+        self._context = context
         self._unanswered: deque[Message] = deque(maxlen=_MOST_UNANSWERED)
         self._idle = IdleFetches()
 
     def read_request(self, frame: Frame) -> Message:
         """The request in a frame; raises MalformedMessage when it is none."""
-        assert self._port.target is not None
+        assert self._endpoint.target is not None
         message = read_request(
             frame.head,
             size=frame.size,
-            target=self._port.target,
+            target=self._endpoint.target,
             connection_source=self.source,
-            topics=self._office.topics,
-            sessions=self._port.sessions,
+            topics=self._context.topics,
+            sessions=self._endpoint.sessions,
         )
         if self.source is None:
             self.source = message.source
         if not message.is_readable:
-            self._office.journal.count(message, "unread")
+            self._context.journal.count(message, "unread")
         self._unanswered.append(message)
         return message
 
@@ -94,22 +94,22 @@ class Conversation:
             frame.head,
             size=frame.size,
             request=request,
-            topics=self._office.topics,
-            sessions=self._port.sessions,
+            topics=self._context.topics,
+            sessions=self._endpoint.sessions,
         )
         if not message.is_readable:
-            self._office.journal.count(message, "unread")
+            self._context.journal.count(message, "unread")
         return message
 
     def become_dumb(self) -> None:
         """Pass bytes on unread from now on, and count that."""
         if not self.is_dumb:
             self.is_dumb = True
-            self._office.journal.broken_stream()
+            self._context.journal.broken_stream()
 
     def record(self, message: Message, fate: Fate) -> LinkRecord:
         """Record what became of a message."""
-        return self._office.journal.add(message, fate, self._number)
+        return self._context.journal.add(message, fate, self._number)
 
     def note(self, message: Message, fate: Fate, *, may_be_idle: bool) -> None:
         """Record a message that goes on; only count it when it is a fetch that says nothing new."""
@@ -118,6 +118,6 @@ class Conversation:
             is_request = message.direction == "request"
             check = self._idle.is_idle_request if is_request else self._idle.is_idle_response
             if check(detail) and fate == "passed" and may_be_idle:
-                self._office.journal.count(message, "passed")
+                self._context.journal.count(message, "passed")
                 return
         self.record(message, fate)

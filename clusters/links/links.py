@@ -13,12 +13,12 @@ from typing import Self
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Direction, ForgeAnswers
-from kchaos.clusters.links.conversation import Office, Port
+from kchaos.clusters.links.conversation import Endpoint, RelayContext
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.errors import LinkError, RuleRefused
 from kchaos.clusters.links.records import Journal, LinkCounts, LinkKey, LinkRecord
 from kchaos.clusters.links.relay import Connection
-from kchaos.clusters.links.rules import Board, Cut, Delay, Forgery, Hold, Match, Rule
+from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match, Rule, Rules
 
 _BARRIER_S = 1.0
 _CLOSE_S = 15.0
@@ -50,10 +50,10 @@ class Links:
     ) -> None:
         self._host = host
         self._guests = guests
-        self._board = Board()
+        self._rules = Rules()
         self._topics = TopicNames()
         self._journal = Journal(sink=sink)
-        self._office = Office(board=self._board, journal=self._journal, topics=self._topics)
+        self._context = RelayContext(rules=self._rules, journal=self._journal, topics=self._topics)
         self._lock = threading.Lock()
         self._listeners: list[socket.socket] = []
         self._acceptors: list[threading.Thread] = []
@@ -73,7 +73,7 @@ class Links:
         """
         if broker_id in self._brokers:
             raise LinkError(f"broker {broker_id} has a link already: {self._brokers[broker_id]}")
-        address = self._listen(Port(target=broker_id, source=None, address=target))
+        address = self._listen(Endpoint(target=broker_id, source=None, address=target))
         self._brokers[broker_id] = address
         return address
 
@@ -87,7 +87,7 @@ class Links:
     ) -> tuple[str, int]:
         """Listen for one broker's connections to one ZooKeeper member; returns (host, port)."""
         self._zookeeper_sources.add(broker_id)
-        return self._listen(Port(target=None, source=broker_id, address=target))
+        return self._listen(Endpoint(target=None, source=broker_id, address=target))
 
     def set_sink(
         self, sink: Callable[[LinkRecord], None] | None, *, since: int | None = None
@@ -150,7 +150,7 @@ class Links:
             raise RuleRefused(f"broker {act.broker} has no ZooKeeper link; these have: {known}")
         if act.name in self.cuts:
             raise RuleRefused(f"a cut named {act.name!r} lasts already: name this one otherwise")
-        cut = Cut(board=self._board, act=act)
+        cut = Cut(rules=self._rules, act=act)
         with self._installing(cut):
             if act.style != "silent":
                 self._reset_covered(cut)
@@ -165,19 +165,19 @@ class Links:
         self._check_brokers(match.source, match.target)
         if act is not None and act.name in self.holds:
             raise RuleRefused(f"a hold named {act.name!r} lasts already: name this one otherwise")
-        hold = Hold(board=self._board, match=match, act=act)
+        hold = Hold(rules=self._rules, match=match, act=act)
         with self._installing(hold):
             return hold
 
     @property
     def cuts(self) -> dict[str, acts.CutLink | acts.CutZooKeeper]:
         """The cuts that last, by name."""
-        return {cut.act.name: cut.act for cut in self._board.cuts}
+        return {cut.act.name: cut.act for cut in self._rules.cuts}
 
     @property
     def holds(self) -> dict[str, acts.Hold]:
         """The named holds that last, by name."""
-        rules = [rule.act for rule in self._board.rules if isinstance(rule, Hold)]
+        rules = [rule.act for rule in self._rules.holds_and_delays if isinstance(rule, Hold)]
         return {act.name: act for act in rules if act is not None}
 
     def forge(self, act: ForgeAnswers) -> Forgery:
@@ -190,19 +190,19 @@ class Links:
             raise RuleRefused(
                 f"a forgery named {act.name!r} lasts already: name this one otherwise"
             )
-        forgery = Forgery(board=self._board, act=act)
+        forgery = Forgery(rules=self._rules, act=act)
         with self._installing(forgery):
             return forgery
 
     @property
     def forgeries(self) -> dict[str, ForgeAnswers]:
         """The forgeries that last, by name."""
-        return {one.act.name: one.act for one in self._board.forgeries}
+        return {one.act.name: one.act for one in self._rules.forgeries}
 
     def delay(self, match: Match, delay_ms: int) -> Delay:
         """Delay every message that matches by so many milliseconds until the rule is removed."""
         self._check_brokers(match.source, match.target)
-        delay = Delay(board=self._board, match=match, delay_ms=delay_ms)
+        delay = Delay(rules=self._rules, match=match, delay_ms=delay_ms)
         with self._installing(delay):
             return delay
 
@@ -215,17 +215,17 @@ class Links:
         return (
             any(
                 cut.covers(source, target, direction)
-                for cut in self._board.cuts
+                for cut in self._rules.cuts
                 for direction in directions
             )
             or any(
                 rule.match.source in (None, source) and rule.match.target in (None, target)
-                for rule in self._board.rules
+                for rule in self._rules.holds_and_delays
                 if isinstance(rule, Hold) and target is not None
             )
             or any(
                 (one.act.source, one.act.target) == (source, target)
-                for one in self._board.forgeries
+                for one in self._rules.forgeries
             )
         )
 
@@ -298,8 +298,8 @@ class Links:
             connection
             for connection in connections
             if any(
-                cut.covers(connection.source, connection.port.target, lane.direction)
-                for lane in connection.lanes
+                cut.covers(connection.source, connection.endpoint.target, flow.direction)
+                for flow in connection.flows
             )
         ]
         for connection in doomed:
@@ -314,43 +314,46 @@ class Links:
 
         Ctrl-C may come before the caller has the rule in hand: then nobody else could remove it.
         """
-        self._board.install(rule)
+        self._rules.install(rule)
         try:
             self._await_senders()
             yield
         except BaseException:
-            self._board.remove(rule)
+            self._rules.remove(rule)
             raise
 
     def _await_senders(self) -> None:
-        # A pump decides and sends under its lane's lock. Having had each lock once, every message
+        # A pump decides and sends under its flow's lock. Having had each lock once, every message
         # that was let through before is on its way, and the next ones see the new rule. A sender
         # that a stopped process keeps waiting is not waited for: its message is on the wire.
         deadline = time.monotonic() + _BARRIER_S
         with self._lock:
             connections = list(self._connections)
         for connection in connections:
-            for lane in connection.lanes:
-                if lane.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                    lane.lock.release()
+            for flow in connection.flows:
+                if flow.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                    flow.lock.release()
 
-    def _listen(self, port: Port) -> tuple[str, int]:
+    def _listen(self, endpoint: Endpoint) -> tuple[str, int]:
         listener = socket.create_server((self._host, 0), backlog=128)
         with self._lock:
             if self._is_closed:
                 listener.close()
                 raise LinkError("the links are closed; make new ones")
             self._listeners.append(listener)
-        target = "zookeeper" if port.target is None else f"broker-{port.target}"
+        target = "zookeeper" if endpoint.target is None else f"broker-{endpoint.target}"
         thread = threading.Thread(
-            target=self._accept, args=(listener, port), name=f"link-{target}-accept", daemon=True
+            target=self._accept,
+            args=(listener, endpoint),
+            name=f"link-{target}-accept",
+            daemon=True,
         )
         self._acceptors.append(thread)
         thread.start()
         host, number = listener.getsockname()[:2]
         return str(host), int(number)
 
-    def _accept(self, listener: socket.socket, port: Port) -> None:
+    def _accept(self, listener: socket.socket, endpoint: Endpoint) -> None:
         while True:
             try:
                 client, (host, *_) = listener.accept()
@@ -372,9 +375,9 @@ class Links:
                 self._last_number += 1
                 connection = Connection(
                     number=self._last_number,
-                    port=port,
+                    endpoint=endpoint,
                     client=client,
-                    office=self._office,
+                    context=self._context,
                     on_end=self._forget,
                 )
                 self._connections.add(connection)

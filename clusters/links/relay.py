@@ -14,10 +14,10 @@ import struct
 import threading
 from collections.abc import Callable
 
-from kchaos.clusters.links.conversation import Conversation, Office, Port
+from kchaos.clusters.links.conversation import Conversation, Endpoint, RelayContext
+from kchaos.clusters.links.flows import Delivery, Flow
 from kchaos.clusters.links.forging import can_be_forged, forged
 from kchaos.clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
-from kchaos.clusters.links.lanes import Lane, Way
 from kchaos.clusters.links.messages import Message
 from kchaos.clusters.links.rules import Cut, Delay, Hold
 from kchaos.clusters.links.wire import MalformedMessage
@@ -41,17 +41,17 @@ class Connection:
         self,
         *,
         number: int,
-        port: Port,
+        endpoint: Endpoint,
         client: socket.socket,
-        office: Office,
+        context: RelayContext,
         on_end: Callable[[Connection], None],
     ) -> None:
         self.number = number
-        self.port = port
-        self.lanes = (Lane("request"), Lane("response"))
+        self.endpoint = endpoint
+        self.flows = (Flow("request"), Flow("response"))
         self.is_over = False
-        self._office = office
-        self._talk = Conversation(number=number, port=port, office=office)
+        self._context = context
+        self._talk = Conversation(number=number, endpoint=endpoint, context=context)
         self._on_end = on_end
         self._client = client
         self._server: socket.socket | None = None
@@ -77,20 +77,20 @@ class Connection:
     def reset(self) -> None:
         """End both sides with RST. The pumps close the sockets when they notice."""
         self.is_over = True
-        for sock, lane in ((self._client, self.lanes[1]), (self._server, self.lanes[0])):
+        for sock, flow in ((self._client, self.flows[1]), (self._server, self.flows[0])):
             if sock is None:
                 continue
             try:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
                 # Ending only the reading side wakes a reader without telling the peer; the RST
                 # follows when the socket is closed. A blocked sender has to be woken by more.
-                sock.shutdown(socket.SHUT_RDWR if lane.is_sending else socket.SHUT_RD)
+                sock.shutdown(socket.SHUT_RDWR if flow.is_sending else socket.SHUT_RD)
             except OSError:
                 continue  # It is closed, or was never connected: there is nothing to wake.
-        self._office.board.wake()
+        self._context.rules.wake()
 
     def _thread(self, pump: Callable[[], None], name: str) -> threading.Thread:
-        target = "zookeeper" if self.port.target is None else f"broker-{self.port.target}"
+        target = "zookeeper" if self.endpoint.target is None else f"broker-{self.endpoint.target}"
         title = f"link-{target}-{self.number}-{name}"
         return threading.Thread(target=self._run, args=(pump,), name=title, daemon=True)
 
@@ -100,7 +100,7 @@ class Connection:
         except LinkOver:
             self.reset()
         except OSError:
-            # One side reset its connection or is gone; the other learns it the same way.
+            # One side reset its connection or is gone; the other learns it the same delivery.
             self._await_silence_over()
             self.reset()
         finally:
@@ -117,11 +117,11 @@ class Connection:
     # --- the two pumps
 
     def _pump_requests(self) -> None:
-        lane = self.lanes[0]
-        stream = lane.stream = FrameStream(self._client)
-        if self.source is not None and self._await_uncut(lane):
+        flow = self.flows[0]
+        stream = flow.stream = FrameStream(self._client)
+        if self.source is not None and self._await_uncut(flow):
             return  # It was given up before it reached anybody.
-        if not any(cut.involves(self.port.target) for cut in self._office.board.cuts):
+        if not any(cut.involves(self.endpoint.target) for cut in self._context.rules.cuts):
             self._connect()
         # Otherwise the first request tells whose connection it is, and whether it may be made.
         while not self._talk.is_dumb:
@@ -134,13 +134,13 @@ class Connection:
                 self._talk.become_dumb()
                 break
             stream.taken(frame)
-            self._pass(lane, message, frame, stream)
-        self._pump_bytes(lane, stream)
+            self._pass(flow, message, frame, stream)
+        self._pump_bytes(flow, stream)
 
     def _pump_responses(self) -> None:
         assert self._server is not None
-        lane = self.lanes[1]
-        stream = lane.stream = FrameStream(self._server)
+        flow = self.flows[1]
+        stream = flow.stream = FrameStream(self._server)
         while not self._talk.is_dumb:
             try:
                 frame = stream.next_frame(lambda: self._talk.is_dumb)
@@ -151,103 +151,108 @@ class Connection:
                 break
             stream.taken(frame)
             message = self._talk.read_response(frame)
-            self._pass(lane, message, frame, stream)
-        self._pump_bytes(lane, stream)
+            self._pass(flow, message, frame, stream)
+        self._pump_bytes(flow, stream)
 
-    def _pump_bytes(self, lane: Lane, stream: FrameStream) -> None:
+    def _pump_bytes(self, flow: Flow, stream: FrameStream) -> None:
         """Pass bytes without looking at them until the stream ends, then the end itself."""
         while chunk := (stream.rest() or stream.chunk(BUFFER_BYTES)):
-            self._send_bytes(lane, chunk)
-        self._await_uncut(lane)
-        out = self._out(lane)
+            self._send_bytes(flow, chunk)
+        self._await_uncut(flow)
+        out = self._out(flow)
         if out is not None:
             out.shutdown(socket.SHUT_WR)
 
     # --- passing
 
-    def _pass(self, lane: Lane, message: Message | None, frame: Frame, stream: FrameStream) -> None:
+    def _pass(self, flow: Flow, message: Message | None, frame: Frame, stream: FrameStream) -> None:
         if message is None:
-            self._send_bytes(lane, frame.head)
+            self._send_bytes(flow, frame.head)
         else:
-            self._send_message(lane, message, frame.head)
-        was_abandoned = lane.is_abandoned
+            self._send_message(flow, message, frame.head)
+        was_abandoned = flow.is_abandoned
         rest = frame.rest_bytes
         while rest:
             chunk = stream.chunk(rest)
             if not chunk:
                 break
             rest -= len(chunk)
-            self._send_bytes(lane, chunk)
-        if message is not None and lane.is_abandoned and not was_abandoned:
+            self._send_bytes(flow, chunk)
+        if message is not None and flow.is_abandoned and not was_abandoned:
             self._talk.record(message, "abandoned")  # Its head has passed, and the rest never does.
 
-    def _send_message(self, lane: Lane, message: Message, head: memoryview) -> None:
-        """Send a message's head as soon as no cut and no rule stops it, and record its way."""
-        if self._is_undecided(lane, message):
-            self._office.journal.count(message, "undecided")
-        way = Way()
+    def _send_message(self, flow: Flow, message: Message, head: memoryview) -> None:
+        """Send a message's head as soon as no cut and no rule stops it, and record its delivery."""
+        if self._is_undecided(flow, message):
+            self._context.journal.count(message, "undecided")
+        delivery = Delivery()
         try:
-            while (blocker := self._go(lane, message, head, way)) is not None:
-                self._wait_at(blocker, lane, message, way)
+            while (blocker := self._go(flow, message, head, delivery)) is not None:
+                self._wait_at(blocker, flow, message, delivery)
         except (LinkOver, OSError):
-            if way.has_waited and not way.is_recorded:
+            if delivery.has_waited and not delivery.is_recorded:
                 self._talk.record(message, "abandoned")
             raise
 
-    def _go(self, lane: Lane, message: Message, head: memoryview, way: Way) -> Blocker | None:
+    def _go(
+        self, flow: Flow, message: Message, head: memoryview, delivery: Delivery
+    ) -> Blocker | None:
         """Send it, or find out that nobody gets it; returns what stops it, None if it is done."""
         try:
-            with lane.lock:
-                if lane.is_abandoned:
+            with flow.lock:
+                if flow.is_abandoned:
                     self._talk.record(message, "abandoned")
                     return None
-                blocker = self._blocker(lane, message, way)
-                if blocker is None and self._reach(lane):
-                    blocker = self._blocker(lane, message, way)  # Connecting may have taken long.
+                blocker = self._blocker(flow, message, delivery)
+                if blocker is None and self._reach(flow):
+                    blocker = self._blocker(
+                        flow, message, delivery
+                    )  # Connecting may have taken long.
                 if blocker is not None:
                     return blocker
                 self._check_alive()
-                if self._is_receiver_gone(lane):
-                    way.fate = "abandoned"
+                if self._is_receiver_gone(flow):
+                    delivery.fate = "abandoned"
                 else:
-                    message, head = self._as_delivered(message, head, way)
-                self._talk.note(message, way.fate, may_be_idle=not way.was_cut)
-                way.is_recorded = True
+                    message, head = self._as_delivered(message, head, delivery)
+                self._talk.note(message, delivery.fate, may_be_idle=not delivery.was_cut)
+                delivery.is_recorded = True
                 if len(head) > _SMALL_BYTES:
-                    way.end_turn()  # Sending much can take long; others need not wait for it.
-                self._write(lane, head)
+                    # Sending much can take long; others need not wait for it.
+                    delivery.leave_place()
+                self._write(flow, head)
                 return None
         finally:
-            way.end_turn()
+            delivery.leave_place()
 
-    def _blocker(self, lane: Lane, message: Message, way: Way) -> Blocker | None:
-        return self._cut(lane) or (self._rule(message) if way.fate == "passed" else None)
+    def _blocker(self, flow: Flow, message: Message, delivery: Delivery) -> Blocker | None:
+        return self._cut(flow) or (self._rule(message) if delivery.fate == "passed" else None)
 
     def _as_delivered(
-        self, message: Message, head: memoryview, way: Way
+        self, message: Message, head: memoryview, delivery: Delivery
     ) -> tuple[Message, memoryview]:
         if not can_be_forged(message):
             return message, head
-        for forgery in self._office.board.forgeries:
+        for forgery in self._context.rules.forgeries:
             if forgery.concerns(message):
                 self._talk.record(message, "replaced")
-                way.fate = "forged"
+                delivery.fate = "forged"
                 return forged(message, head, forgery.error_code)
         return message, head
 
-    def _wait_at(self, blocker: Blocker, lane: Lane, message: Message, way: Way) -> None:
+    def _wait_at(self, blocker: Blocker, flow: Flow, message: Message, delivery: Delivery) -> None:
         if isinstance(blocker, Hold):
-            way.turn = blocker.enter(self._talk.record(message, "held"))
-            way.fate = "released"
-            way.turn.wait(self._is_over)
+            delivery.place = blocker.enter(self._talk.record(message, "held"))
+            delivery.fate = "released"
+            delivery.place.wait(self._is_over)
         elif isinstance(blocker, Delay):
-            way.fate = "delayed"
+            delivery.fate = "delayed"
             blocker.wait(self._is_over)
         else:
-            if not way.was_cut:
+            if not delivery.was_cut:
                 self._talk.record(message, "cut")
-            way.was_cut = True
-            lane.is_abandoned = self._await_uncut(lane)
+            delivery.was_cut = True
+            flow.is_abandoned = self._await_uncut(flow)
 
     def _is_over(self) -> bool:
         return self.is_over
@@ -256,83 +261,84 @@ class Connection:
         if self.is_over:
             raise LinkOver
 
-    def _is_receiver_gone(self, lane: Lane) -> bool:
-        """Whether who would get this message gave up while it was on its way.
+    def _is_receiver_gone(self, flow: Flow) -> bool:
+        """Whether who would get this message gave up while it was on its delivery.
 
         No answer reaches a client that has hung up, and while a cut lasted not even its first
         packet arrived. A broker that has hung up is gone, and another process that listens there
         now does not get what is sent on this connection. The bytes go on: who has closed one
         direction only still reads.
         """
-        if lane.direction == "request" and self._server is not None:
+        if flow.direction == "request" and self._server is not None:
             return _has_hung_up(self._server)
         return _has_hung_up(self._client)
 
-    def _cut(self, lane: Lane) -> Cut | None:
-        for cut in self._office.board.cuts:
-            if cut.covers(self.source, self.port.target, lane.direction):
+    def _cut(self, flow: Flow) -> Cut | None:
+        for cut in self._context.rules.cuts:
+            if cut.covers(self.source, self.endpoint.target, flow.direction):
                 return cut
         return None
 
     def _rule(self, message: Message) -> Hold | Delay | None:
-        for rule in self._office.board.rules:
+        for rule in self._context.rules.holds_and_delays:
             if rule.match.decides(message):
                 return rule
         return None
 
-    def _is_undecided(self, lane: Lane, message: Message) -> bool:
-        board = self._office.board
+    def _is_undecided(self, flow: Flow, message: Message) -> bool:
+        rules = self._context.rules
         return any(
-            cut.covers(self.source, self.port.target, lane.direction) is None for cut in board.cuts
-        ) or any(rule.match.decides(message) is None for rule in board.rules)
+            cut.covers(self.source, self.endpoint.target, flow.direction) is None
+            for cut in rules.cuts
+        ) or any(rule.match.decides(message) is None for rule in rules.holds_and_delays)
 
-    def _await_uncut(self, lane: Lane) -> bool:
+    def _await_uncut(self, flow: Flow) -> bool:
         """Return when no cut stops this direction; one that resets ends the connection.
 
         Returns whether who sends in this direction had hung up when one of the cuts healed.
         """
         is_sender_gone = False
-        while (cut := self._cut(lane)) is not None and not self.is_over:
+        while (cut := self._cut(flow)) is not None and not self.is_over:
             if cut.style == "reset":
                 raise LinkOver
-            assert lane.stream is not None
-            gone = cut.wait(self._is_over, lane.stream.has_ended)
+            assert flow.stream is not None
+            gone = cut.wait(self._is_over, flow.stream.has_ended)
             is_sender_gone = is_sender_gone or gone
         self._check_alive()
         return is_sender_gone
 
     def _await_silence_over(self) -> None:
-        for lane in self.lanes:
-            while (cut := self._cut(lane)) is not None and cut.style == "silent":
+        for flow in self.flows:
+            while (cut := self._cut(flow)) is not None and cut.style == "silent":
                 if self.is_over:
                     return
                 cut.wait(self._is_over, lambda: False)
 
-    def _send_bytes(self, lane: Lane, data: memoryview) -> None:
-        while not lane.is_abandoned:
-            with lane.lock:
-                if self._cut(lane) is None:
-                    self._write(lane, data)
+    def _send_bytes(self, flow: Flow, data: memoryview) -> None:
+        while not flow.is_abandoned:
+            with flow.lock:
+                if self._cut(flow) is None:
+                    self._write(flow, data)
                     return
-            lane.is_abandoned = self._await_uncut(lane)
+            flow.is_abandoned = self._await_uncut(flow)
 
-    def _out(self, lane: Lane) -> socket.socket | None:
-        return self._client if lane.direction == "response" else self._server
+    def _out(self, flow: Flow) -> socket.socket | None:
+        return self._client if flow.direction == "response" else self._server
 
-    def _write(self, lane: Lane, data: memoryview) -> None:
-        self._reach(lane)
-        out = self._out(lane)
+    def _write(self, flow: Flow, data: memoryview) -> None:
+        self._reach(flow)
+        out = self._out(flow)
         assert out is not None
-        lane.is_sending = True
+        flow.is_sending = True
         try:
             self._check_alive()
             out.sendall(data)
         finally:
-            lane.is_sending = False
+            flow.is_sending = False
 
-    def _reach(self, lane: Lane) -> bool:
+    def _reach(self, flow: Flow) -> bool:
         """Have a connection to the target for requests; returns whether it was made now."""
-        if lane.direction != "request" or self._server is not None:
+        if flow.direction != "request" or self._server is not None:
             return False
         if _has_hung_up(self._client):
             raise LinkOver
@@ -347,7 +353,7 @@ class Connection:
         `_CONNECT_TIMEOUT_S`. Who has hung up or died meanwhile was never connected to anybody, and
         what it wrote reaches nobody.
         """
-        server = socket.create_connection(self.port.address, timeout=_CONNECT_TIMEOUT_S)
+        server = socket.create_connection(self.endpoint.address, timeout=_CONNECT_TIMEOUT_S)
         if _has_hung_up(self._client):
             server.close()
             raise LinkOver

@@ -1,4 +1,4 @@
-"""The rules that a link obeys, and the board on which they hang.
+"""The rules that a link obeys, and those in force.
 
 Cuts come first: nothing passes a cut. Then holds and delays are asked in the order in which they
 were installed, and the first that matches decides; a message that a hold let go is not asked
@@ -131,13 +131,13 @@ class Match:
         )
 
 
-class Board:
+class Rules:
     """The rules in force. Reading them takes no lock: each list is replaced, never changed."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.cuts: tuple[Cut, ...] = ()
-        self.rules: tuple[Hold | Delay, ...] = ()
+        self.holds_and_delays: tuple[Hold | Delay, ...] = ()
         self.forgeries: tuple[Forgery, ...] = ()
 
     def install(self, rule: Rule) -> None:
@@ -148,7 +148,7 @@ class Board:
             elif isinstance(rule, Forgery):
                 self.forgeries = (*self.forgeries, rule)
             else:
-                self.rules = (*self.rules, rule)
+                self.holds_and_delays = (*self.holds_and_delays, rule)
 
     def remove(self, rule: Rule) -> None:
         """Take a rule away and wake whatever waits at it; doing it twice does no harm."""
@@ -156,7 +156,9 @@ class Board:
             if isinstance(rule, Cut) and rule in self.cuts:
                 rule.look_at_senders()
             self.cuts = tuple(cut for cut in self.cuts if cut is not rule)
-            self.rules = tuple(other for other in self.rules if other is not rule)
+            self.holds_and_delays = tuple(
+                other for other in self.holds_and_delays if other is not rule
+            )
             self.forgeries = tuple(other for other in self.forgeries if other is not rule)
             self.changed.notify_all()
 
@@ -169,7 +171,7 @@ class Board:
 class _Removable:
     """Leaving the context removes the rule."""
 
-    _board: Board
+    _rules: Rules
 
     def __enter__(self) -> Self:
         return self
@@ -180,7 +182,7 @@ class _Removable:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._board.remove(self)  # type: ignore[arg-type]
+        self._rules.remove(self)  # type: ignore[arg-type]
 
 
 class Cut(_Removable):
@@ -191,11 +193,11 @@ class Cut(_Removable):
     target are reset while those from target to source live.
     """
 
-    def __init__(self, *, board: Board, act: acts.CutLink | acts.CutZooKeeper) -> None:
+    def __init__(self, *, rules: Rules, act: acts.CutLink | acts.CutZooKeeper) -> None:
         unknown = acts.unknown_style(act)
         if unknown:
             raise RuleRefused(unknown)
-        self._board = board
+        self._rules = rules
         self.act = act
         # What is made after a cut that drops connections meets a silent one.
         self.style: acts.CutStyle = "silent" if act.style == "dropped" else act.style
@@ -204,12 +206,12 @@ class Cut(_Removable):
 
     def heal(self) -> None:
         """End the cut. Safe to call twice."""
-        self._board.remove(self)
+        self._rules.remove(self)
 
     @property
     def is_healed(self) -> bool:
         """Whether the cut has ended."""
-        return self not in self._board.cuts
+        return self not in self._rules.cuts
 
     def wait(self, is_over: Callable[[], bool], is_sender_gone: Callable[[], bool]) -> bool:
         """Return when the cut has ended, or the link that waits is over.
@@ -217,16 +219,16 @@ class Cut(_Removable):
         ``is_sender_gone`` is asked by the thread that heals, while the one that calls this waits.
 
         Returns whether the sender of what waits was gone at the moment of healing: not later, or
-        what happens next would depend on how soon the waiting thread gets its turn.
+        what happens next would depend on how soon the waiting thread gets its place.
         """
-        with self._board.changed:
+        with self._rules.changed:
             self._waiting.add(is_sender_gone)
-            self._board.changed.wait_for(lambda: is_over() or self.is_healed)
+            self._rules.changed.wait_for(lambda: is_over() or self.is_healed)
             self._waiting.discard(is_sender_gone)
             return is_sender_gone in self._gone
 
     def look_at_senders(self) -> None:
-        """Note who is gone now, when the cut heals; the board calls this, with its lock."""
+        """Note who is gone now, when the cut heals; `Rules` calls this, with its lock."""
         self._gone = {is_gone for is_gone in self._waiting if is_gone()}
 
     def involves(self, target: int | None) -> bool:
@@ -258,8 +260,8 @@ class Hold(_Removable):
     direction waits behind it. A message whose sender has gone meanwhile is still delivered.
     """
 
-    def __init__(self, *, board: Board, match: Match, act: acts.Hold | None = None) -> None:
-        self._board = board
+    def __init__(self, *, rules: Rules, match: Match, act: acts.Hold | None = None) -> None:
+        self._rules = rules
         self.match = match
         self.act = act
         self._waiting: dict[int, LinkRecord] = {}
@@ -267,22 +269,22 @@ class Hold(_Removable):
     @property
     def held(self) -> tuple[LinkRecord, ...]:
         """What is held now, in the order of arrival."""
-        with self._board.changed:
+        with self._rules.changed:
             return tuple(self._waiting[ticket] for ticket in sorted(self._waiting))
 
     def release(self) -> None:
         """Remove the rule and let everything held pass in the order of arrival. Safe to repeat."""
-        self._board.remove(self)
+        self._rules.remove(self)
 
     @property
     def is_released(self) -> bool:
         """Whether the rule is gone."""
-        return self not in self._board.rules
+        return self not in self._rules.holds_and_delays
 
     def await_held(self, count: int = 1, *, timeout_s: float, waiting_for: str) -> None:
         """Return once at least ``count`` messages are held; raise AwaitTimeout otherwise."""
-        with self._board.changed:
-            if self._board.changed.wait_for(lambda: len(self._waiting) >= count, timeout_s):
+        with self._rules.changed:
+            if self._rules.changed.wait_for(lambda: len(self._waiting) >= count, timeout_s):
                 return
             seen = [record.describe() for record in self._waiting.values()]
         raise AwaitTimeout(
@@ -292,16 +294,16 @@ class Hold(_Removable):
             timeout_s=timeout_s,
         )
 
-    def enter(self, record: LinkRecord) -> Turn:
+    def enter(self, record: LinkRecord) -> Place:
         """A message begins to wait here; the relay calls this."""
-        with self._board.changed:
+        with self._rules.changed:
             self._waiting[record.sequence] = record
-            self._board.changed.notify_all()
-        return Turn(hold=self, ticket=record.sequence)
+            self._rules.changed.notify_all()
+        return Place(hold=self, ticket=record.sequence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Place:
     """The place of one message among those that a hold holds."""
 
     hold: Hold
@@ -309,58 +311,61 @@ class Turn:
 
     def wait(self, is_over: Callable[[], bool]) -> None:
         """Return when the message may go: released and first in order, or its link is over."""
-        board, waiting = self.hold._board, self.hold._waiting
-        with board.changed:
-            board.changed.wait_for(
+        rules, waiting = self.hold._rules, self.hold._waiting
+        with rules.changed:
+            rules.changed.wait_for(
                 lambda: (
                     is_over()
-                    or (self.hold not in board.rules and self.ticket == min(waiting, default=None))
+                    or (
+                        self.hold not in rules.holds_and_delays
+                        and self.ticket == min(waiting, default=None)
+                    )
                 )
             )
 
     def end(self) -> None:
         """The message no longer waits, so the next in order may go. Safe to call twice."""
-        with self.hold._board.changed:
+        with self.hold._rules.changed:
             if self.hold._waiting.pop(self.ticket, None) is not None:
-                self.hold._board.changed.notify_all()
+                self.hold._rules.changed.notify_all()
 
 
 class Delay(_Removable):
     """Delays every message that matches; what follows it on its connection waits behind it."""
 
-    def __init__(self, *, board: Board, match: Match, delay_ms: int) -> None:
+    def __init__(self, *, rules: Rules, match: Match, delay_ms: int) -> None:
         if delay_ms <= 0:
             raise RuleRefused(f"delay_ms is {delay_ms}; it must be positive")
-        self._board = board
+        self._rules = rules
         self.match = match
         self.delay_ms = delay_ms
 
     def remove(self) -> None:
         """End the delay, also for what is being delayed now. Safe to call twice."""
-        self._board.remove(self)
+        self._rules.remove(self)
 
     def wait(self, is_over: Callable[[], bool]) -> None:
         """Return after the delay, or as soon as the rule or the link is over."""
-        with self._board.changed:
-            self._board.changed.wait_for(
-                lambda: is_over() or self not in self._board.rules, self.delay_ms / 1000
+        with self._rules.changed:
+            self._rules.changed.wait_for(
+                lambda: is_over() or self not in self._rules.holds_and_delays, self.delay_ms / 1000
             )
 
 
 class Forgery(_Removable):
     """Replaces a leader's answers to one broker's OffsetForLeaderEpoch by an error."""
 
-    def __init__(self, *, board: Board, act: ForgeAnswers) -> None:
+    def __init__(self, *, rules: Rules, act: ForgeAnswers) -> None:
         if act.error not in FORGED_ERRORS:
             known = ", ".join(FORGED_ERRORS)
             raise RuleRefused(f"no answer can be forged to be {act.error!r}; known: {known}")
-        self._board = board
+        self._rules = rules
         self.act = act
         self.error_code = FORGED_ERRORS[act.error]
 
     def end(self) -> None:
         """Let answers pass unchanged again. Safe to call twice."""
-        self._board.remove(self)
+        self._rules.remove(self)
 
     def concerns(self, message: Message) -> bool:
         """Whether it is about this message's pair of brokers."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.formats.told import FETCH_BEGUN, ISR_CHECK
+from kchaos.checkers.formats.leader_points import FETCH_BEGUN, ISR_CHECK
 from kchaos.clusters.agent.point import DiskOperation
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import KillBroker, SlowDisk

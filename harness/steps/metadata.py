@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from kchaos.checkers.model import events
-from kchaos.clusters.client import NoAnswer, NotSent, Produced, Told, fetch_raw, tell
+from kchaos.clusters.client import NoAnswer, NotSent, PartitionMetadata, Produced, fetch_raw, tell
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play
@@ -67,7 +67,7 @@ class WriteWhereTold:
             seconds=round(time.monotonic() - began, 1),
         )
 
-    def _told(self, play: Play) -> Told | None:
+    def _told(self, play: Play) -> PartitionMetadata | None:
         try:
             return tell(
                 play.cluster.brokers[self.ask].client_address,

@@ -10,7 +10,7 @@ import pytest
 from kchaos.clusters import tiered
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.ground import Site
+from kchaos.clusters.host import Node
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.faults import ConfigureTopic
@@ -34,9 +34,9 @@ def scenario(*steps: Step, release: str = "3.9.1", **cluster: object) -> Scenari
     return Scenario(entry="test", case="one", release=release, cluster=spec, steps=steps)
 
 
-def site(*inner_ports: int) -> Site:
+def node(*inner_ports: int) -> Node:
     port = SimpleNamespace(number=4711)
-    return Site(
+    return Node(
         name="broker 0",
         directory=Path("/work"),
         listen_host="0.0.0.0",
@@ -119,15 +119,15 @@ def test_the_kafka_of_an_image_cannot_be_tiered() -> None:
 
 def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path) -> None:
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),))
-    assert tiered.properties_of_tiering(spec, tmp_path, site(9091), ("h", 1)) == {}
+    assert tiered.properties_of_tiering(spec, tmp_path, node(9091), ("h", 1)) == {}
 
 
 def test_brokers_that_do_not_reach_each_other_as_clients_do_have_a_listener_for_metadata(
     tmp_path: Path,
 ) -> None:
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),), tiered=True)
-    alone = tiered.properties_of_tiering(spec, tmp_path, site(9091), ("link", 1))
-    apart = tiered.properties_of_tiering(spec, tmp_path, site(9091, 9093), ("link", 1))
+    alone = tiered.properties_of_tiering(spec, tmp_path, node(9091), ("link", 1))
+    apart = tiered.properties_of_tiering(spec, tmp_path, node(9091, 9093), ("link", 1))
     named = "remote.log.metadata.manager.listener.name"
     assert (alone[named], apart[named]) == ("CLIENT", "METADATA")
     assert alone["advertised.listeners"] == "INTERNAL://link:1,CLIENT://127.0.0.1:4711"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kchaos.clusters.api import Broker, Cluster, Disconnectable, Killable, Pausable
-from kchaos.clusters.docker_driver import ground
+from kchaos.clusters.docker_driver import host
 from kchaos.clusters.docker_driver.cluster import DockerCluster
 from kchaos.clusters.docker_driver.engine import engine_info
 from kchaos.clusters.docker_driver.network import why_unbindable
@@ -260,10 +260,8 @@ def test_what_takes_a_gateway_or_control_groups_is_refused_with_the_reason(
 ) -> None:
     # As with a rootless engine, whose bridges are in a network namespace of its own; the
     # address is one that is reserved for documents, so that no machine has it.
-    monkeypatch.setattr(ground, "why_unbindable", lambda _host: why_unbindable("192.0.2.1"))
-    monkeypatch.setattr(
-        ground, "engine_info", lambda api: replace(engine_info(api), can_pause=False)
-    )
+    monkeypatch.setattr(host, "why_unbindable", lambda _host: why_unbindable("192.0.2.1"))
+    monkeypatch.setattr(host, "engine_info", lambda api: replace(engine_info(api), can_pause=False))
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (0, 1)))
     with DockerCluster(spec, work_directory=tmp_path / "work") as unlinked:
         for fault in (CutLink(source=0, target=1), CutZooKeeper(broker=1)):

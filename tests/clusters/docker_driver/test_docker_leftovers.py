@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kchaos.clusters.docker_driver import ground
+from kchaos.clusters.docker_driver import host
 from kchaos.clusters.docker_driver.cluster import DockerCluster
 from kchaos.clusters.docker_driver.engine import connect
 from kchaos.clusters.docker_driver.leftovers import dead_runs, remove_dead, remove_run
@@ -74,7 +74,7 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 
 spec = ClusterSpec(brokers=brokers_of("2.0.1", (0,)))
 cluster = DockerCluster(spec, work_directory=Path(sys.argv[1]))
-print(cluster._ground.run, flush=True)
+print(cluster._host.run, flush=True)
 WAY
 print("up", flush=True)
 sys.stdin.read()
@@ -173,7 +173,7 @@ def test_a_stop_that_was_interrupted_can_be_made_again(
     )
     stopped.start()
     with monkeypatch.context() as patched:
-        patched.setattr(ground, "remove_run", interrupted)
+        patched.setattr(host, "remove_run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             stopped.stop()
     assert len(made_by(engine, run_of(stopped))) == 3

@@ -73,7 +73,7 @@ def test_an_image_with_a_kafka_is_used_by_name(
         assert cluster.brokers[0].release == "2.8.2"
         assert cluster.about["images"].startswith(f"{kafka_image}@sha256:")
         assert not (tmp_path / "cache" / "java").exists()
-        run = cluster._ground.run  # type: ignore[attr-defined]
+        run = cluster._host.run  # type: ignore[attr-defined]
         found = engine.inspect_container(f"{run}-broker-1")
         assert found["Config"]["Image"] == kafka_image
         mounts = [mount["Source"] for mount in found["HostConfig"]["Mounts"]]

@@ -22,7 +22,7 @@ Role = Literal["zookeeper", "broker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Node:
     """The place of one ZooKeeper member or broker, fixed over all its starts.
 
     ``directory`` is its folder, the same path inside and outside; ``listen_host`` is what its
@@ -55,8 +55,8 @@ class Site:
         }
 
 
-class Ground(Protocol):
-    """What a driver brings: sites, processes, and an address for the links."""
+class Host(Protocol):
+    """What a driver brings: nodes, processes, and an address for the links."""
 
     @property
     def capabilities(self) -> frozenset[type]:
@@ -96,12 +96,12 @@ class Ground(Protocol):
     def open(self, spec: ClusterSpec) -> None:
         """Prepare for the spec's members and brokers; raise MachineError if it cannot be had."""
 
-    def site(self, role: Role, index: int) -> Site:
+    def node(self, role: Role, index: int) -> Node:
         """Return the place of a member or broker."""
 
     def spawn(
         self,
-        site: Site,
+        node: Node,
         command: Sequence[str],
         distribution: Distribution,
         console: Path,
@@ -116,7 +116,7 @@ class Ground(Protocol):
         """Remove whatever was made. Safe to call twice."""
 
 
-class LocalGround:
+class LocalHost:
     """This machine: processes and ports of 127.0.0.1."""
 
     capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
@@ -147,11 +147,11 @@ class LocalGround:
                 "cannot be: take that out of it, or start containers with --driver docker"
             )
 
-    def site(self, role: Role, index: int) -> Site:
+    def node(self, role: Role, index: int) -> Node:
         """Reserve ports: a broker's inter-broker port, or a member's peer and election port."""
         client = reserve_port()
         inner = [reserve_port() for _ in range(1 if role == "broker" else 2)]
-        return Site(
+        return Node(
             name=f"{role} {index}",
             directory=self._work_directory / f"{role}-{index}",
             listen_host=self.links_host,
@@ -164,14 +164,14 @@ class LocalGround:
 
     def spawn(
         self,
-        site: Site,
+        node: Node,
         command: Sequence[str],
         distribution: Distribution,
         console: Path,
         reads: Sequence[Path] = (),
     ) -> Process:
         """Start a process that ends with this one; it reads what its user may."""
-        child = spawn(command, log_file=console, cwd=site.directory, name=site.name)
+        child = spawn(command, log_file=console, cwd=node.directory, name=node.name)
         record_process(self._work_directory, child)
         return child
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from kchaos.checkers.acts import Direction
 from kchaos.clusters.links.frames import FrameStream
 from kchaos.clusters.links.records import Fate
-from kchaos.clusters.links.rules import Turn
+from kchaos.clusters.links.rules import Place
 
 
-class Lane:
+class Flow:
     """One direction of a connection. Whoever sends on it holds its lock.
 
     ``stream`` is where it comes from, None before there is a connection. ``is_abandoned`` says
@@ -27,12 +27,12 @@ class Lane:
 
 
 @dataclass(slots=True)
-class Way:
+class Delivery:
     """What one message has met so far."""
 
     fate: Fate = "passed"
     was_cut: bool = False
-    turn: Turn | None = None
+    place: Place | None = None
     is_recorded: bool = False
 
     @property
@@ -40,7 +40,7 @@ class Way:
         """Whether a rule has stopped it."""
         return self.was_cut or self.fate != "passed"
 
-    def end_turn(self) -> None:
+    def leave_place(self) -> None:
         """Let the next message of the same hold go."""
-        if self.turn is not None:
-            self.turn.end()
+        if self.place is not None:
+            self.place.end()

@@ -1,4 +1,4 @@
-"""The Docker driver's ground: a network, and containers on it."""
+"""The Docker driver's host: a network, and containers on it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kchaos.clusters.docker_driver.network import create_network, why_unbindable
 from kchaos.clusters.docker_driver.options import DEFAULT_IMAGE, IMAGE_VARIABLE
 from kchaos.clusters.docker_driver.owner import labels_of
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.ground import Role, Site
+from kchaos.clusters.host import Node, Role
 from kchaos.clusters.interrupts import interruptible
 from kchaos.clusters.ports import reserve_port
 from kchaos.clusters.processes import Process
@@ -50,8 +50,8 @@ _MOST_BROKERS = 200
 _STARTS_AT_ONCE = 4
 
 
-class DockerGround:
-    """Containers on a bridge network of their own; see ``clusters.ground.Ground``."""
+class DockerHost:
+    """Containers on a bridge network of their own; see ``clusters.host.Host``."""
 
     def __init__(
         self,
@@ -139,12 +139,12 @@ class DockerGround:
         for index, broker_id in enumerate(brokers):
             self._hosts[f"broker-{broker_id}"] = _address(subnet, _FIRST_BROKER + index)
 
-    def site(self, role: Role, index: int) -> Site:
+    def node(self, role: Role, index: int) -> Node:
         """Reserve the one port of 127.0.0.1 that is published."""
         host_name = f"{role}-{index}"
         client = reserve_port()
         is_broker = role == "broker"
-        return Site(
+        return Node(
             name=f"{role} {index}",
             directory=self._work_directory / host_name,
             listen_host="0.0.0.0",
@@ -160,26 +160,26 @@ class DockerGround:
 
     def spawn(
         self,
-        site: Site,
+        node: Node,
         command: Sequence[str],
         distribution: Distribution,
         console: Path,
         reads: Sequence[Path] = (),
     ) -> Process:
-        """Start a new container in place of the site's former one.
+        """Start a new container in place of the node's former one.
 
         It sees its own folder, and read-only the Java, the jars and the class archives, all at
         the paths that they have here. An image with a Kafka of its own needs none of the latter,
         but ``reads``.
         """
         api = self._engine()
-        host_name = site.directory.name
+        host_name = node.directory.name
         is_broker = host_name.startswith("broker")
         memory_mib = self._memory_mib if is_broker else None
         image = distribution.image or self._image
         self._have_image(image)
         self._remove_former(host_name)
-        with speaking(f"the container of {site.name} cannot be started"):
+        with speaking(f"the container of {node.name} cannot be started"):
             made = self._wholly(
                 api.create_container,
                 image=image,
@@ -188,19 +188,19 @@ class DockerGround:
                 # The shell only sends the output to the file, and is replaced by the JVM.
                 entrypoint=["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', str(console)],
                 command=_with_own_java(command) if distribution.image else list(command),
-                working_dir=str(site.directory),
+                working_dir=str(node.directory),
                 user=self._engine_info().user,
                 labels=self._labels,
-                ports=[site.client_listen_port],
+                ports=[node.client_listen_port],
                 host_config=self._host_config(
-                    site, distribution, reads, memory_mib, self._cpus if is_broker else None
+                    node, distribution, reads, memory_mib, self._cpus if is_broker else None
                 ),
                 networking_config=self._networking(api, host_name),
             )
             self._containers[host_name] = made["Id"]
-        started = self._starter.submit(_start, api, made["Id"], site.name)
+        started = self._starter.submit(_start, api, made["Id"], node.name)
         self._starting.append(started)
-        return Container(api, made["Id"], name=site.name, memory_mib=memory_mib, started=started)
+        return Container(api, made["Id"], name=node.name, memory_mib=memory_mib, started=started)
 
     def _wholly(self, make: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Return what a call makes; whatever interrupts the wait for it, ``close`` knows of it.
@@ -242,7 +242,7 @@ class DockerGround:
 
     def _host_config(
         self,
-        site: Site,
+        node: Node,
         distribution: Distribution,
         reads: Sequence[Path],
         memory_mib: int | None,
@@ -254,12 +254,12 @@ class DockerGround:
         memory = f"{memory_mib}m" if memory_mib is not None else None
         made: dict[str, Any] = self._engine().create_host_config(
             network_mode=self.run,
-            port_bindings={site.client_listen_port: ("127.0.0.1", site.client_port.number)},
+            port_bindings={node.client_listen_port: ("127.0.0.1", node.client_port.number)},
             # Java asks for the name of an address that it connects to; where nobody knows it, that
             # takes seconds.
             extra_hosts=self._hosts | {"links": self.links_host},
             mounts=mounts_of(
-                site.directory, distribution, self._java_of, reads, shared=self._shared
+                node.directory, distribution, self._java_of, reads, shared=self._shared
             ),
             mem_limit=memory,
             memswap_limit=memory,
@@ -339,19 +339,19 @@ class DockerGround:
 class _NetworkWire:
     """A broker's place on the network; see ``clusters.api.Wire``."""
 
-    def __init__(self, ground: DockerGround, host_name: str) -> None:
-        self._ground = ground
+    def __init__(self, host: DockerHost, host_name: str) -> None:
+        self._host = host
         self._host_name = host_name
 
     @property
     def is_connected(self) -> bool:
-        return self._ground.is_connected(self._host_name)
+        return self._host.is_connected(self._host_name)
 
     def disconnect(self) -> None:
-        self._ground.disconnect(self._host_name)
+        self._host.disconnect(self._host_name)
 
     def reconnect(self) -> None:
-        self._ground.reconnect(self._host_name)
+        self._host.reconnect(self._host_name)
 
 
 def _with_own_java(command: Sequence[str]) -> list[str]:
