@@ -177,11 +177,13 @@ class _Judging:
             self._conformance += deleted
         if read is not None and prediction is not None:
             self._conformance += _unpredicted(read, prediction)
+        builds = self.attempt("the builds", lambda: evidence.builds)
         outcome = self.attempt("the outcome", lambda: evidence.outcome)
         answer = self._verdict(expectation, judged, witnesses or ())
         return Results(
             **{name: getattr(about, name) for name in _FROM_RUN},
             **asdict(answer),
+            build="; ".join(builds or ()),
             findings=judged.findings,
             predicted_findings=judged.predicted_findings,
             witness=witnesses or (),

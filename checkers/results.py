@@ -14,7 +14,17 @@ from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
 from kchaos.checkers.witness import Witness
 
 LINE_FIELDS = (
-    *("entry", "case", "release", "driver", "seed", "started_at", "played_by", "judged_by"),
+    *(
+        "entry",
+        "case",
+        "release",
+        "build",
+        "driver",
+        "seed",
+        "started_at",
+        "played_by",
+        "judged_by",
+    ),
     *("conforms", "safe", "expected", "reason", "unknown"),
     *("witness", "not_checked", "crashes", "seconds"),
 )
@@ -29,6 +39,7 @@ class Results:
 
     Attributes:
         entry: From run.json, like case, release, driver and seed.
+        build: The builds that brokers ran and nobody published: path and digest; "" if none.
         conforms: True, False, or None for unknown; likewise `safe`.
         expected: Whether all is as expected.
         reason: Why it is not, or "".
@@ -51,6 +62,7 @@ class Results:
     entry: str = ""
     case: str = ""
     release: str = ""
+    build: str = ""
     driver: str = ""
     seed: int = 0
     conforms: bool | None

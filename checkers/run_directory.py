@@ -1,7 +1,7 @@
 """The run directory: what is in it, how it is written, sealed, read and judged.
 
     RUN/
-      run.json            what was run: entry, case, releases, the SHA-256 of every jar, seed,
+      run.json            what was run: entry, case, releases, builds, SHA-256 of every jar, seed,
                           versions, replay command; with containers engine and images, and why
                           there were no links if so
       scenario.json       the scenario as data: cluster, topics, steps, expectation

@@ -69,12 +69,16 @@ class Restartable(Protocol):
     """A broker that can be started again, also with another release or configuration."""
 
     def configure(
-        self, kafka: str | None = None, properties: Mapping[str, str] | None = None
+        self,
+        kafka: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        judged_as: str | None = None,
     ) -> None:
         """Change what it is started with from now on.
 
-        ``kafka`` replaces the broker's Kafka; ``properties`` are added to its own. Raises
-        ClusterError while it runs.
+        ``kafka`` replaces the broker's Kafka, which is judged as ``judged_as`` or else as the
+        nearest release; ``properties`` are added to its own. Raises ClusterError while it runs.
         """
 
     def start(self) -> None:
@@ -132,7 +136,11 @@ class Broker(Protocol):
 
     @property
     def judged_as(self) -> str:
-        """The release whose rules it is judged by."""
+        """The release whose rules it is judged by: its own, or the nearest to an own build."""
+
+    @property
+    def build(self) -> str:
+        """Which build of its release it runs: path and digest; empty for what was published."""
 
     @property
     def pid(self) -> int | None:
@@ -178,7 +186,11 @@ class Broker(Protocol):
         """The protocols of this module that it fulfils."""
 
     def configure(
-        self, kafka: str | None = None, properties: Mapping[str, str] | None = None
+        self,
+        kafka: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        judged_as: str | None = None,
     ) -> None:
         """See Restartable."""
 

@@ -44,6 +44,20 @@ class Distribution:
         return {} if self.image else {jar.name: sha256_of(jar) for jar in self.class_path}
 
     @property
+    def build(self) -> str:
+        """Which build it is, beside its release: where it came from and what its jars are.
+
+        The digest is the SHA-256 of its jars' names and digests, so that a folder and a .tgz of one
+        build have the same. Empty for what Apache published.
+        """
+        if self.source == "maven":
+            return ""
+        if self.image:
+            return self.source
+        jars = "".join(f"{name} {digest}\n" for name, digest in sorted(self.digests.items()))
+        return f"{self.source} sha256:{hashlib.sha256(jars.encode()).hexdigest()}"
+
+    @property
     def image(self) -> str:
         """The container image that brings it along, its Java too; empty for jars of our own."""
         return self.source.removeprefix(IN_IMAGE) if self.source.startswith(IN_IMAGE) else ""
@@ -181,11 +195,17 @@ def _from_folder(folder: Path, *, source: str) -> Distribution:
     server = [jar for jar in jars if _KAFKA_JAR.fullmatch(jar.name)]
     if not server:
         raise ReleaseError(f"{source} is broken: libs/ has no kafka_2.1x-VERSION.jar")
-    for needed in ("kafka-clients-", "scala-library-", "zookeeper-"):
+
+    def require(needed: str) -> None:
         if not any(jar.name.startswith(needed) for jar in jars):
             raise ReleaseError(f"{source} is broken: libs/ has no {needed}VERSION.jar")
+
+    require("kafka-clients-")
+    require("scala-library-")
+    release = _release_inside(jars, server[0], source)
+    require("zookeeper-")
     return Distribution(
-        release=_release_inside(jars, server[0], source),
+        release=release,
         class_path=tuple(plain(jar.resolve().parent) / jar.resolve().name for jar in jars),
         source=source,
     )

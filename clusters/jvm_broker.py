@@ -90,7 +90,12 @@ class JvmBroker:
     @property
     def judged_as(self) -> str:
         """The release whose rules it is judged by."""
-        return self.wanted_judged_as or self.release
+        return self.wanted_judged_as or release_of(self.release).judged_as
+
+    @property
+    def build(self) -> str:
+        """Which build of its release it runs; see ``Distribution.build``."""
+        return self.distribution.build
 
     @property
     def pid(self) -> int | None:
@@ -150,13 +155,20 @@ class JvmBroker:
         return frozenset(point for one in served if one is not None for point in one.points)
 
     def configure(
-        self, kafka: str | None = None, properties: Mapping[str, str] | None = None
+        self,
+        kafka: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        judged_as: str | None = None,
     ) -> None:
         """Change what it is started with; see ``clusters.api.Restartable``."""
         self._check_stopped()
         if kafka is not None and kafka != self.kafka:
             self._distribution = self.place.distribution_of(kafka)
             self.kafka = kafka
+            self.wanted_judged_as = None
+        if judged_as is not None:
+            self.wanted_judged_as = judged_as
         if properties:
             self.own_properties = {**self.own_properties, **properties}
 

@@ -46,6 +46,17 @@ class Release:
         return (kafka, *self.line.extra_jars)
 
     @property
+    def judged_as(self) -> str:
+        """The nearest release that was published, by whose rules a build of its own is judged.
+
+        A snapshot is on the way to its release, so that is the one before, if its line has one.
+        """
+        number = list(self.number)
+        if _SNAPSHOT in self.text.upper() and number[-1] > 0:
+            number[-1] -= 1
+        return ".".join(map(str, number))
+
+    @property
     def protocol_version(self) -> str:
         """The value of inter.broker.protocol.version that this release speaks at best."""
         return self.line.line
@@ -83,7 +94,23 @@ LINES: tuple[ReleaseLine, ...] = (
 
 KNOWN_RELEASES: tuple[str, ...] = tuple(release for line in LINES for release in line.known)
 
+_SNAPSHOT = "-SNAPSHOT"
 _NUMBER = re.compile(r"(\d+(?:\.\d+){2,3})(?:[-.].*)?")
+_WITHOUT_ZOOKEEPER = re.compile(r"4\.\d+")
+
+
+def judging_release_of(text: str) -> str:
+    """Return the release called ``text`` if one can be judged by its rules.
+
+    Raises ReleaseError for a build's own name, naming the nearest release, and as `release_of`.
+    """
+    nearest = release_of(text).judged_as
+    if nearest != text.strip():
+        raise ReleaseError(
+            f"nothing can be judged as {text}, which is no published release; the nearest one is "
+            f"{nearest}"
+        )
+    return nearest
 
 
 def release_of(text: str) -> Release:
@@ -101,6 +128,11 @@ def release_of(text: str) -> Release:
             named = tuple(int(part) for part in line.line.split("."))
             if number[:length] == named and len(number) == length + 1:
                 return Release(number=number, text=text.strip(), line=line)
+    if _WITHOUT_ZOOKEEPER.match(text.strip()):
+        raise ReleaseError(
+            f"Kafka {text.strip()} runs with KRaft alone, which kchaos does not support: it plays "
+            f"clusters with ZooKeeper, up to {KNOWN_RELEASES[-1]}"
+        )
     raise ReleaseError(
         f"{text!r} is no known Kafka release; known are {', '.join(KNOWN_RELEASES)} "
         "and other patch releases of the same lines, or give the path of a distribution "

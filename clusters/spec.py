@@ -9,6 +9,7 @@ from typing import Any
 
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import judging_release_of
 
 # By these links, faults and gates know a broker; and nothing but loopback may be listened at.
 _OWN_PROPERTIES = frozenset(
@@ -40,7 +41,8 @@ class BrokerSpec:
 
     ``kafka`` is a release (``1.1.1``) or a path to a distribution folder or .tgz;
     ``properties`` override the cluster's; ``judged_as`` is the release whose rules the
-    broker is judged by, None for the release that ``kafka`` turns out to be; ``points`` are the
+    broker is judged by, None for the release that ``kafka`` turns out to be, or the nearest one to
+    a build that was not published; ``points`` are the
     points of its code at which its threads can be held (``clusters.agent.points``): with any, its
     JVM runs with an agent.
     """
@@ -100,6 +102,9 @@ class ClusterSpec:
             raise ReleaseError(f"ZooKeeper needs an odd number of members, not {self.zookeepers}")
         if self.first_broker is not None and self.first_broker not in ids:
             raise ReleaseError(f"first_broker {self.first_broker} is none of the brokers {ids}")
+        for broker in self.brokers:
+            if broker.judged_as is not None:
+                judging_release_of(broker.judged_as)
         every = [self.properties, *(broker.properties for broker in self.brokers)]
         for properties in every:
             if not isinstance(properties, Mapping) or not all(

@@ -21,7 +21,7 @@ from kchaos.checkers.acts import (
     fields_of,
 )
 from kchaos.checkers.errors import ScenarioDataError
-from kchaos.checkers.evidence.about import RUN, SCENARIO, number_in
+from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release, number_in
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
 from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
 from kchaos.checkers.evidence.run import RunEvidence
@@ -279,7 +279,8 @@ def _first_starts(evidence: RunEvidence) -> Iterator[str]:
         if start.release != about.judged_as:
             yield f"broker {broker} was started as {start.release}; {RUN} says {about.judged_as}"
         released = {spec.judged_as or spec.kafka, about.judged_as, about.release}
-        if "/" not in spec.kafka and len(released) > 1:
+        # A path is no release, and a build of one's own is judged by another one's rules.
+        if is_release(spec.kafka) and len(released) > 1:
             yield f"broker {broker} has other releases in {RUN} and {SCENARIO}: {released}"
         if settings_of(start) != settings_in(own):
             yield f"broker {broker} was started with other settings than {SCENARIO} has"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.cross_checks.acts import settings_in, settings_of
 from kchaos.checkers.errors import CheckpointError, ModelError
-from kchaos.checkers.evidence.about import RUN, SCENARIO
+from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release
 from kchaos.checkers.evidence.run import DELETING, RunEvidence
 from kchaos.checkers.formats.asked_versions import asked_versions
 from kchaos.checkers.formats.checkpoints import parse_properties
@@ -67,7 +67,7 @@ def _jars(evidence: RunEvidence) -> Iterator[str]:
             yield f"{RUN} lists no jars of {kafka}, which broker {broker} ran"
             continue
         own = {name: match[1] for name in jars if (match := _SERVER_JAR.fullmatch(name))}
-        if "/" in kafka or about is None:
+        if not is_release(kafka) or about is None:
             continue
         if set(own.values()) != {about.release}:
             yield f"broker {broker} is {about.release} in {RUN}, and its jars are {sorted(own)}"
@@ -85,11 +85,11 @@ def _logged(evidence: RunEvidence, broker: int) -> set[str]:
 
 
 def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
-    if "/" in _kafkas(evidence).get(broker, "/"):
+    if not is_release(_kafkas(evidence).get(broker, "")):
         return
     logged = _logged(evidence, broker)
     known = {one.release for one in _starts(evidence, broker)}
-    known |= {evidence.about.brokers[broker].release}
+    known |= {evidence.about.brokers[broker].release, *_rolled_to(evidence, broker)}
     if not logged <= known:
         yield (
             f"brokers/{broker}/server.log is of Kafka {', '.join(sorted(logged))}, and the broker "
@@ -97,6 +97,13 @@ def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
         )
     elif not logged and evidence.about.format >= _FIRST_WITH_BROKERS_FILES:
         yield f"brokers/{broker}/server.log does not say which Kafka it is of"
+
+
+def _rolled_to(evidence: RunEvidence, broker: int) -> Iterator[str]:
+    """Yields what a broker was started as later: a build has another name than it is judged as."""
+    for one in evidence.observed:
+        if one.kind == "broker-started" and one.detail.get("broker") == broker:
+            yield one.text("release")
 
 
 def _versions_asked(evidence: RunEvidence) -> Iterator[str]:

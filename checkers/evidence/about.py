@@ -14,12 +14,43 @@ from kchaos.checkers.json_form import SOMETIMES, ShapeError
 RUN, SCENARIO, OUTCOME = "run.json", "scenario.json", "outcome.json"
 
 
+_RELEASE = re.compile(r"\d+(\.\d+)+")
+_DIGITS, _WHOLE = 8, 64
+_DIGEST = re.compile(f"sha256:[0-9a-f]{{{_WHOLE}}}")
+
+
+def is_release(kafka: str) -> bool:
+    """Whether a Kafka is called by its release, not by where it lies."""
+    return _RELEASE.fullmatch(kafka) is not None
+
+
+def short_build(build: str) -> str:
+    """Builds with the first digits of their digests."""
+    return _DIGEST.sub(lambda found: found[0][: -(_WHOLE - _DIGITS)], build)
+
+
+def marked(release: str, build: str) -> str:
+    """A release for tables: with the first digits of the builds' digests, or an image's name."""
+    marks = [one.rpartition(" sha256:")[2][:_DIGITS] for one in build.split("; ") if one]
+    return f"{release} ({', '.join(marks)})" if marks else release
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAbout:
-    """One broker of run.json: what it ran, and the release whose rules it is judged by."""
+    """One broker of run.json: what it ran, and whose rules it is judged by.
+
+    Attributes:
+        build: Which build of its release: path and digest. Empty for what Apache published.
+    """
 
     release: str = ""
     judged_as: str = ""
+    build: str = field(default="", metadata=SOMETIMES)
+
+    @property
+    def name(self) -> str:
+        """Its release for people, with the build if it is one of somebody's own."""
+        return f"{self.release} ({short_build(self.build)})" if self.build else self.release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,6 +122,13 @@ class RunEvidence:
         return read_outcome(self.files)
 
     @cached_property
+    def builds(self) -> tuple[str, ...]:
+        """Each build of somebody's own that a broker ran, those included to which one rolled."""
+        first = [one.build for one in self.about.brokers.values()]
+        later = [one.detail.get("build") for one in self.observed if one.kind == "broker-started"]
+        return tuple(sorted({one for one in [*first, *later] if isinstance(one, str) and one}))
+
+    @cached_property
     def is_linked(self) -> bool:
         """Whether brokers spoke through links: the scenario asked for them, they could be had."""
         return not self.about.unlinked and self.scenario.cluster.linked

@@ -73,6 +73,7 @@ RESULT_TABLE: Mapping[str, str] = {
     "entry": _TEXT,
     "case": _TEXT,
     "release": _TEXT,
+    "build": _TEXT,
     "driver": _TEXT,
     "seed": _LONG,
     "conforms": "boolean",

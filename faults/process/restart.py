@@ -66,6 +66,7 @@ def start_again(
     above_czxid: int,
     kafka: str | None = None,
     properties: Mapping[str, str] | None = None,
+    judged_as: str | None = None,
 ) -> None:
     """Starts the broker and returns once it is registered with a greater czxid and answers.
 
@@ -79,14 +80,16 @@ def start_again(
     if broker.is_running:
         return
     await_unregistered(cluster, broker.id)
-    broker.configure(kafka, properties)
+    broker.configure(kafka, properties, judged_as=judged_as)
     log = Path(broker.server_log)
     logged = log.stat().st_size if log.is_file() else 0
     with journal.acting(start_of(broker)):
         broker.start()
     broker.await_ready()
     after = await_registered(cluster, broker.id, above_czxid=above_czxid)
-    journal.observed("broker-started", **after.to_json(), recovery=_recovery(log, logged))
+    runs = {"release": broker.release, "build": broker.build}
+    recovery = _recovery(log, logged)
+    journal.observed("broker-started", **after.to_json(), **runs, recovery=recovery)
 
 
 def _recovery(log: Path, logged: int) -> list[str]:

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster, Killable, Restartable
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import judging_release_of, release_of
 from kchaos.clusters.settings import broker_settings_refused
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
@@ -25,11 +26,14 @@ class RollBroker:
     Attributes:
         kafka: A release or a path; "" for the one that it runs.
         properties: (name, value), added to the broker's own.
+        judged_as: The release whose rules the other Kafka is judged by; "" for its own, or the
+            nearest one to a build that was not published.
     """
 
     broker: int
     kafka: str = ""
     properties: tuple[tuple[str, str], ...] = ()
+    judged_as: str = ""
     timeout_s: float = 60
 
     lasting: ClassVar[bool] = False
@@ -50,6 +54,7 @@ class RollBroker:
             or paused(view, self.broker)
             or off_zookeeper(view, self.broker)
             or ("" if self.kafka or self.properties else "name a Kafka, or properties, to roll to")
+            or _judged_wrongly(self.judged_as)
         )
         if why_not or self.kafka:
             return why_not
@@ -69,7 +74,7 @@ class RollBroker:
         require_available(self, cluster)
         broker = cluster.brokers[self.broker]
         before = observe_broker(cluster, self.broker)
-        had: dict[str, str | None] = {"release": broker.release}
+        had: dict[str, str | None] = {"release": broker.release, "build": broker.build}
         had |= {name: broker.properties.get(name) for name, _ in self.properties}
         above_czxid = before.czxid or 0
         try:
@@ -83,6 +88,7 @@ class RollBroker:
                 above_czxid=above_czxid,
                 kafka=self.kafka or None,
                 properties=dict(self.properties),
+                judged_as=self.judged_as or None,
             )
         except BaseException:
             restart.undo_unfinished(cluster, journal, broker, above_czxid=above_czxid)
@@ -90,9 +96,18 @@ class RollBroker:
         after = observe_broker(cluster, self.broker)
         if after.pid == before.pid:
             raise NoEffect(f"broker {self.broker} did not end: {before} is still {after}")
-        has = {"release": broker.release, **dict(self.properties)}
+        has = {"release": broker.release, "build": broker.build, **dict(self.properties)}
         yield Injection(
             fault="RollBroker",
             before={**before.to_json(), **had},
             effect={**after.to_json(), **has},
         )
+
+
+def _judged_wrongly(judged_as: str) -> str:
+    try:
+        if judged_as:
+            judging_release_of(judged_as)
+    except ReleaseError as error:
+        return str(error)
+    return ""

@@ -119,7 +119,7 @@ def scenario_of(
     """One case of an entry, on a release or a path to a distribution.
 
     Args:
-        release: The release of the distribution at the path `kafka`; "" if `kafka` is a release.
+        release: The nearest release to the distribution at the path `kafka`; "" if `kafka` is one.
         judged_as: The release whose rules the brokers are judged by, None for their own.
 
     Raises:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kchaos.checkers.evidence.about import marked
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.ready import fetch
 from kchaos.harness.commands.children import Children, play_many
@@ -124,7 +125,8 @@ def _play(
 
 def _told(line: Line) -> str:
     words = {True: "yes", False: "no", None: "unknown"}
-    seed = f"seed {line['seed']} on {line['release']}"
+    release = marked(str(line["release"]), str(line.get("build", "")))
+    seed = f"seed {line['seed']} on {release}"
     answers = f"conforms: {words[line['conforms']]}, safe: {words[line['safe']]}"
     why = line["unknown"] or line["reason"]
     more = f"; {json.dumps(why)}" if why else ""

@@ -71,7 +71,8 @@ def list_entries(as_json: bool) -> None:
     "--protocol",
     "judged_as",
     metavar="RELEASE",
-    help="The release whose rules a patched build is judged by.",
+    help="The release whose rules a patched build is judged by.  "
+    "[default: its own, or the nearest one that was published]",
 )
 @click.option(
     "--spark/--no-spark",
@@ -98,7 +99,7 @@ def reproduce(
     settle_bound_s: float | None,
 ) -> int:
     """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened."""
-    from kchaos.clusters.releases import release_of
+    from kchaos.clusters.releases import judging_release_of
     from kchaos.harness.catalogue import entry_named
     from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
     from kchaos.harness.commands.judge_runs import spark_agrees, with_spark
@@ -108,7 +109,7 @@ def reproduce(
 
     entry = entry_named(name)
     if judged_as is not None:
-        release_of(judged_as)
+        judging_release_of(judged_as)
     options = RunOptions(
         runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
     )

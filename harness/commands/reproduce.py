@@ -9,6 +9,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.ready import fetch
+from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue import Entry, scenario_of
 from kchaos.harness.commands.judge_runs import write_report_or_say
 from kchaos.harness.run.runner import RunOptions, play
@@ -47,8 +48,9 @@ def reproduce(
     for kafka in kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
         release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
-        for case in cases or cases_shown(entry, judged_as or release, say):
-            scenario = scenario_of(entry, case, kafka, release=release, judged_as=judged_as)
+        rules = judged_as or release_of(release).judged_as
+        for case in cases or cases_shown(entry, rules, say):
+            scenario = scenario_of(entry, case, kafka, release=rules, judged_as=judged_as)
             for number in range(1, runs + 1):
                 count = f", run {number} of {runs}" if runs > 1 else ""
                 title = entry.cases[case]

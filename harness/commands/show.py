@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kchaos.checkers.evidence.about import marked, short_build
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.results import Results
 from kchaos.harness.catalogue import Entry
@@ -45,6 +46,8 @@ def result_lines(results: Results) -> list[str]:
             lines += _wrapped(f"{finding.kind}{about}: {finding.message}")
     if results.expectation_from == "model":
         lines += _wrapped("the entry says nothing of this release; the model's answer is expected")
+    if results.build:
+        lines += _wrapped(f"on Kafka {results.release}: {short_build(results.build)}")
     if results.unknown:
         lines += _wrapped(f"unknown: {results.unknown}")
     if results.reason:
@@ -72,7 +75,7 @@ def table_text(results: Sequence[Results]) -> str:
         if one.safe is None and observed == "none":
             observed = "unknown"
         table.add_row(
-            one.release,
+            marked(one.release, one.build),
             one.case,
             predicted,
             observed,
@@ -83,14 +86,17 @@ def table_text(results: Sequence[Results]) -> str:
     output = StringIO()
     Console(file=output, width=WIDTH, highlight=False).print(table)
     text = "\n".join(line.rstrip() for line in output.getvalue().splitlines()).strip("\n")
-    return text + "\n" + _expected_text(results)
+    builds = sorted({build for one in results for build in one.build.split("; ") if build})
+    lines = [line for build in builds for line in _wrapped(f"build: {short_build(build)}")]
+    return "\n".join([text, *lines, _expected_text(results)])
 
 
 def _expected_text(results: Sequence[Results]) -> str:
     surprising = [one for one in results if not one.expected]
     lines = [f"{len(results) - len(surprising)} of {len(results)} as expected"]
     for one in surprising:
-        lines += _wrapped(f"{one.release} {one.case}: {one.reason or one.unknown}")
+        release = marked(one.release, one.build)
+        lines += _wrapped(f"{release} {one.case}: {one.reason or one.unknown}")
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from kchaos.checkers.evidence.about import marked
 from kchaos.harness.player.lines import Line
 
 
@@ -39,20 +40,20 @@ class Rate:
 
 def rates_of(lines: Sequence[Line]) -> list[Rate]:
     """One rate for each release and mix, in that order; lines are those of `line_of_run`."""
-    groups: dict[tuple[tuple[int, ...], str], list[Line]] = defaultdict(list)
+    groups: dict[tuple[tuple[int, ...], str, str], list[Line]] = defaultdict(list)
     for line in lines:
-        groups[(_number(str(line["release"])), str(line["case"]))].append(line)
+        groups[(*_release(line), str(line["case"]))].append(line)
     return [_rate(group) for _, group in sorted(groups.items())]
 
 
 def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
     """Per release, in order: how many runs, median seconds of a run, median of those at gates."""
-    groups: dict[tuple[int, ...], list[Line]] = defaultdict(list)
+    groups: dict[tuple[tuple[int, ...], str], list[Line]] = defaultdict(list)
     for line in lines:
-        groups[_number(str(line["release"]))].append(line)
+        groups[_release(line)].append(line)
     return [
         (
-            str(group[0]["release"]),
+            _release(group[0])[1],
             len(group),
             median([float(one["seconds"]) for one in group if one["seconds"]] or [0.0]),
             median(float(one["waited_s"]) for one in group),
@@ -64,7 +65,7 @@ def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
 def _rate(group: Sequence[Line]) -> Rate:
     first = group[0]
     return Rate(
-        release=str(first["release"]),
+        release=_release(first)[1],
         mix=str(first["case"]),
         runs=len(group),
         conforming=sum(one["conforms"] is True for one in group),
@@ -157,7 +158,7 @@ def _told(line: Line) -> str:
     if len(why) > 240:
         why = why[:240] + "…"
     name = Path(str(line["run"])).name
-    return f"{line['release']} {line['case']} seed {line['seed']}: {why} (shows {shows}; {name})"
+    return f"{_release(line)[1]} {line['case']} seed {line['seed']}: {why} (shows {shows}; {name})"
 
 
 def _commands(group: Sequence[Line]) -> str:
@@ -182,6 +183,13 @@ def _rows(numbers: Sequence[int]) -> list[tuple[int, int]]:
         else:
             rows.append((number, 1))
     return rows
+
+
+def _release(line: Line) -> tuple[tuple[int, ...], str]:
+    """The release of a line, for sorting and for people: two builds of one name are two."""
+    release = str(line["release"])
+    # Lines of older runs have no build.
+    return _number(release), marked(release, str(line.get("build", "")))
 
 
 def _number(release: str) -> tuple[int, ...]:

@@ -19,11 +19,12 @@ Fixtures:
     zookeeper             a started kazoo client of the cluster that the test uses
     kafka_release         the release, or path, that the test's cluster runs
 
-Markers: `kafka_cluster(release=, brokers=, zookeepers=, properties=, linked=, broker_memory_mib=,
-broker_cpus=)`, `chaos_seed(n)` and `chaos_settle_bound(seconds)`.
+Markers: `kafka_cluster(release=, judged_as=, brokers=, zookeepers=, properties=, linked=,
+broker_memory_mib=, broker_cpus=)`, `chaos_seed(n)` and `chaos_settle_bound(seconds)`.
 A marker comes before every option. Options: command line before environment before ini file.
 
     --kafka-release    KCHAOS_KAFKA_RELEASE  kafka_release    repeated: each test on each release
+    --kafka-judged-as  KCHAOS_JUDGED_AS      kafka_judged_as  whose rules judge a build of your own
     --kafka-driver     KCHAOS_DRIVER         kafka_driver     local (the default), docker
     --kchaos-runs-dir  KCHAOS_RUNS_DIR       kchaos_runs_dir  kchaos-runs
     --kchaos-keep      KCHAOS_KEEP           kchaos_keep      never, failed (the default), always

@@ -98,7 +98,7 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterat
     request.node.stash[_STARTED] = time.time()
     with contextlib.ExitStack() as ending:
         with _clear_refusals():
-            spec = spec_for(request.node, kafka_release)
+            spec = spec_for(request.node, kafka_release, settings)
             work = ending.enter_context(work_directory("pytest"))
             cluster = ending.enter_context(
                 make_cluster(
@@ -133,7 +133,8 @@ def shared_kafka_cluster(
     from kchaos.harness.pytest_plugin.shared import SharedCluster
 
     with _clear_refusals():
-        cluster = kafka_cluster_pool(spec_for(request.node, kafka_release))
+        settings = settings_of(request.config)
+        cluster = kafka_cluster_pool(spec_for(request.node, kafka_release, settings))
     request.node.stash[CLUSTER] = cluster
     return SharedCluster(cluster=cluster)
 

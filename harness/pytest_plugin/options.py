@@ -19,10 +19,11 @@ _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
 _DAY_S = 86_400.0
 _MARKERS = (
-    "kafka_cluster(release=..., brokers=3, zookeepers=1, properties={}, linked=True, "
-    "broker_memory_mib=None, broker_cpus=None): the cluster that the test gets; release is one "
-    "release or path, or a tuple of them to run the test on each, and comes before "
-    "--kafka-release; the last two limit each broker's container",
+    "kafka_cluster(release=..., judged_as=None, brokers=3, zookeepers=1, properties={}, "
+    "linked=True, broker_memory_mib=None, broker_cpus=None): the cluster that the test gets; "
+    "release is one release or path, or a tuple of them to run the test on each, and comes before "
+    "--kafka-release; judged_as is the release whose rules a build of one's own is judged by; the "
+    "last two limit each broker's container",
     "chaos_seed(n): the seed of the test's run; comes before --kchaos-seed",
     "chaos_settle_bound(seconds): for how long nothing may change, once all is healed, before "
     "replication counts as stopped; comes before --kchaos-settle-bound",
@@ -43,6 +44,8 @@ class Settings:
         offline: Never fetch anything.
         settle_bound_s: For how long nothing may change before replication counts as stopped; None
             for what the brokers' time-outs need.
+        judged_as: The release whose rules those of `releases` are judged by; None for their own,
+            or the nearest to a build that was not published.
     """
 
     releases: tuple[str, ...]
@@ -52,6 +55,7 @@ class Settings:
     seed: int | None
     offline: bool
     settle_bound_s: float | None = None
+    judged_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +82,13 @@ _OPTIONS = (
         help="Kafka release, or path to a distribution; repeat it to run the tests that use "
         "Kafka on each (in the environment: separated by commas). Default: the newest known",
         flag_arguments={"action": "append", "metavar": "RELEASE|PATH"},
+    ),
+    _Option(
+        flag="--kafka-judged-as",
+        environment="KCHAOS_JUDGED_AS",
+        help="the release whose rules a build of your own is judged by. Default: its own, or the "
+        "nearest one that was published",
+        flag_arguments={"metavar": "RELEASE"},
     ),
     _Option(
         flag="--kafka-driver",
@@ -177,6 +188,7 @@ def read_settings(config: pytest.Config, environment: Mapping[str, str]) -> Sett
         settle_bound_s=checked(
             "kchaos_settle_bound", settle_seconds, "a number of seconds above 0", None
         ),
+        judged_as=checked("kafka_judged_as", str, "a release", None),
     )
 
 

@@ -26,6 +26,8 @@ class Shape:
 
     Attributes:
         release: One release or path, a tuple of them, or None for what the options say.
+        judged_as: The release whose rules the brokers are judged by; None for their own, or the
+            nearest one to a build that was not published, or what the options say.
         brokers: How many; their ids count up from 0, and the last one is the first controller.
         zookeepers: How many.
         properties: Broker properties, over those that make the gates quick.
@@ -37,6 +39,7 @@ class Shape:
     """
 
     release: str | tuple[str, ...] | None = None
+    judged_as: str | None = None
     brokers: int = 3
     zookeepers: int = 1
     properties: Mapping[str, str] | None = None
@@ -93,7 +96,7 @@ def release_for(node: pytest.Item) -> str:
     return KNOWN_RELEASES[-1]
 
 
-def spec_for(node: pytest.Item, release: str) -> "ClusterSpec":
+def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpec":
     """The cluster that a test asks for.
 
     Raises:
@@ -106,10 +109,18 @@ def spec_for(node: pytest.Item, release: str) -> "ClusterSpec":
 
     shape = shape_of(node)
     ids = tuple(range(shape.brokers))
+    # An option is about what the options name, not about what a marker does.
+    judged_as = shape.judged_as or (settings.judged_as if release in settings.releases else None)
     properties = {name: str(value) for name, value in (shape.properties or {}).items()}
     return ClusterSpec(
         brokers=tuple(
-            BrokerSpec(id=broker, kafka=release, points=tuple(shape.points)) for broker in ids
+            BrokerSpec(
+                id=broker,
+                kafka=release,
+                judged_as=judged_as,
+                points=tuple(shape.points),
+            )
+            for broker in ids
         ),
         zookeepers=shape.zookeepers,
         properties={**QUICK, **properties},

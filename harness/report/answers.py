@@ -144,7 +144,7 @@ def witnesses_of(loaded: Loaded) -> tuple[Witness, ...]:
 def summary(loaded: Loaded) -> str:
     """What was played, in one sentence."""
     run = loaded.run
-    releases = sorted({each.release for each in run.brokers.values()})
+    releases = sorted({each.name for each in run.brokers.values()})
     count = len(run.brokers)
     text = ", ".join([run.entry or "a scenario", *([f"case {run.case}"] if run.case else [])])
     text += f", on Kafka {' and '.join(releases) or run.release}"

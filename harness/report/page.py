@@ -184,7 +184,7 @@ def _brokers(loaded: Loaded) -> list[Mapping[str, str]]:
     return [
         {
             "id": str(broker),
-            "release": each.release,
+            "release": each.name,
             "judged_as": each.judged_as,
             "generation": generations.get(broker, ""),
         }

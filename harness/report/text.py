@@ -313,7 +313,7 @@ def _brokers(paper: Paper, loaded: Loaded) -> None:
     history = incarnations(loaded, decisions_of(loaded))
     for number, broker in sorted(loaded.run.brokers.items()):
         generation = f", generation {generations[number]}" if number in generations else ""
-        release = f"{broker.release}, judged as {broker.judged_as}{generation}"
+        release = f"{broker.name}, judged as {broker.judged_as}{generation}"
         paper.add(f"broker {number}: {release}", indent=2, hang=4)
         for each in history:
             if each.broker == number:

@@ -14,11 +14,13 @@ from pathlib import Path
 
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.api import Cluster
+from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.drivers import make_cluster
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited, explained
 from kchaos.clusters.interrupts import check_interrupt, interrupts_at_gates
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.ready import fetch
+from kchaos.clusters.releases import release_of
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.process.restart import start_of
 from kchaos.harness.errors import UsageError
@@ -78,10 +80,17 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
     check_steps(scenario)
     _make_runs_directory(options.runs_directory)
     found = {
-        kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
+        kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say)
         for kafka in kafkas_of(scenario)
     }
-    check_settings(scenario, found)
+    for one in found.values():
+        nearest = release_of(one.release).judged_as
+        if nearest != one.release:
+            say(
+                f"{one.release} was never published: what nothing else is said of is judged by the "
+                f"rules of {nearest}; --protocol, or judged_as, names another release"
+            )
+    check_settings(scenario, {kafka: one.release for kafka, one in found.items()})
     started = time.time()
     with (
         interrupts_at_gates(),
@@ -118,16 +127,17 @@ def _never_came_up(
     scenario: Scenario,
     cluster: Cluster,
     options: RunOptions,
-    found: Mapping[str, str],
+    found: Mapping[str, Distribution],
     started: float,
     error: Exception,
 ) -> RunDirectory:
     """The sealed run of a cluster that did not start: unknown, with every log there is."""
-    releases = {
-        broker.id: (found[broker.kafka], broker.judged_as or found[broker.kafka])
-        for broker in scenario.cluster.brokers
-    }
-    run = _new_run(scenario, cluster, options, releases, started)
+    brokers = {}
+    for broker in scenario.cluster.brokers:
+        kafka = found[broker.kafka]
+        judged_as = broker.judged_as or release_of(kafka.release).judged_as
+        brokers[broker.id] = _told(kafka.release, judged_as, kafka.build)
+    run = _new_run(scenario, cluster, options, brokers, started)
     collect_zookeeper(run, cluster.work_directory)
     collect_logs(run, cluster.work_directory)
     seconds = round(time.time() - started, 3)
@@ -150,8 +160,10 @@ def begin(
     Args:
         started: When the cluster's start began, in seconds since the epoch.
     """
-    releases = {one.id: (one.release, one.judged_as) for one in cluster.brokers.values()}
-    run = _new_run(scenario, cluster, options, releases, started)
+    brokers = {
+        one.id: _told(one.release, one.judged_as, one.build) for one in cluster.brokers.values()
+    }
+    run = _new_run(scenario, cluster, options, brokers, started)
     now = Play(cluster=cluster, run=run, say=say, is_offline=options.offline)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
@@ -212,10 +224,10 @@ def _new_run(
     scenario: Scenario,
     cluster: Cluster,
     options: RunOptions,
-    releases: Mapping[int, tuple[str, str]],
+    brokers: Mapping[int, Mapping[str, str]],
     started: float,
 ) -> RunDirectory:
-    """A run directory with what is known beforehand; `releases` are release and judged_as by id.
+    """A run directory with what is known beforehand; `brokers` are what they run, by id.
 
     The scenario is kept with the cluster's own specification, which has what the environment added.
     """
@@ -226,7 +238,7 @@ def _new_run(
         run={
             "entry": scenario.entry,
             "case": scenario.case,
-            "release": _release_of(scenario, releases),
+            "release": _release_of(scenario, brokers),
             "driver": options.driver,
             **cluster.about,
             "unlinked": cluster.why_unlinked if cluster.spec.linked else "",
@@ -237,10 +249,7 @@ def _new_run(
             "command": shlex.join(options.command or sys.argv),
             "replay": _replay_command(cluster, options, path),
             "started_at": started,
-            "brokers": {
-                str(broker): {"release": release, "judged_as": judged_as}
-                for broker, (release, judged_as) in releases.items()
-            },
+            "brokers": {str(broker): dict(one) for broker, one in brokers.items()},
         },
         scenario=replace(scenario, cluster=cluster.spec).to_json(),
     )
@@ -248,13 +257,18 @@ def _new_run(
     return run
 
 
-def _release_of(scenario: Scenario, releases: Mapping[int, tuple[str, str]]) -> str:
+def _told(release: str, judged_as: str, build: str) -> dict[str, str]:
+    """What run.json says of a broker's Kafka."""
+    return {"release": release, "judged_as": judged_as} | ({"build": build} if build else {})
+
+
+def _release_of(scenario: Scenario, brokers: Mapping[int, Mapping[str, str]]) -> str:
     """The release that was asked for, and of a path the one that was found there.
 
     A scenario may start brokers of several releases, and roll them to others.
     """
     if Path(scenario.release).exists() or not scenario.release:
-        return releases[min(releases)][0]
+        return brokers[min(brokers)]["release"]
     return scenario.release
 
 

@@ -103,6 +103,7 @@ LEGAL = [
     (StopBroker(broker=1), view()),
     (RollBroker(broker=1, properties=OLD), view()),
     (RollBroker(broker=1, kafka="3.9.1"), view()),
+    (RollBroker(broker=1, kafka="/builds/a", judged_as="3.9.1"), view()),
     (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view()),
     (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view(DOWN)),
     (FormatDowngrade(broker=1, message_format="0.10.2"), view()),
@@ -131,6 +132,12 @@ def test_every_fault_can_be_taken_by_some_cluster():
     ("fault", "cluster", "why_not"),
     [
         (KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
+        (
+            RollBroker(broker=1, kafka="/builds/a", judged_as="3.9.2-SNAPSHOT"),
+            view(),
+            "nothing can be judged as 3.9.2-SNAPSHOT, which is no published release; the nearest "
+            "one is 3.9.1",
+        ),
         (StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
         (EPOCHS, view(), "broker 1 runs: kill or stop it before its epoch file is touched"),
         (EPOCHS, view(replace(DOWN, release="0.10.2.2")), "which keeps no leader epochs"),

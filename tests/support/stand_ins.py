@@ -103,6 +103,7 @@ class StandInBroker:
     server_log: str = "server.log"
     release: str = "2.8.2"
     judged_as: str = "2.8.2"
+    build: str = ""
     log_directory: Path = Path("/nowhere")
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -123,7 +124,9 @@ class StandInBroker:
     def is_running(self) -> bool:
         return self.process is not None
 
-    def configure(self, kafka: object = None, properties: object = None) -> None:
+    def configure(
+        self, kafka: object = None, properties: object = None, *, judged_as: str | None = None
+    ) -> None:
         assert not self.is_running
         self.properties = {**self.properties, **dict(properties or {})}  # type: ignore[call-overload]
 

@@ -3,12 +3,13 @@
 import pytest
 
 from kchaos.harness.pytest_plugin.options import Settings, settings_of
-from kchaos.harness.pytest_plugin.shapes import settle_bound_for
+from kchaos.harness.pytest_plugin.shapes import settle_bound_for, spec_for
 
 pytest_plugins = ("pytester",)
 
 _ENVIRONMENT = (
     "KCHAOS_KAFKA_RELEASE",
+    "KCHAOS_JUDGED_AS",
     "KCHAOS_DRIVER",
     "KCHAOS_RUNS_DIR",
     "KCHAOS_KEEP",
@@ -44,6 +45,7 @@ def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
         """
         [pytest]
         kafka_release = 1.1.1 2.0.1
+        kafka_judged_as = 2.0.0
         kafka_driver = local
         kchaos_runs_dir = evidence
         kchaos_keep = always
@@ -54,6 +56,7 @@ def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
     )
     assert _settings(pytester) == Settings(
         releases=("1.1.1", "2.0.1"),
+        judged_as="2.0.0",
         driver="local",
         runs_directory=pytester.path / "evidence",
         keep="always",
@@ -185,6 +188,29 @@ def test_the_marker_for_the_settle_bound_comes_before_the_option(
         settle_bound_for(wrong, settings)
 
 
+def test_a_marker_says_what_its_kafka_is_judged_as_and_an_option_of_its_own_releases_alone(
+    pytester: pytest.Pytester,
+) -> None:
+    marked, plain = pytester.getitems(
+        """
+        import pytest
+
+        @pytest.mark.kafka_cluster(release="/builds/a", judged_as="3.9.0")
+        def test_marked(): pass
+
+        def test_plain(): pass
+        """
+    )
+    settings = _settings(pytester, "--kafka-release", "/builds/b", "--kafka-judged-as", "3.9.1")
+
+    def judged_as(node: pytest.Item, release: str) -> set[str | None]:
+        return {broker.judged_as for broker in spec_for(node, release, settings).brokers}
+
+    assert judged_as(marked, "/builds/a") == {"3.9.0"}
+    assert judged_as(plain, "/builds/b") == {"3.9.1"}
+    assert judged_as(plain, "2.8.2") == {None}
+
+
 def test_an_unknown_argument_of_the_marker_is_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -198,7 +224,7 @@ def test_an_unknown_argument_of_the_marker_is_refused(pytester: pytest.Pytester)
     result = pytester.runpytest()
     assert result.ret != pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
-        ["*kafka_cluster does not take broker; it takes release, brokers, zookeepers, *"]
+        ["*kafka_cluster does not take broker; it takes release, judged_as, brokers, zookeepers, *"]
     )
 
 

@@ -1,0 +1,71 @@
+"""Wherever a release is named, a build of somebody's own is told from it, and from others."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clean_runs import clean_run, clean_snapshot
+
+from kchaos.checkers.evidence.about import marked, short_build
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import Results, results_line
+from kchaos.harness.commands.show import result_lines, table_text
+from kchaos.harness.player.rates import rates_of
+
+ONE, OTHER = f"/builds/a sha256:{'a' * 64}", f"/builds/b sha256:{'b' * 64}"
+
+
+def judged(path: Path, build: str, rolled_to: str = "") -> Results:
+    run = clean_snapshot(clean_run(path))
+    brokers = {
+        str(broker): {"release": "1.1.1", "judged_as": "1.1.1", "build": build} for broker in (0, 1)
+    }
+    about = run.run.read("run.json")
+    run.run.write("run.json", {**about, "brokers": brokers}, replace=True)
+    if rolled_to:
+        run.observe("broker-started", 0, run.tick(), broker=1, build=rolled_to)
+    return judge(run.seal())
+
+
+def test_results_name_every_build_that_ran(tmp_path: Path) -> None:
+    results = judged(tmp_path / "run", ONE, rolled_to=OTHER)
+
+    assert results.build == f"{ONE}; {OTHER}"
+    assert results_line(results)["build"] == results.build
+    assert f"on Kafka 1.1.1: /builds/a sha256:{'a' * 8}; /builds/b sha256:{'b' * 8}" in " ".join(
+        line.strip() for line in result_lines(results)
+    )
+
+
+def test_a_release_that_was_published_needs_no_more_than_its_name(tmp_path: Path) -> None:
+    results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal())
+
+    assert results.build == ""
+    assert marked("1.1.1", "") == "1.1.1"
+    assert "build" not in table_text([results])
+
+
+def test_two_builds_of_one_name_are_told_apart_in_the_table(tmp_path: Path) -> None:
+    results = judged(tmp_path / "run", ONE)
+
+    text = table_text([results, replace(results, build=OTHER)])
+
+    assert [line.split(")")[0] + ")" for line in text.splitlines() if "1.1.1" in line] == [
+        "1.1.1 (aaaaaaaa)",
+        "1.1.1 (bbbbbbbb)",
+    ]
+    assert "build: /builds/a sha256:aaaaaaaa" in text
+    assert "build: /builds/b sha256:bbbbbbbb" in text
+    assert short_build("image:apache/kafka") == "image:apache/kafka"
+
+
+@pytest.mark.parametrize(("builds", "rows"), [((ONE, ONE), 1), ((ONE, OTHER), 2)])
+def test_rates_put_only_runs_of_one_build_together(builds: tuple[str, str], rows: int) -> None:
+    line: dict[str, Any] = {
+        **{"release": "1.1.1", "case": "mixed", "seed": 1, "acts": 5, "kafka": "x", "gates": True},
+        **{"conforms": True, "safe": True, "expected": True, "seconds": 1.0, "waited_s": 1.0},
+        **{"not_possible": 0, "steps": 5},
+    }
+
+    assert len(rates_of([line | {"build": build} for build in builds])) == rows
