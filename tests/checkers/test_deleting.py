@@ -10,19 +10,6 @@ from tests.support.run_builder import RunBuilder, create_body, string, values
 _SAID = "[2026-11-22 22:09:13,742] INFO [{log} partition=t-0, dir=/data] {what} (kafka.log.Log)\n"
 
 
-def delete(build: RunBuilder, topic: str) -> None:
-    """Somebody wishes it, the controller takes the leader away, and then the topic."""
-    build.write(1, create_body(f"/admin/delete_topics/{topic}", None))
-    state = build.states.pop(f"{topic}-0")
-    build.state(-1, state["leader_epoch"] + 1, state["isr"], topic=topic)
-    path = f"/brokers/topics/{topic}"
-    for part in ("/partitions/0/state", "/partitions/0", "/partitions", ""):
-        build.write(2, string(path + part))
-        build.versions.pop(path + part, None)
-    build.write(2, string(f"/admin/delete_topics/{topic}"))
-    build.states.pop(f"{topic}-0")
-
-
 def with_another_topic(path: Path) -> RunBuilder:
     build = clean_run(path)
     build.topic("u", [0, 1]).state(0, 1, [0, 1], topic="u")
@@ -31,7 +18,7 @@ def with_another_topic(path: Path) -> RunBuilder:
 
 def test_a_deleted_topic_is_named_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     build = with_another_topic(tmp_path / "run")
-    delete(build, "u")
+    build.delete_topic("u")
     run = clean_snapshot(build).seal()
 
     results = judge(run)
@@ -51,7 +38,7 @@ def test_a_topic_that_is_there_has_lost_what_was_acknowledged(tmp_path: Path) ->
 
 def test_a_topic_that_was_made_again_has_had_no_unclean_election(tmp_path: Path) -> None:
     build = clean_run(tmp_path / "run")
-    delete(build, "t")
+    build.delete_topic("t")
     build.topic("t", [1, 0]).state(1, 0, [1, 0])
     build.produce("again", 1, values("again", 3), acks=-1, base_offset=0)
     log = [(0, 0, values("again", 3))]

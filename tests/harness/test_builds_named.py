@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clean_runs import clean_run, clean_snapshot
 
 from kchaos.checkers.evidence.about import marked, short_build
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, results_line
 from kchaos.harness.commands.show import result_lines, table_text
 from kchaos.harness.player.rates import rates_of
+from tests.support.clean_runs import clean_run, clean_snapshot
 
 ONE, OTHER = f"/builds/a sha256:{'a' * 64}", f"/builds/b sha256:{'b' * 64}"
 

@@ -9,6 +9,7 @@ from kchaos.checkers import acts
 from kchaos.checkers.acts import LATE_CLIENT_ID
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
+from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.hostile_runs import hostile_runs
 from tests.support.kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
 from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
@@ -40,6 +41,8 @@ def all_runs(folder: Path) -> list[Path]:
         two_topics,
         follower_dropped_while_it_waits,
         late_request_obeyed,
+        written_by_others,
+        deleted_by_others,
     )
     made = [make(folder / make.__name__.replace("_", "-")).path for make in planted]
     nothing = folder / "nothing"
@@ -63,6 +66,25 @@ def clean(path: Path) -> RunBuilder:
     build.snapshot("before-healing", same, is_final=False, high_watermarks={0: 11, 1: 11})
     build.snapshot("final", same, high_watermarks={0: 11, 1: 11})
     return build
+
+
+def written_by_others(path: Path) -> RunDirectory:
+    """Somebody wrote after kchaos, and the replicas hold other records of theirs."""
+    build = clean_run(path)
+    build.produce("settle-t-0", 0, ["settle-t-0"], acks=-1, base_offset=13)
+    logs = {
+        broker: [(0, 1, BOTH[2]), (11, 1, [mine, "both"]), (13, 1, ["settle-t-0"])]
+        for broker, mine in enumerate(("mine", "other"))
+    }
+    return build.snapshot("final", logs, high_watermarks={0: 14, 1: 14}).seal()
+
+
+def deleted_by_others(path: Path) -> RunDirectory:
+    """A topic of its own is gone at the end."""
+    build = clean_run(path)
+    build.topic("u", [0, 1]).state(0, 0, [0, 1], topic="u")
+    build.produce("gone", 0, ["gone"], acks=-1, base_offset=0, topic="u")
+    return clean_snapshot(build.delete_topic("u")).seal()
 
 
 def follower_dropped_while_it_waits(path: Path) -> RunDirectory:

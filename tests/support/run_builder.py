@@ -183,6 +183,18 @@ class RunBuilder:
         path = f"/brokers/topics/{topic}/partitions/0/state"
         return self._put(path, json.dumps(state).encode(), session)
 
+    def delete_topic(self, topic: str) -> "RunBuilder":
+        """Somebody wishes it, the controller takes the leader away, and then the topic."""
+        self.write(1, create_body(f"/admin/delete_topics/{topic}", None))
+        state = self.states[f"{topic}-0"]
+        self.state(-1, state["leader_epoch"] + 1, state["isr"], topic=topic)
+        path = f"/brokers/topics/{topic}"
+        for part in ("/partitions/0/state", ""):
+            self.write(2, string(path + part))
+            self.versions.pop(path + part, None)
+        del self.states[f"{topic}-0"]
+        return self.write(2, string(f"/admin/delete_topics/{topic}"))
+
     def _put(self, path: str, data: bytes, session: int) -> "RunBuilder":
         if path not in self.versions:
             self.versions[path] = 0

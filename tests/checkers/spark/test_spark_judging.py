@@ -77,6 +77,8 @@ def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
     assert answers("n20-2.0.1") == (True, True, True)
     assert answers("as-expected") == (True, False, True)
     assert answers("corrupt-batch")[1] is False
+    assert answers("written-by-others") == (None, False, False)
+    assert answers("deleted-by-others") == (None, None, False)
     assert answers("torn-segment-before-the-last")[1] is False
 
 
