@@ -13,6 +13,7 @@ from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError, ModelError
 from kchaos.checkers.evidence.about import SCENARIO
 from kchaos.checkers.evidence.assembling import run_evidence
+from kchaos.checkers.evidence.given_settings import given_settings
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import DELETING, RunEvidence
 from kchaos.checkers.findings import Finding, Question
@@ -28,6 +29,7 @@ from kchaos.checkers.rules.decided import impossible_decisions
 from kchaos.checkers.rules.foreign import FOREIGN, foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.settings import not_followed
 from kchaos.checkers.verdict import Unknown, Verdict, find_witnesses, verdict
 from kchaos.checkers.witness import Witness
 
@@ -167,6 +169,8 @@ class _Judging:
             self._safety += [*_unsettled(read), *_licensed(read)]
             self._conformance += _undecided(read)
             self._conformance += _unlinked(read)
+            given = self.attempt("the settings", lambda: [*_not_followed(read)])
+            self._conformance += given or ()
             self._conformance += _not_compared(read, judged.findings)
             foreign = [*_foreign(judged.findings), *dict.fromkeys(said for _, said in unfollowed)]
             self._conformance += foreign
@@ -271,6 +275,17 @@ def _licensed(evidence: RunEvidence) -> Iterator[str]:
         is_unclean = name == "unclean.leader.election.enable" and value != "false"
         if is_unclean or name.removeprefix("log.") in DELETING:
             yield f"only {SCENARIO} says {name}={value}: the run has no broker's own settings"
+
+
+def _not_followed(evidence: RunEvidence) -> Iterator[str]:
+    """Yields each setting with which brokers may do what the model does not follow."""
+    for one in dict.fromkeys(given_settings(evidence)):
+        why = not_followed(one.name, one.value, is_tiered=one.is_tiered)
+        if why:
+            yield (
+                f"{one.owner} was given {one.name}={one.value}, which the model does not follow: "
+                f"{why}"
+            )
 
 
 def _unlinked(evidence: RunEvidence) -> Iterator[str]:

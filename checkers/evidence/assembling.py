@@ -81,6 +81,7 @@ def run_evidence(
                 deleted_until=evidence.deleted_until.get(about, 0),
                 is_open_to_others=evidence.is_open_to_others,
                 has_other_codec=evidence.has_other_codec(about.topic),
+                has_other_times=evidence.has_other_times(about.topic),
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),
                 late_requests=tuple(_late(evidence, about)) if snapshot.is_final else (),
                 never_told=_never_told(evidence, about, snapshot, state),

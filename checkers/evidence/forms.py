@@ -20,6 +20,7 @@ class _Fault:
     topic: str | None = None
     partition: int | None = None
     configuration: _Pairs | None = None
+    properties: _Pairs = ()
     message_format: str | None = None
 
 

@@ -235,6 +235,7 @@ class PartitionEvidence:
         may_delete: Whether a setting lets brokers delete records of the topic during the run.
         deleted_until: Below it (exclusive) a client had records deleted (DeleteRecords), or 0.
         has_other_codec: Whether a setting makes brokers compress anew what producers send.
+        has_other_times: Whether a setting makes brokers change the timestamps of what they get.
         is_open_to_others: Whether somebody was given the cluster's addresses during the run.
         remote: Segments in the remote tier, as they were found; predicted_remote, as predicted.
         readings: What readers got of a tiered log, at every snapshot the same; predicted_reads,
@@ -269,6 +270,7 @@ class PartitionEvidence:
     may_delete: bool = False
     deleted_until: int = 0
     has_other_codec: bool = False
+    has_other_times: bool = False
     is_open_to_others: bool = False
     remote: tuple[RemoteEvidence, ...] = ()
     predicted_remote: tuple[RemoteEvidence, ...] | None = None

@@ -375,6 +375,12 @@ class RunEvidence:
         named = [self.configurations.get(topic, {}), self.broker_properties]
         return any(one.get("compression.type", "producer") != "producer" for one in named)
 
+    def has_other_times(self, topic: str) -> bool:
+        """Whether brokers were told to stamp what they append with a time of their own."""
+        of_topic = self.configurations.get(topic, {}).get("message.timestamp.type")
+        of_brokers = self.broker_properties.get("log.message.timestamp.type")
+        return "LogAppendTime" in (of_topic, of_brokers)
+
     @cached_property
     def broker_properties(self) -> Mapping[str, str]:
         """What scenario.json sets for all brokers or for any one of them."""

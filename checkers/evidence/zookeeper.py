@@ -134,6 +134,22 @@ def topic_configurations(changes: Sequence[ZnodeChange]) -> dict[str, dict[str, 
     return found
 
 
+def broker_configurations(
+    changes: Sequence[ZnodeChange],
+) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
+    """Yields each configuration in `/config/brokers`: a broker's id or "<default>", and settings.
+
+    Raises:
+        ScenarioDataError: A znode holds no JSON of Kafka's shape.
+    """
+    for change in changes:
+        match change.path.split("/")[1:]:
+            case ["config", "brokers", broker] if change.data:
+                yield broker, _configuration(change)
+            case _:
+                pass
+
+
 _LIMIT = 1 << 31
 
 

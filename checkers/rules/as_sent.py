@@ -45,7 +45,8 @@ def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             operation = sent.get(batch.payload or "")
             if operation is None or not own.has(batch):
                 continue
-            reasons = [batch.marks] if batch.marks else []
+            is_stamped = evidence.has_other_times and batch.marks == "log append time"
+            reasons = [batch.marks] if batch.marks and not is_stamped else []
             reasons += _unlike(evidence, batch, operation)
             if reasons:
                 yield evidence.finding(
@@ -70,7 +71,7 @@ def _unlike(
     if batch.codec != operation.codec and not evidence.has_other_codec:
         yield f"codec {batch.codec}, sent was {operation.codec}"
     times = {name: getattr(batch, name) for name in ("first_timestamp", "max_timestamp")}
-    if batch.magic == 0:
+    if batch.magic == 0 or evidence.has_other_times:
         return
     if operation.timestamp_ms is not None:
         for name, time in times.items():

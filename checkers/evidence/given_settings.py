@@ -1,0 +1,57 @@
+"""Every setting that a run's brokers and topics were given, wherever that is written.
+
+That is scenario.json for brokers, at first and when they are rolled, and ZooKeeper for topics, and
+for brokers that somebody changed while they ran.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.zookeeper import broker_configurations
+from kchaos.checkers.model.values.events import TopicConfigured
+
+_TIERED = ("remote.storage.enable", "true")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSetting:
+    """One setting.
+
+    Attributes:
+        owner: Whose it is: "every broker", "broker 1", "topic t".
+        is_tiered: Whether it is of a topic whose log is tiered.
+    """
+
+    owner: str
+    name: str
+    value: str
+    is_tiered: bool = False
+
+
+def given_settings(evidence: RunEvidence) -> Iterator[GivenSetting]:
+    """Yields every setting, also one that was taken back later.
+
+    Raises:
+        ScenarioDataError: A znode of a configuration has another shape.
+    """
+    cluster = evidence.scenario.cluster
+    yield from _of("every broker", cluster.properties)
+    for broker in cluster.brokers:
+        yield from _of(f"broker {broker.id}", broker.properties)
+    for step in (step.get("do") or step for step in evidence.scenario.steps):
+        fault = step.get("fault") or {}
+        if fault.get("fault") == "RollBroker":
+            yield from _of(f"broker {fault.get('broker')}", dict(fault.get("properties") or ()))
+    for broker_name, settings in broker_configurations(evidence.znode_changes):
+        owner = "every broker" if broker_name == "<default>" else f"broker {broker_name}"
+        yield from _of(owner, dict(settings))
+    for timed in evidence.events:
+        if isinstance(timed.event, TopicConfigured):
+            given = timed.event.configuration
+            yield from _of(f"topic {timed.event.topic}", dict(given), _TIERED in given)
+
+
+def _of(owner: str, settings: Mapping[str, str], is_tiered: bool = False) -> Iterator[GivenSetting]:
+    for name, value in settings.items():
+        yield GivenSetting(owner=owner, name=name, value=value, is_tiered=is_tiered)
