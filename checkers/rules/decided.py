@@ -342,7 +342,7 @@ def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPref
             )
         except ModelError:
             continue  # The model says what is wrong with it.
-        controllers.add((generation.isr_without, generation.isr_of_preferred))
+        controllers.add((generation.isr_without, generation.proposed.isr_of_preferred))
     return frozenset(controllers)
 
 

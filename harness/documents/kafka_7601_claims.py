@@ -50,7 +50,7 @@ def _comes_back() -> str:
     kept = [
         len(log.batches) - gone
         for gone in range(len(log.batches) + 1)
-        if old.magic_of_append(_without_first(log, gone), OLD) == OLD
+        if old.proposed.magic_of_append(_without_first(log, gone), OLD) == OLD
     ]
     return "only when the log is empty" if kept == [0] else f"with {kept} batches left"
 

@@ -79,7 +79,7 @@ def served(log: Log, generation: Generation) -> Served:
     converted = unreadable = 0
     for batch in log.batches:
         configured = generation.versions.magic
-        if generation.highest_magic(log, batch.base_offset, configured) > OLD:
+        if generation.proposed.highest_magic(log, batch.base_offset, configured) > OLD:
             converted += 1
         elif batch.magic > OLD:
             unreadable += 1

@@ -54,8 +54,9 @@ def _one_format_per_segment(known: Generation) -> Generation:
     return replace(
         known,
         entries_after_old_batch=forget_entries,
-        rolls=roll_at_append,
-        highest_magic=expect_magic_of_segment,
+        proposed=replace(
+            known.proposed, rolls=roll_at_append, highest_magic=expect_magic_of_segment
+        ),
     )
 
 
@@ -69,7 +70,10 @@ MAXIMUM_FORMAT = Proposal(
     name="KAFKA-7601, the maximum format wins",
     source="KAFKA-7601, Disallow downgrades",
     change=lambda known: replace(
-        known, magic_of_append=maximum_magic, highest_magic=expect_maximum_magic
+        known,
+        proposed=replace(
+            known.proposed, magic_of_append=maximum_magic, highest_magic=expect_maximum_magic
+        ),
     ),
 )
 ONE_FORMAT_PER_SEGMENT = Proposal(
@@ -80,5 +84,7 @@ ONE_FORMAT_PER_SEGMENT = Proposal(
 FETCHED_SETS_SPLIT = Proposal(
     name="KAFKA-7601, fetched batches are split by format",
     source="KAFKA-7601, Allow downgrades",
-    change=lambda known: replace(known, rolls=roll_at_every_change),
+    change=lambda known: replace(
+        known, proposed=replace(known.proposed, rolls=roll_at_every_change)
+    ),
 )

@@ -125,7 +125,7 @@ def _alternative_1(known: Generation) -> Generation:
         known,
         tells_epoch=know_asked_epoch,
         answer_epoch=answer_this_epoch,
-        epoch_question=ask_for_next_epoch,
+        proposed=replace(known.proposed, epoch_question=ask_for_next_epoch),
         truncate=truncate_to_known_epoch,
     )
 
@@ -180,8 +180,9 @@ def _alternative_2(known: Generation) -> Generation:
         known,
         epoch_request_version=1,
         tells_epoch=know_asked_epoch,
-        epoch_question=ask_for_all_ends,
-        answer_ends=answer_smaller_end,
+        proposed=replace(
+            known.proposed, epoch_question=ask_for_all_ends, answer_ends=answer_smaller_end
+        ),
         truncate=truncate_to_answered_end,
     )
 
@@ -212,10 +213,11 @@ def truncate_to_committed_epoch(answer: EpochEnd, follower: FollowerLog) -> Trun
 def _high_watermark_epoch(known: Generation) -> Generation:
     return replace(
         known,
-        persists_high_watermark=True,
         tells_epoch=know_asked_epoch,
         answer_epoch=answer_this_epoch,
-        epoch_question=ask_for_committed_epoch,
+        proposed=replace(
+            known.proposed, persists_high_watermark=True, epoch_question=ask_for_committed_epoch
+        ),
         truncate=truncate_to_committed_epoch,
     )
 
@@ -248,5 +250,7 @@ HIGH_WATERMARK_EPOCH = Proposal(
 OLD_LEADER_LEAVES = Proposal(
     name="KIP-279, the old leader leaves the ISR",
     source="KIP-279, Rejected Alternatives",
-    change=lambda known: replace(known, isr_of_preferred=without_old_leader),
+    change=lambda known: replace(
+        known, proposed=replace(known.proposed, isr_of_preferred=without_old_leader)
+    ),
 )

@@ -25,7 +25,7 @@ def scenario_1(generation: Generation, n: int) -> Scene:
 
     Where the preferred election takes A out of the ISR, A cannot lead in epoch 3.
     """
-    isr = generation.isr_of_preferred((B, A), A)
+    isr = generation.proposed.isr_of_preferred((B, A), A)
     before: list[Event] = [
         *cluster(BASE, (B, A), (A, B)),
         leads(A, 1, (B, A)),

@@ -8,22 +8,26 @@ from kchaos.harness.documents.proposal import Proposal
 PENDING_READS = Proposal(
     name="KIP-501's text: a pending fetch keeps a follower",
     source="KIP-501, solution 1",
-    change=lambda known: replace(known, keeps_who_waits=reaches_earlier_end),
+    change=lambda known: replace(
+        known, proposed=replace(known.proposed, keeps_who_waits=reaches_earlier_end)
+    ),
 )
 CAUGHT_UP_NOW = Proposal(
     name="KIP-501's text: caught up when counted",
     source="KIP-501, solution 1",
-    change=lambda known: replace(known, catches_up_when_counted=True),
+    change=lambda known: replace(
+        known, proposed=replace(known.proposed, catches_up_when_counted=True)
+    ),
 )
 SLOW_LEADER_GIVES_UP = Proposal(
     name="KIP-501's text: a slow leader gives up",
     source="KIP-501, solution 2",
-    change=lambda known: replace(known, gives_up_when_slow=True),
+    change=lambda known: replace(known, proposed=replace(known.proposed, gives_up_when_slow=True)),
 )
 ISR_ORDER = Proposal(
     name="KIP-501's text: elections by the order of the ISR",
     source="KIP-501, solution 2, as it takes controllers to elect",
-    change=lambda known: replace(known, elects_by_isr=True),
+    change=lambda known: replace(known, proposed=replace(known.proposed, elects_by_isr=True)),
 )
 
 

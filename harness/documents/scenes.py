@@ -182,9 +182,9 @@ def _counting(generation: Generation, named: list[int]) -> Generation:
 
     def answer_ends(entries: Entries, ends: tuple[EpochEnd, ...], log_end_offset: int) -> EpochEnd:
         named.append(len(ends))
-        return generation.answer_ends(entries, ends, log_end_offset)
+        return generation.proposed.answer_ends(entries, ends, log_end_offset)
 
-    return replace(generation, answer_ends=answer_ends)
+    return replace(generation, proposed=replace(generation.proposed, answer_ends=answer_ends))
 
 
 def _logs(state: State) -> dict[int, Log]:

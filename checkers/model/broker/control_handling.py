@@ -116,7 +116,7 @@ def _become(world: World, broker_id: int, state: PartitionState) -> str:
         return "STALE_CONTROLLER_EPOCH"
     broker = world.broker(broker_id)
     assert broker is not None
-    if broker.generation.persists_high_watermark:
+    if broker.generation.proposed.persists_high_watermark:
         known = replica.high_watermark
         world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
     if state.leader == broker_id:

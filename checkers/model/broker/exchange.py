@@ -333,7 +333,7 @@ def _asked(
             requested_epoch=generation.last_fetched_epoch(fetch, replica.entries),
             is_incremental=thread.session is not None,
         )
-    question = generation.epoch_question(replica, fetch)
+    question = generation.proposed.epoch_question(replica, fetch)
     return Asked(
         leader_epoch=fetch.leader_epoch,
         carries_leader_epoch=(generation.epoch_request_version or 0) >= 2,

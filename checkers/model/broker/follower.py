@@ -229,7 +229,7 @@ def _append(
         _fail(world, broker_id, leader, partition)
         return True
     try:
-        rolls = world.generation(broker, partition).rolls(replica.log, answer.batches)
+        rolls = world.generation(broker, partition).proposed.rolls(replica.log, answer.batches)
         log = replica.log.append(answer.batches, rolls)
     except UnexpectedAppendOffset:
         _fail(world, broker_id, leader, partition)

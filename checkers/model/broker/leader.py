@@ -126,13 +126,13 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         keys=request.keys,
         base_offset=base_offset,
         leader_epoch=replica.leader_epoch,
-        magic=generation.magic_of_append(replica.log, generation.versions.magic),
+        magic=generation.proposed.magic_of_append(replica.log, generation.versions.magic),
         codec=request.codec,
     )
     if request.keys:
         cleaning.note_keys(world, request, batches)
     replica = assign_epochs_of(generation, replica, batches)
-    rolls = generation.rolls(replica.log, batches)
+    rolls = generation.proposed.rolls(replica.log, batches)
     replica = replace(replica, log=replica.log.append(batches, rolls))
     waits = request.acks == -1
     if waits:
@@ -173,7 +173,9 @@ def answer_epoch(
     if error or replica is None:
         return EpochAnswer(error=error)
     if asked.ends:
-        end = broker.generation.answer_ends(replica.entries, asked.ends, replica.log.log_end_offset)
+        end = broker.generation.proposed.answer_ends(
+            replica.entries, asked.ends, replica.log.log_end_offset
+        )
     else:
         end = end_of_epoch(broker, replica, asked.requested_epoch)
     return EpochAnswer(end=end if tells_epoch else EpochEnd(UNDEFINED_EPOCH, end.end_offset))

@@ -137,7 +137,7 @@ class InstantController:
             live=frozenset(world.registered()),
             is_unclean=self.is_unclean,
             isr_without=acting.generation.isr_without,
-            isr_of_preferred=acting.generation.isr_of_preferred,
+            isr_of_preferred=acting.generation.proposed.isr_of_preferred,
         )
 
     def _expand(self) -> None:

@@ -44,7 +44,7 @@ class ControllerContext:
         shutting_down: Brokers that asked for a controlled shutdown.
         is_unclean: Whether a replica outside the ISR may be elected.
         isr_without: `Generation.isr_without` of the controller's broker.
-        isr_of_preferred: `Generation.isr_of_preferred` of the controller's broker.
+        isr_of_preferred: `Proposed.isr_of_preferred` of the controller's broker.
     """
 
     assignment: tuple[int, ...]

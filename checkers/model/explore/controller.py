@@ -327,7 +327,7 @@ def _context(
         shutting_down=frozenset(stopping),
         is_unclean=machine.is_unclean,
         isr_without=generation.isr_without,
-        isr_of_preferred=generation.isr_of_preferred,
+        isr_of_preferred=generation.proposed.isr_of_preferred,
     )
 
 

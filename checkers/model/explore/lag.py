@@ -63,7 +63,9 @@ def count(world: World, machine: Machine, follower: int, leader: int, request: E
         return
     read_at, end = request.looked_at
     known = followers_of(world, leader, replica)
-    solution = Solution(name="", caught_up_now=generation_of(world, leader).catches_up_when_counted)
+    solution = Solution(
+        name="", caught_up_now=generation_of(world, leader).proposed.catches_up_when_counted
+    )
     known[follower] = counted(
         known[follower],
         solution,

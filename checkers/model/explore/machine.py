@@ -130,7 +130,7 @@ def possible_actions(machine: Machine) -> Iterator[Action]:
         yield Write(leader=one)
         yield Elect(leader=one)
         yield Learn(leader=one)
-        if machine.generations[one].gives_up_when_slow:
+        if machine.generations[one].proposed.gives_up_when_slow:
             yield Relinquish(leader=one)
         if machine.grain.has_requests:
             yield WriteIsr(leader=one)

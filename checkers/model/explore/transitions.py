@@ -179,7 +179,7 @@ def keeps(world: World, leader_id: int, follower: int) -> bool:
     view = replica.view(follower)
     generation = outboxes.generation_of(world, leader_id)
     return view is not None and any(
-        generation.keeps_who_waits(offset, view.last_leader_end_offset)
+        generation.proposed.keeps_who_waits(offset, view.last_leader_end_offset)
         for (offset,) in _pending(world, leader_id, follower)
     )
 
@@ -208,12 +208,12 @@ def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
     """
     found = _true_leader(world, machine, action.leader)
     generation = outboxes.generation_of(world, action.leader)
-    if found is None or not generation.gives_up_when_slow:
+    if found is None or not generation.proposed.gives_up_when_slow:
         return False
     state, leader_id = found[1], action.leader
     if not any(keeps(world, leader_id, one) for one in state.isr if one != leader_id):
         return False
-    return controller.replace_leader(world, machine, by_isr=generation.elects_by_isr)
+    return controller.replace_leader(world, machine, by_isr=generation.proposed.elects_by_isr)
 
 
 def _expand(world: World, machine: Machine, action: Expand) -> bool:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.releases.proposed import AS_RELEASED, Proposed
 from kchaos.checkers.model.releases.versions import Version
-from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk, EpochEnd, EpochQuestion
+from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk, EpochEnd
 from kchaos.checkers.model.values.log import Log
-from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import FetcherThread, FetchState, Replica
 from kchaos.checkers.model.values.requests import Asked, FetchAnswer, RemoteSegment
 
@@ -91,6 +91,7 @@ class Generation:
         name: Release, then what differs from that release's own protocol and format.
         versions: What it was composed from.
         rules: Names of the rules that changed it, in the order in which they did.
+        proposed: What all releases decide alike, and documents otherwise.
 
     The leader epoch cache:
 
@@ -108,23 +109,12 @@ class Generation:
         file_may_hold: (entries in the file, entries) to whether a running broker's
             leader-epoch-checkpoint may hold the former.
 
-    Message formats, as their magic:
-
-    Attributes:
-        magic_of_append: (log, magic of the configured format) to the magic in which a leader
-            appends.
-        rolls: (log, batches that are appended) to the base offsets of those that begin a segment.
-        highest_magic: (log, fetch offset, magic of the configured format) to the highest magic
-            that a leader expects there: a consumer that cannot read it gets converted batches.
-
     A leader, towards its followers:
 
     Attributes:
         sees_leader_epoch: (what is asked) to whether the leader gets to see the leader epoch.
         refuse_epoch: (leader epoch of the request, own leader epoch) to Kafka's error, or "".
         answer_epoch: (entries, requested epoch, log end offset) to where that epoch ends.
-        answer_ends: (entries, the follower's epochs with their ends, log end offset) to the answer;
-            no release is asked like that.
         tells_epoch: (version of OffsetForLeaderEpoch) to whether the answer names its epoch.
         answer_diverging: (end of the last fetched epoch, what is asked, replica) to the answer in
             place of records, None where the logs agree.
@@ -149,14 +139,6 @@ class Generation:
         may_join_isr: (follower, brokers in the leader's metadata cache) to whether it may join.
         falls_out_of_isr: (log end offset of a follower that has not fetched for
             `replica.lag.time.max.ms`, the leader's) to whether it is taken out of the ISR.
-        keeps_who_waits: (offset of a fetch of that follower that the leader has and has not
-            answered, the leader's log end offset at its fetch before) to whether it stays in the
-            ISR all the same.
-        catches_up_when_counted: Whether a follower counts as caught up from the moment at which its
-            fetch is counted, not from that at which the leader began to read for it.
-        gives_up_when_slow: Whether a leader that is slow to read for a follower, which that keeps
-            in the ISR, gives up its leadership.
-        elects_by_isr: Whether who gave up is the last whom the controller elects.
         counts_election_as_fetch: Whether a leader that goes on in a new epoch takes the election
             for the last fetch of followers outside the ISR, too: who then asks from where the
             leader's log ended has caught up.
@@ -167,8 +149,6 @@ class Generation:
     A follower, until it fetches:
 
     Attributes:
-        persists_high_watermark: Whether a LeaderAndIsr of a new leader epoch has the broker write
-            its high watermark to disk first.
         skips_known_leader: (same leader, known epoch, new epoch) to whether a LeaderAndIsr leaves
             the follower as it is.
         truncation_at_once: (replica) to where a new follower cuts its log before anything else,
@@ -176,7 +156,6 @@ class Generation:
         first_fetch: (replica) to how the partition begins on the fetcher thread.
         epoch_request_version: Version of OffsetForLeaderEpoch that the follower sends, None if it
             sends none.
-        epoch_question: (replica, fetch state) to what the follower asks about leader epochs.
         asks_for_epoch: (last epoch, -1 for none) to whether the follower asks where that ends.
         truncate: (answer, follower) to what the follower does with the leader's answer.
         high_watermark_after_truncation: (high watermark, log end offset) to the high watermark.
@@ -214,8 +193,6 @@ class Generation:
     A controller, and a broker towards it:
 
     Attributes:
-        isr_of_preferred: (ISR, the leader until then) to the ISR with which a controller elects
-            the preferred replica while the leader lives.
         isr_without: (ISR, a member that has gone, whether unclean elections are on) to the ISR that
             a controller leaves where it elects nobody.
         removes_offline_at_start: Whether a new controller takes the replicas of brokers that are
@@ -236,6 +213,7 @@ class Generation:
     name: str
     versions: Versions
     rules: tuple[str, ...] = ()
+    proposed: Proposed = AS_RELEASED
 
     loaded_entries: Callable[[Entries], Entries]
     recovers_epoch: Callable[[int], bool]
@@ -245,14 +223,9 @@ class Generation:
     entries_after_truncation: Callable[[Entries, int, bool], Entries]
     file_may_hold: Callable[[EntriesOnDisk, Entries], bool]
 
-    magic_of_append: Callable[[Log, int], int]
-    rolls: Callable[[Log, tuple[PredictedBatch, ...]], tuple[int, ...]]
-    highest_magic: Callable[[Log, int, int], int]
-
     sees_leader_epoch: Callable[[Asked], bool]
     refuse_epoch: Callable[[int, int], str]
     answer_epoch: Callable[[Entries, int, int], EpochEnd]
-    answer_ends: Callable[[Entries, tuple[EpochEnd, ...], int], EpochEnd]
     tells_epoch: Callable[[int], bool]
     answer_diverging: Callable[[EpochEnd, Asked, Replica], FetchAnswer | None]
     counts_fetch: Callable[[FetchAnswer], bool]
@@ -267,20 +240,14 @@ class Generation:
     needed_for_isr: Callable[[Replica], int]
     may_join_isr: Callable[[int, frozenset[int]], bool]
     falls_out_of_isr: Callable[[int, int], bool]
-    keeps_who_waits: Callable[[int, int], bool]
-    catches_up_when_counted: bool = False
-    gives_up_when_slow: bool = False
-    elects_by_isr: bool = False
     counts_election_as_fetch: bool
     asks_controller_for_isr: bool = False
     moves_high_watermark_with_isr: bool
 
-    persists_high_watermark: bool = False
     skips_known_leader: Callable[[bool, int, int], bool]
     truncation_at_once: Callable[[Replica], int | None]
     first_fetch: Callable[[Replica], FetchState]
     epoch_request_version: int | None
-    epoch_question: Callable[[Replica, FetchState], EpochQuestion]
     asks_for_epoch: Callable[[int], bool]
     truncate: Callable[[EpochEnd, FollowerLog], TruncationState]
     high_watermark_after_truncation: Callable[[int, int], int]
@@ -299,7 +266,6 @@ class Generation:
     highest_remote_offset: Callable[[Entries, int, tuple[RemoteSegment, ...]], int]
     sets_local_start: bool = False
 
-    isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]]
     isr_without: Callable[[tuple[int, ...], int, bool], tuple[int, ...]]
     removes_offline_at_start: bool = False
     sees_bounce: Callable[[int, int], bool]

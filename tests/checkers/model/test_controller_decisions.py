@@ -33,7 +33,7 @@ def context(*live: int, release: str = "2.8.2", is_unclean: bool = False) -> Con
         live=frozenset(live),
         is_unclean=is_unclean,
         isr_without=generation.isr_without,
-        isr_of_preferred=generation.isr_of_preferred,
+        isr_of_preferred=generation.proposed.isr_of_preferred,
     )
 
 

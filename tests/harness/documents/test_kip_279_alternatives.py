@@ -93,7 +93,7 @@ def test_a_late_high_watermark_of_another_epoch_breaks_only_who_asks_by_it(
 
 
 def test_the_high_watermark_is_on_disk_after_each_leader_change_for_who_needs_it() -> None:
-    persists = {key: one.persists_high_watermark for key, one in generations().items()}
+    persists = {key: one.proposed.persists_high_watermark for key, one in generations().items()}
     assert [key for key, does in persists.items() if does] == ["clean 1"]
 
 

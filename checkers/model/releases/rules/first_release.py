@@ -26,12 +26,9 @@ from kchaos.checkers.model.values.epoch_cache import (
     Entries,
     EntriesOnDisk,
     EpochEnd,
-    EpochQuestion,
-    latest_epoch,
     truncate_from_end,
 )
 from kchaos.checkers.model.values.log import Log
-from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState, Replica
 from kchaos.checkers.model.values.requests import Asked, FetchAnswer
 
@@ -68,24 +65,6 @@ def file_holds_entries(found: EntriesOnDisk, entries: Entries) -> bool:
     return found == entries
 
 
-# -- message formats ----------------------------------------------------------------------------
-
-
-def configured_magic(log: Log, configured: int) -> int:
-    """Append in the configured format (kafka.log.LogValidator)."""
-    return configured
-
-
-def roll_no_segment(log: Log, batches: tuple[PredictedBatch, ...]) -> tuple[int, ...]:
-    """Let a segment have several formats."""
-    return ()
-
-
-def expect_configured_magic(log: Log, fetch_offset: int, configured: int) -> int:
-    """Expect nothing newer than the configured format (kafka.server.KafkaApis, Fetch)."""
-    return configured
-
-
 # -- a leader -----------------------------------------------------------------------------------
 
 
@@ -101,11 +80,6 @@ def refuse_no_epoch(asked_leader_epoch: int, leader_epoch: int) -> str:
 
 def know_no_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) -> EpochEnd:
     """Return an undefined end."""
-    return UNDEFINED
-
-
-def know_no_ends(entries: Entries, ends: tuple[EpochEnd, ...], log_end_offset: int) -> EpochEnd:
-    """Return an undefined end: nobody asks for several epochs."""
     return UNDEFINED
 
 
@@ -184,11 +158,6 @@ def fetch_from_log_end(replica: Replica) -> FetchState:
     )
 
 
-def ask_for_last_epoch(replica: Replica, fetch: FetchState) -> EpochQuestion:
-    """Ask for the end of the last epoch in the cache."""
-    return EpochQuestion(latest_epoch(replica.entries))
-
-
 def ask_for_no_epoch(last_epoch: int) -> bool:
     """Ask no leader for an epoch's end."""
     return False
@@ -256,11 +225,6 @@ def leave_isr(isr: tuple[int, ...], broker: int, is_unclean: bool) -> tuple[int,
     return others if others or is_unclean else isr
 
 
-def keep_isr(isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
-    """Leave the ISR as it is: who led stays in it (kafka.controller.PartitionLeaderSelector)."""
-    return isr
-
-
 def see_no_bounce(seen_czxid: int, czxid: int) -> bool:
     """Take a broker that came back between two looks for one that never left."""
     return False
@@ -281,11 +245,6 @@ def take_every_shutdown(told: int, cached: int) -> bool:
     return False
 
 
-def keep_nobody(_offset: int, _leader_end_offset: int) -> bool:
-    """Let no fetch that waits keep a follower in the ISR."""
-    return False
-
-
 def first_generation(name: str, versions: Versions) -> Generation:
     """Return what 0.10.2 does; a yes-or-no field that is not named here is no."""
     return Generation(
@@ -298,13 +257,9 @@ def first_generation(name: str, versions: Versions) -> Generation:
         entries_after_old_batch=keep_entries,
         entries_after_truncation=entries_after_truncation,
         file_may_hold=file_holds_entries,
-        magic_of_append=configured_magic,
-        rolls=roll_no_segment,
-        highest_magic=expect_configured_magic,
         sees_leader_epoch=see_no_leader_epoch,
         refuse_epoch=refuse_no_epoch,
         answer_epoch=know_no_epoch,
-        answer_ends=know_no_ends,
         tells_epoch=tell_no_epoch,
         answer_diverging=answer_without_divergence,
         counts_fetch=count_unless_refused,
@@ -316,14 +271,12 @@ def first_generation(name: str, versions: Versions) -> Generation:
         needed_for_isr=high_watermark_is_enough,
         may_join_isr=whether_alive_or_not,
         falls_out_of_isr=fall_out_by_time,
-        keeps_who_waits=keep_nobody,
         counts_election_as_fetch=True,
         moves_high_watermark_with_isr=True,
         skips_known_leader=skip_known_leader,
         truncation_at_once=cut_at_high_watermark,
         first_fetch=fetch_from_log_end,
         epoch_request_version=None,
-        epoch_question=ask_for_last_epoch,
         asks_for_epoch=ask_for_no_epoch,
         truncate=truncate,
         high_watermark_after_truncation=keep_high_watermark,
@@ -336,7 +289,6 @@ def first_generation(name: str, versions: Versions) -> Generation:
         stop_when_fenced=ask_again_when_fenced,
         exits_on_shorter_leader=exit_unless_unclean,
         highest_remote_offset=highest_of_latest_epoch,
-        isr_of_preferred=keep_isr,
         isr_without=leave_isr,
         sees_bounce=see_no_bounce,
         error_of_broker_epoch=take_every_broker_epoch,

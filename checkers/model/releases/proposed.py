@@ -1,0 +1,97 @@
+"""What every release decides alike, and only documents decide otherwise.
+
+A proposal of `harness/documents` replaces these beside decision points of `Generation`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kchaos.checkers.model.values.epoch_cache import (
+    UNDEFINED,
+    Entries,
+    EpochEnd,
+    EpochQuestion,
+    latest_epoch,
+)
+from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.replica import FetchState, Replica
+
+
+def configured_magic(log: Log, configured: int) -> int:
+    """Append in the configured format (kafka.log.LogValidator)."""
+    return configured
+
+
+def roll_no_segment(log: Log, batches: tuple[PredictedBatch, ...]) -> tuple[int, ...]:
+    """Let a segment have several formats."""
+    return ()
+
+
+def expect_configured_magic(log: Log, fetch_offset: int, configured: int) -> int:
+    """Expect nothing newer than the configured format (kafka.server.KafkaApis, Fetch)."""
+    return configured
+
+
+def ask_for_last_epoch(replica: Replica, fetch: FetchState) -> EpochQuestion:
+    """Ask for the end of the last epoch in the cache."""
+    return EpochQuestion(latest_epoch(replica.entries))
+
+
+def know_no_ends(entries: Entries, ends: tuple[EpochEnd, ...], log_end_offset: int) -> EpochEnd:
+    """Return an undefined end: nobody asks for several epochs."""
+    return UNDEFINED
+
+
+def keep_isr(isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
+    """Leave the ISR as it is: who led stays in it (kafka.controller.PartitionLeaderSelector)."""
+    return isr
+
+
+def keep_nobody(_offset: int, _leader_end_offset: int) -> bool:
+    """Let no fetch that waits keep a follower in the ISR."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Proposed:
+    """What one broker does at these points, as all releases do it by default.
+
+    Attributes:
+        magic_of_append: (log, magic of the configured format) to the magic in which a leader
+            appends.
+        rolls: (log, batches that are appended) to the base offsets of those that begin a segment.
+        highest_magic: (log, fetch offset, magic of the configured format) to the highest magic
+            that a leader expects there: a consumer that cannot read it gets converted batches.
+        epoch_question: (replica, fetch state) to what the follower asks about leader epochs.
+        answer_ends: (entries, the follower's epochs with their ends, log end offset) to the answer;
+            no release is asked like that.
+        persists_high_watermark: Whether a LeaderAndIsr of a new leader epoch has the broker write
+            its high watermark to disk first.
+        isr_of_preferred: (ISR, the leader until then) to the ISR with which a controller elects
+            the preferred replica while the leader lives.
+        keeps_who_waits: (offset of a fetch of that follower that the leader has and has not
+            answered, the leader's log end offset at its fetch before) to whether it stays in the
+            ISR all the same.
+        catches_up_when_counted: Whether a follower counts as caught up from the moment at which its
+            fetch is counted, not from that at which the leader began to read for it.
+        gives_up_when_slow: Whether a leader that is slow to read for a follower, which that keeps
+            in the ISR, gives up its leadership.
+        elects_by_isr: Whether who gave up is the last whom the controller elects.
+    """
+
+    magic_of_append: Callable[[Log, int], int] = configured_magic
+    rolls: Callable[[Log, tuple[PredictedBatch, ...]], tuple[int, ...]] = roll_no_segment
+    highest_magic: Callable[[Log, int, int], int] = expect_configured_magic
+    epoch_question: Callable[[Replica, FetchState], EpochQuestion] = ask_for_last_epoch
+    answer_ends: Callable[[Entries, tuple[EpochEnd, ...], int], EpochEnd] = know_no_ends
+    persists_high_watermark: bool = False
+    isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]] = keep_isr
+    keeps_who_waits: Callable[[int, int], bool] = keep_nobody
+    catches_up_when_counted: bool = False
+    gives_up_when_slow: bool = False
+    elects_by_isr: bool = False
+
+
+AS_RELEASED = Proposed()
+"""What all releases do."""
