@@ -4,7 +4,7 @@ From start() to the first acknowledged acks=all write, ZooKeeper and 3 brokers w
 seconds for orientation and their ratio, which is what may be compared between machines. Exits
 with 1 when containers take more than 1.5 times as long.
 
-    python benchmarks/containers.py [--kafka 1.1.1] [--rounds 5]
+    python -m benchmarks.containers [--kafka 1.1.1] [--rounds 5]
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import statistics
 import sys
 import time
 
-from start_up import write
-
+from benchmarks.start_up import write
 from kchaos.clusters.class_archive import await_archives
 from kchaos.clusters.drivers import DRIVERS, make_cluster
 from kchaos.clusters.leftovers import work_directory

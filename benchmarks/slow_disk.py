@@ -220,7 +220,7 @@ def await_in_sync(cluster: Cluster) -> None:
 def play(kafka: str, how: str, options: argparse.Namespace) -> Seen:
     """One cluster, slow by its disk or by the agent."""
     spec = cluster_of(kafka, zookeeper_session_timeout_ms="20000")
-    points = (_POINTS[how],) if how in _POINTS else ()
+    points: tuple[str, ...] = (_POINTS[how],) if how in _POINTS else ()
     brokers = tuple(replace(one, points=points * (one.id == LEADER)) for one in spec.brokers)
     with contextlib.ExitStack() as stack:
         # What a killed benchmark leaves there, `kchaos gc` unmounts, ends and removes.

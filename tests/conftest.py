@@ -15,10 +15,10 @@ import pytest
 from tests.support.second_tries import SecondTries
 
 if TYPE_CHECKING:
-    from kchaos.clusters.local import LocalCluster
+    from kchaos.clusters.jvm_cluster import JvmCluster
     from kchaos.harness.pytest_plugin.shared import ClusterPool
 
-ReleaseCluster = Callable[[str], "LocalCluster"]
+ReleaseCluster = Callable[[str], "JvmCluster"]
 
 
 # Set by .ci/run, where a test run without Docker is none.

@@ -9,6 +9,8 @@ the follower, which nobody has registered, back into the ISR as well. From 2.5 o
 fetch that waits is refused as soon as the leader has heard of its new epoch.
 """
 
+from typing import Any
+
 from kchaos import (
     AwaitDecision,
     AwaitHighWatermark,
@@ -26,6 +28,7 @@ RELEASES = {"2.2.2": True}
 
 
 def steps(release):
+    after: tuple[Any, ...]
     told = AwaitMessage(api="LeaderAndIsr", target=0, topic="t", says=(("leader_epoch", 1),))
     if number(release) < (2, 5):
         after = (
@@ -33,7 +36,7 @@ def steps(release):
             AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
         )
     else:
-        refused = {"topic": "t", "says": (("error_code", 74),)}
+        refused: dict[str, Any] = {"topic": "t", "says": (("error_code", 74),)}
         after = (AwaitMessage(api="Fetch", source=1, target=0, direction="response", **refused),)
     return (
         CreateTopic(topic="t", assignment=((0, 1),)),

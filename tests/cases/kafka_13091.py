@@ -6,6 +6,8 @@ when the controller's answer comes (kafka.cluster.Partition.handleAlterIsrRespon
 on it does.
 """
 
+from typing import Any
+
 from kchaos import (
     AwaitDecision,
     AwaitHighWatermark,
@@ -23,6 +25,7 @@ RELEASES = {"2.8.2": True, "3.1.2": True}
 
 
 def steps(release):
+    after: tuple[Any, ...]
     if (2, 7) <= number(release) < (3, 1):
         after = (
             AwaitMessage(api="AlterPartition", source=0, target=2, direction="response"),

@@ -6,6 +6,8 @@ everything up to 3, and moves the high watermark over its own record, which no o
 (kafka.server.ReplicaManager.updateFollowerFetchState, 2.8.0); 2.8.1 does not.
 """
 
+from typing import Any
+
 from kchaos import (
     AwaitFollowing,
     AwaitHeld,
@@ -27,7 +29,8 @@ RELEASES = {"2.8.0": True, "2.8.1": True}
 
 
 def steps(release):
-    awaited = {"topic": "t", "partition": 0, "brokers": (1,)}
+    after: AwaitHighWatermark | AwaitHighWatermarkKept
+    awaited: dict[str, Any] = {"topic": "t", "partition": 0, "brokers": (1,)}
     if release == "2.8.0":
         after = AwaitHighWatermark(**awaited, high_watermark=2)
     else:

@@ -21,6 +21,7 @@ RELEASES = {"2.8.2": True, "3.9.1": True}
 
 
 def steps(release):
+    after: AwaitHighWatermark | AwaitHighWatermarkKept
     if number(release) >= (3, 7):
         after = AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1)
     else:

@@ -6,6 +6,8 @@ here ten minutes, the high watermark waits for it all the same; from 3.6 on only
 (kafka.cluster.Partition.maybeIncrementLeaderHW, 3.3.2 and 3.6.2).
 """
 
+from typing import Any
+
 from kchaos import (
     AwaitDecision,
     AwaitHeld,
@@ -27,7 +29,8 @@ RELEASES = {"3.3.2": True}
 
 
 def steps(release):
-    awaited = {"topic": "t", "partition": 0, "brokers": (0,)}
+    after: AwaitHighWatermark | AwaitHighWatermarkKept
+    awaited: dict[str, Any] = {"topic": "t", "partition": 0, "brokers": (0,)}
     if number(release) < (3, 6):
         after = AwaitHighWatermarkKept(**awaited, high_watermark=2)
     else:

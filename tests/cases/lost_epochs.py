@@ -8,6 +8,8 @@ although the broker was killed before: the next start skips recovery, and the ep
 An empty log directory is filled again from the leader.
 """
 
+from typing import Any
+
 from kchaos import (
     AwaitHighWatermark,
     AwaitState,
@@ -26,7 +28,7 @@ from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoc
 from tests.support.looking import log_lines, observations
 
 RELEASES = {"1.1.1": True, "2.8.2": True}
-ABOUT = {"broker": 1, "topic": "t", "partition": 0}
+ABOUT: dict[str, Any] = {"broker": 1, "topic": "t", "partition": 0}
 
 
 def turn(name, end, fault):

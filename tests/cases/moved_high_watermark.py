@@ -32,6 +32,7 @@ RELEASES = {
 
 
 def steps(release):
+    after: AwaitHighWatermark | AwaitHighWatermarkKept
     if release in AFTER_THE_FETCH:
         after = AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
     else:

@@ -5,6 +5,8 @@ and has everything. Up to 3.2 its leader takes it into the ISR at once; from 3.3
 request has come (kafka.cluster.Partition.isReplicaIsrEligible, 3.3.0).
 """
 
+from typing import Any
+
 from kchaos import (
     AwaitDecision,
     AwaitHeld,
@@ -24,6 +26,7 @@ RELEASES = {"3.9.1": True}
 
 
 def steps(release):
+    after: tuple[Any, ...]
     follower_is_back = (
         Heal(name="down"),
         AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),

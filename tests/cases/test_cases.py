@@ -50,7 +50,7 @@ def scenario_of(name: str, release: str) -> Scenario:
                 for broker in brokers_of(release, getattr(case, "BROKERS", (0, 1, 2)))
             ),
             first_broker=getattr(case, "FIRST_BROKER", 2),
-            properties=QUICK | getattr(case, "PROPERTIES", {}),
+            properties={**QUICK, **getattr(case, "PROPERTIES", {})},
         ),
     )
 

@@ -30,10 +30,8 @@ def dropped(*followers: DroppedFollower, **fields: Any) -> PartitionEvidence:
 
 
 def refused(**fields: Any) -> Any:
-    return acknowledged(
-        *("op", -1, "x"),
-        **{"outcome": "fail", "promised": False, "error_code": 19, "isr_when_ended": (0,)} | fields,
-    )
+    failed: dict[str, Any] = {"outcome": "fail", "promised": False, "error_code": 19}
+    return acknowledged("op", -1, "x", **{**failed, "isr_when_ended": (0,), **fields})
 
 
 def test_a_partition_without_leader_is_offline_if_a_waiting_follower_was_dropped() -> None:

@@ -74,7 +74,13 @@ def asked(
 
 
 def made(build: RunBuilder, **fields: Any) -> None:
-    act = {"api": "StopReplica", "broker": 1, "target": 1, "version": 0, "generation": 3}
+    act: dict[str, Any] = {
+        "api": "StopReplica",
+        "broker": 1,
+        "target": 1,
+        "version": 0,
+        "generation": 3,
+    }
     build.act(acts.StaleRequest(**(act | fields)))
 
 

@@ -83,10 +83,14 @@ def test_a_judge_that_fails_over_one_run_ends_no_other_run_s_judging(
         kafka_6361(tmp_path / name, "n20", "2.0.1")
 
     def judge_or_fail(run: RunDirectory) -> Results:
-        return {}["nothing"] if run.name == "a-bad" else judge(run)
+        if run.name == "a-bad":
+            raise KeyError("nothing")
+        return judge(run)
 
     def draw_or_fail(run: RunDirectory) -> Path:
-        return None.text if run.name == "b-undrawn" else write_report(run)  # type: ignore[attr-defined, no-any-return]
+        if run.name == "b-undrawn":
+            raise AttributeError("text")
+        return write_report(run)
 
     monkeypatch.setattr(judge_runs, "judge", judge_or_fail)
     monkeypatch.setattr(judge_runs, "write_report", draw_or_fail)

@@ -6,6 +6,7 @@ import os
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import cramjam
 import pytest
@@ -113,12 +114,13 @@ def test_a_batch_decompresses_to_no_more_than_the_bound(
     codec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compression, "MOST_BYTES", 100_000)
-    pack = {
+    packs: dict[str, Any] = {
         "gzip": gzip.compress,
         "lz4": cramjam.lz4.compress,
         "zstd": cramjam.zstd.compress,
         "snappy": cramjam.snappy.compress_raw,
-    }[codec]
+    }
+    pack = packs[codec]
 
     assert decompress(codec, bytes(pack(bytes(100_000))), magic=2) == bytes(100_000)
     with pytest.raises(UndecodableError, match="more than 100000 bytes"):

@@ -28,7 +28,7 @@ DIVERGENCE = found("divergence", 0, 1, first=11, last=20)
 HOLE = found("hole", 1, first=11, last=20)
 LOSS = found("permitted-loss", 0, 1, first=11, last=20)
 NOT_AS_PREDICTED = found("not-as-predicted", 1)
-UNSAFE = {
+UNSAFE: dict[str, Any] = {
     "safe": False,
     "findings": [{"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20}],
     "witness": [],

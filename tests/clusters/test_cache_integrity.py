@@ -3,6 +3,7 @@
 import hashlib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     lock.write_text(text + _seal_of(text))
     whole[lock] = lock.read_bytes()
 
-    def fetch(*_: object, **__: object) -> None:
+    def fetch(*_: object, **__: Any) -> None:
         for file, content in whole.items():
             file.write_bytes(content)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.folders import remove_abandoned
 from kchaos.clusters import leftovers
 from kchaos.clusters.cache import STAGING, staging
 from kchaos.clusters.leftovers import find_leftovers, gc, is_left, work_directory
@@ -92,7 +93,7 @@ def test_one_that_cannot_be_removed_is_named_and_the_others_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stuck, other = leave()[0], leave()[0]
-    remove = leftovers.remove_abandoned
+    remove = remove_abandoned
 
     def refuse(folder: Path) -> bool:
         if folder == stuck:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,8 @@ from kchaos.clusters.waiting import await_until
 pytestmark = pytest.mark.cluster
 
 
-def spec_of(kafka: str, *ids: int, **rest: object) -> ClusterSpec:
-    return ClusterSpec(brokers=brokers_of(kafka, ids), **rest)  # type: ignore[arg-type]
+def spec_of(kafka: str, *ids: int, **rest: Any) -> ClusterSpec:
+    return ClusterSpec(brokers=brokers_of(kafka, ids), **rest)
 
 
 @pytest.fixture(scope="module")

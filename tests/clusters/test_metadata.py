@@ -78,7 +78,9 @@ def test_what_the_znodes_say_is_read() -> None:
     assert metadata.state("t", 9) == LeaderAndIsr(
         leader=1, leader_epoch=5, isr=(1, 0), controller_epoch=2
     )
-    assert metadata.state("t", 9).version == 4
+    state_of_9 = metadata.state("t", 9)
+    assert state_of_9 is not None
+    assert state_of_9.version == 4
 
 
 def test_what_is_not_there_is_none_and_not_an_error() -> None:
@@ -91,7 +93,9 @@ def test_what_is_not_there_is_none_and_not_an_error() -> None:
 
 
 def test_kafkas_own_topics_are_left_out() -> None:
-    topics = {f"/brokers/topics/{name}": {} for name in ("b", "__consumer_offsets", "a")}
+    topics: dict[str, Any] = {
+        f"/brokers/topics/{name}": {} for name in ("b", "__consumer_offsets", "a")
+    }
     assert metadata_of(topics).topics() == ["a", "b"]
 
 

@@ -33,8 +33,8 @@ def check_left_as_found(cluster: LocalCluster) -> None:
         assert observe_broker(cluster, broker.id).czxid is not None
     assert cluster.metadata.controller() == 0
     if cluster.links is not None:
-        board = cluster.links._board
-        assert (board.cuts, board.rules) == ((), ())
+        rules = cluster.links._rules
+        assert (rules.cuts, rules.holds_and_delays, rules.forgeries) == ((), (), ())
     await_until(
         lambda: not out_of_sync(cluster),
         timeout_s=60,

@@ -208,18 +208,18 @@ def test_every_fault_can_be_taken_by_some_cluster():
         (HOLD, view(why_unlinked="no loopback"), "runs without links: no loopback"),
         (CUT_AGAIN, view(why_unlinked="no loopback"), "runs without links: no loopback"),
         (replace(HOLD, api="Fetchs"), view(), "no API is named 'Fetchs'; known: Produce, Fetch"),
-        (replace(HOLD, direction="up"), view(), "use 'request' or 'response'"),
+        (replace(HOLD, direction="up"), view(), "use 'request' or 'response'"),  # type: ignore[arg-type]
         (replace(HOLD, api="ControlledShutdown", topic="t", partition=0), view(), "by partition"),
         (replace(AT_POINT, broker=1), view(), "BrokerSpec(points=('send-fetch',))"),
         (AT_POINT, view(point_holds={"p": AT_POINT}), "hold named 'p' lasts already"),
         (AT_POINT, view(why_unlinked="no loopback"), "runs without links: no loopback"),
         (replace(AT_POINT, point="nowhere"), view(), "no point is named 'nowhere'; known: contr"),
         (replace(AT_POINT, point="registered"), view(), "at registered cannot be left undone"),
-        (replace(AT_POINT, manner="wait"), view(), "use 'hold', 'delay', 'skip' or 'fail'"),
+        (replace(AT_POINT, manner="wait"), view(), "use 'hold', 'delay', 'skip' or 'fail'"),  # type: ignore[arg-type]
         (replace(AT_POINT, manner="fail"), view(), "what begins at send-fetch cannot fail"),
         (replace(AT_POINT, manner="delay"), view(), "only a delay has one"),
         (replace(AT_POINT, delay_ms=5), view(), "only a delay has one"),
-        (replace(AT_POINT, readers="both"), view(), "use 'all', 'followers' or 'consumers'"),
+        (replace(AT_POINT, readers="both"), view(), "use 'all', 'followers' or 'consumers'"),  # type: ignore[arg-type]
         (replace(AT_POINT, readers="followers"), view(), "at send-fetch nothing tells who reads"),
         (replace(AT_POINT, topic="t", partition=0), view(), "nothing tells the partition"),
         (replace(AT_POINT, topic="t"), view(), "topic and partition go together"),
@@ -239,7 +239,7 @@ def test_every_fault_can_be_taken_by_some_cluster():
             view(),
             "a disk is slow, it does not stop",
         ),
-        (SlowFetchReads(broker=0, where="disk"), view(), "use 'request' or 'read' or 'log'"),
+        (SlowFetchReads(broker=0, where="disk"), view(), "use 'request' or 'read' or 'log'"),  # type: ignore[arg-type]
         (SlowFetchReads(broker=0, delay_ms=0), view(), "longer than 0, None holds"),
         (
             SlowFetchReads(broker=0, where="request", topic="t", partition=0),
@@ -247,13 +247,13 @@ def test_every_fault_can_be_taken_by_some_cluster():
             "at fetch-request nothing tells the partition",
         ),
         (BY_API, replace(view(), controller=None), "no controller to ask"),
-        (replace(BY_API, by="vote"), view(), "by is 'vote'"),
+        (replace(BY_API, by="vote"), view(), "by is 'vote'"),  # type: ignore[arg-type]
         (MoveController(), ClusterView(brokers={1: DOWN}), "no broker is registered"),
         (RollBroker(broker=1), view(), "name a Kafka, or properties, to roll to"),
         (RollBroker(broker=1, kafka="3.9.1"), view(DOWN), "broker 1 has no process to stop"),
-        (replace(LATE, api="Fetch"), view(), "no late 'Fetch' can be made; known: LeaderAndIsr"),
+        (replace(LATE, api="Fetch"), view(), "no late 'Fetch' can be made; known: LeaderAndIsr"),  # type: ignore[arg-type]
         (replace(LATE, version=7), view(), "StopReplica v7 cannot be written, only v0 to v1"),
-        (replace(LATE, epoch="next"), view(), "use 'own', 'unknown', 'ahead'"),
+        (replace(LATE, epoch="next"), view(), "use 'own', 'unknown', 'ahead'"),  # type: ignore[arg-type]
         (replace(LATE, version=0, epoch="ahead"), view(), "StopReplica v0 has no broker epoch"),
         (replace(LATE, partitions=()), view(), "a StopReplica names partitions"),
         (
@@ -276,7 +276,7 @@ def test_what_stands_against_a_fault_is_said(fault, cluster, why_not):
 
 
 def test_a_cluster_is_seen_as_it_is():
-    cluster = StandInCluster()
+    cluster: Any = StandInCluster()
     cluster.client.create("/controller", b'{"brokerid": 1}')
     cut, hold = CutLink(source=0, target=1), HoldRequests(name="h", api="Fetch")
     journal = MemoryJournal()
@@ -298,7 +298,8 @@ def test_a_cluster_is_seen_as_it_is():
 
 
 def test_an_injection_is_refused_with_the_sentence_that_the_fault_says():
-    cluster, journal = StandInCluster(), MemoryJournal()
+    journal = MemoryJournal()
+    cluster: Any = StandInCluster()
     cluster.brokers[1].kill()
     for fault in (
         KillBroker(broker=1),

@@ -41,7 +41,7 @@ def test_a_rule_that_does_not_fit_the_release_is_an_error_with_the_agent_s_words
         replicas = Topic(cluster, "t", [0, 1])
         words = {"read": "error type checking rule fetch-read", "log": "console.log: "}
         for where in ("read", "log"):
-            slow = SlowFetchReads(broker=0, where=where)  # type: ignore[arg-type]
+            slow = SlowFetchReads(broker=0, where=where)
             with pytest.raises(NoEffect) as caught, slow.inject(cluster, MemoryJournal()):
                 assert replicas.produce(0, acks=-1).error_code == 0
             assert "nor at any other time: the rule may not fit this release" in str(caught.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import typing
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -104,7 +105,7 @@ def test_ctrl_c_at_any_moment_of_an_injection_heals_what_was_done(fault):
     assert moments > 2
     for moment in range(1, moments + 1):
         entered: list[bool] = []
-        cluster = injected(fault, moment, lambda entered=entered: entered.append(True))
+        cluster = injected(fault, moment, partial(entered.append, True))
         assert entered == [], f"moment {moment} was not interrupted"
         assert cluster.unhealed() == [], f"interrupted at moment {moment} of {moments}"
 
@@ -155,7 +156,7 @@ def test_the_journal_is_told_only_acts_that_the_fault_declares(fault):
     "name", sorted(set(FAULTS) - {"ConfigureTopic", "MoveController", "PreferredElection"})
 )
 def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
-    fields = {
+    fields: dict[str, dict[str, Any]] = {
         "CutLink": {"source": 7, "target": 0},
         "LoseEpochs": {"broker": 7, "topic": "t", "partition": 0},
         "TearEpochs": {"broker": 7, "topic": "t", "partition": 0},
@@ -166,8 +167,8 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         "SlowDisk": {"broker": 7, "operation": "read", "delay_ms": 5},
         "StaleRequest": {"api": "ControlledShutdown", "broker": 7},
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
-    }.get(name, {"broker": 7})
-    fault = FAULTS[name](**fields)
+    }
+    fault = FAULTS[name](**fields.get(name, {"broker": 7}))
     with pytest.raises(NotAvailable, match=r"the cluster has no broker 7: it has \[0, 1\]"):
         fault.inject(StandInCluster(), MemoryJournal()).__enter__()
 
@@ -210,7 +211,7 @@ def test_a_cluster_without_links_is_told_to_be_started_with_them(fault):
 def test_an_election_that_is_interrupted_is_not_left_to_the_next_controller():
     path = "/admin/preferred_replica_election"
     for moment in range(1, 16):
-        cluster = StandInCluster()
+        cluster: Any = StandInCluster()
         cluster.client.create("/brokers/topics/t", b'{"partitions": {"0": [1, 0]}}')
         state = b'{"leader": 0, "isr": [0, 1], "leader_epoch": 0}'
         cluster.client.create("/brokers/topics/t/partitions/0/state", state)

@@ -89,7 +89,7 @@ def test_a_follower_whose_reads_are_held_gets_nothing_and_catches_up_when_they_g
 ) -> None:
     replicas = topic(0, 1)
     replicas.produce(0, acks=-1)
-    about = {} if where == "request" else {"topic": replicas.name, "partition": 0}
+    about: dict[str, Any] = {} if where == "request" else {"topic": replicas.name, "partition": 0}
     slow = SlowFetchReads(broker=0, where=where, **about)
     with slow.inject(cluster, journal) as injection:
         (first, *_) = await_hits(injection, 1)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import pytest
 
@@ -242,7 +243,7 @@ def test_ctrl_c_heals_and_a_cluster_without_links_refuses_faults_that_need_them(
         text=True,
     )
     assert harness.stdout is not None
-    said = {}
+    said: dict[str, Any] = {}
     refusals = []
     for line in harness.stdout:
         what = json.loads(line)

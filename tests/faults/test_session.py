@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import pytest
 
@@ -129,8 +130,8 @@ def test_the_packets_of_a_session_are_found_among_the_connections_of_every_membe
     with socket.create_server(("127.0.0.1", 0)) as refusing:
         down = refusing.getsockname()
     members = Members(down, first)
-    assert packets_received(members, SESSION) == {f"{first[1]} /127.0.0.1:40110": 17}
+    assert packets_received(cast(Any, members), SESSION) == {f"{first[1]} /127.0.0.1:40110": 17}
     assert asked == b"cons"
     second, _ = serve(4, CONS)
     negative = 0xFF00123456789ABC - 2**64
-    assert list(packets_received(Members(second), negative).values()) == [3]
+    assert list(packets_received(cast(Any, Members(second)), negative).values()) == [3]

@@ -120,7 +120,7 @@ def test_what_cannot_be_cut_or_held_is_refused_and_changes_nothing(cluster, jour
     for fault, told in (
         (CutLink(source=0, target=7), r"no broker 7: it has \[0, 1\]"),
         (CutLink(source=1, target=1), "broker 1 cannot be cut from itself"),
-        (CutLink(source=0, target=1, style="loud"), "use 'silent' or 'reset'"),
+        (CutLink(source=0, target=1, style="loud"), "use 'silent' or 'reset'"),  # type: ignore[arg-type]
         (HoldRequests(name="h", api="Fetch", source=7), "no broker 7"),
         (HoldRequests(name="h", api="Fetsch"), "no API is named 'Fetsch'; known: Produce, Fetch,"),
         (HoldRequests(name="h", api="FETCH"), "no API is named 'FETCH'"),

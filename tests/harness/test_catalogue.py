@@ -57,7 +57,7 @@ QUICK = [
     cell
     for cell in CELLS
     if cell.values not in ALSO_SHOWN_BY_OTHERS
-    and cell.values[1] not in entry_named(cell.values[0]).measured_only
+    and cell.values[1] not in entry_named(str(cell.values[0])).measured_only
 ]
 
 

@@ -11,6 +11,7 @@ from kchaos.clusters.waiting import await_until
 from kchaos.faults import FastBounce
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.play import collect
+from kchaos.harness.play.collect import collect_zookeeper
 from kchaos.harness.play.play import Play
 from kchaos.harness.run import ending
 from kchaos.harness.run.runner import RunOptions, play
@@ -71,7 +72,6 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
 def test_what_a_leader_tells_while_the_run_ends_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect_zookeeper = ending.collect_zookeeper
 
     def told_once_more(run: RunDirectory, work: Path) -> None:
         before = told(run)

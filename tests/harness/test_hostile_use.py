@@ -74,7 +74,7 @@ def test_json_tells_why_and_progress_goes_beside_it(unsealed: Path, tmp_path: Pa
     assert "not sealed" in done.stderr
 
 
-def _changed(**more: object) -> str:
+def _changed(**more: Any) -> str:
     return json.dumps({**SCENARIO, **more})
 
 

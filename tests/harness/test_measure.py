@@ -1,13 +1,14 @@
 """Measuring: the results file and the table that is made of it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kchaos.harness.commands.measure import append_line, read_lines, table_of
 from kchaos.harness.errors import HarnessError
 
-RED = {
+RED: dict[str, Any] = {
     "entry": "KAFKA-6361",
     "case": "n20",
     "release": "1.1.1",

@@ -10,6 +10,7 @@ import pytest
 from kchaos.clusters.client import NoAnswer
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.harness.errors import ScenarioError
+from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play
 from kchaos.harness.steps import raw_requests
 from kchaos.harness.steps.raw_requests import FetchAs
@@ -46,7 +47,7 @@ def performed(monkeypatch: pytest.MonkeyPatch, answers: dict[int, Answer]) -> li
         interrupts=SimpleNamespace(check=lambda: None),
     )
     monkeypatch.setattr(raw_requests, "fetch_raw", fetch_raw)
-    monkeypatch.setattr(raw_requests.gates, "no_exit", lambda _play: lambda: None)
+    monkeypatch.setattr(gates, "no_exit", lambda _play: lambda: None)
     STEP.perform(cast(Play, play))
     return told
 

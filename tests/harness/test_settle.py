@@ -186,7 +186,7 @@ def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
         if isinstance(found, BrokerExited):
             tried.worsen("stalled")
             raise found
-        return found
+        return bool(found)
 
     monkeypatch.setattr("kchaos.harness.gates.settle._is_settled", look)
     play = Play(cluster=cast(Any, SimpleNamespace(brokers={})), run=cast(Any, None), say=print)
@@ -204,7 +204,7 @@ def test_a_wait_ends_when_the_partition_s_state_is_another_one(
 ) -> None:
     play = disks(tmp_path, [(0, 0, ["a"])], [])
     states = iter([SEEN, SEEN, replace(SEEN, isr=(0,))])
-    play.cluster.metadata = cast(Any, SimpleNamespace(state=lambda *_: next(states)))
+    cast(Any, play.cluster).metadata = SimpleNamespace(state=lambda *_: next(states))
     followed = {"leader": 0, "leader_epoch": 1, "isr": [0, 1]}
     looked: list[Any] = []
 
@@ -419,7 +419,8 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
     releasing.start()
     settled = settle(play, [about], bound_s=20)
     releasing.join()
-    assert play.clients.answers["settle-slow-0"].error_code == REQUEST_TIMED_OUT
+    answer: Any = play.clients.answers["settle-slow-0"]
+    assert answer.error_code == REQUEST_TIMED_OUT
     tried = [probe["acknowledged"] for probe in settled.probes]
     assert (tried[0], tried[-1]) == (False, True)
     assert (settled.state, settled.reasons) == ("converged", [])

@@ -29,7 +29,7 @@ COMPACT = (("cleanup.policy", "compact"),)
 ENABLED = Inject(name="x", fault=ConfigureTopic(topic="t", configuration=REMOTE))
 
 
-def scenario(*steps: Step, release: str = "3.9.1", **cluster: object) -> Scenario:
+def scenario(*steps: Step, release: str = "3.9.1", **cluster: Any) -> Scenario:
     spec = ClusterSpec(brokers=brokers_of(release, (0,)), **{"tiered": True, **cluster})
     return Scenario(entry="test", case="one", release=release, cluster=spec, steps=steps)
 

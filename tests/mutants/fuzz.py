@@ -173,7 +173,7 @@ def fuzz_files(
         file.write_bytes(content)
 
 
-_OF_OTHER_TYPES = (
+_OF_OTHER_TYPES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 7, 1.5, "", "x", "1"),
     *([], ["x"], [1], {}, {"x": 1}, [[]]),
 )

@@ -1,6 +1,7 @@
 """Changes to links.jsonl where a link answered in a broker's place."""
 
 from collections.abc import Callable
+from typing import Any
 
 from tests.mutants.kinds import add, kind
 from tests.mutants.kinds_links import LINKS
@@ -19,14 +20,18 @@ def _line(name: str, edit: Callable[[Line], object], where: Callable[[Line], boo
     add(f"forgeries: {name}", lambda run: run.edit_line(LINKS, edit, where, "such answer"))
 
 
-def _entry(line: Line, **fields: object) -> None:
+def _entry(line: Line, **fields: Any) -> None:
     for one in line["detail"]["partitions"]:
         one.update(fields)
 
 
+def _with_fate(fate: str) -> Callable[[Line], object]:
+    return lambda line: line.update(fate=fate)
+
+
 for _fate in ("passed", "cut", "held", "abandoned", "delayed"):
-    _line(f"a forged answer was {_fate}", lambda line, fate=_fate: line.update(fate=fate), _forged)
-    _line(f"a replaced one was {_fate}", lambda line, fate=_fate: line.update(fate=fate), _replaced)
+    _line(f"a forged answer was {_fate}", _with_fate(_fate), _forged)
+    _line(f"a replaced one was {_fate}", _with_fate(_fate), _replaced)
 _line("a forged answer was replaced", lambda line: line.update(fate="replaced"), _forged)
 _line("a replaced one was forged", lambda line: line.update(fate="forged"), _replaced)
 _line("another error was forged", lambda line: _entry(line, error_code=74), _forged)
@@ -45,7 +50,7 @@ _line("a replaced answer with an error", lambda line: _entry(line, error_code=3)
 
 def _passed_answer(line: Line) -> bool:
     is_answer = line["api"] == "OFFSET_FOR_LEADER_EPOCH" and line["direction"] == "response"
-    return is_answer and line["fate"] == "passed"
+    return bool(is_answer and line["fate"] == "passed")
 
 
 _line("a true answer was forged", lambda line: line.update(fate="forged"), _passed_answer)

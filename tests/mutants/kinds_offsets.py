@@ -24,8 +24,12 @@ def _entry(name: str, edit: Callable[[dict[str, Any]], object], where: Any) -> N
     add(f"offsets: {name}", lambda run: run.edit_line(LINKS, change, where, "such message"))
 
 
+def _moved(by: int) -> Callable[[dict[str, Any]], object]:
+    return lambda entry: entry.update(offset=entry["offset"] + by)
+
+
 for _by in (-1, 1, 2, 3, 999):
-    _entry(f"an end of {_by:+}", lambda o, by=_by: o.update(offset=o["offset"] + by), _answered)
+    _entry(f"an end of {_by:+}", _moved(_by), _answered)
 _entry("an error in place of an end", lambda one: one.update(error_code=6), _answered)
 _entry("a question for the start", lambda one: one.update(timestamp=-2), _asked)
 _entry("a question in another epoch", lambda o: o.update(current_leader_epoch=1), _asked)

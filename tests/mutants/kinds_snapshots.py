@@ -1,5 +1,6 @@
 """Changes to snapshots: what was seen when files were copied, and which files there are."""
 
+import os
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -166,7 +167,7 @@ _ghost("a partition without a topic", "-0")
 @kind("snapshots: a partition whose name is no text")
 def _no_text(run: RunCopy) -> str:
     target = run.in_sync_directory().rpartition("/")[0].encode() + b"/\xff\xfe-0"
-    shutil.copytree(bytes(run.path / run.in_sync_directory()), bytes(run.path) + b"/" + target)
+    shutil.copytree(run.path / run.in_sync_directory(), run.path / os.fsdecode(target))
     return repr(target)
 
 

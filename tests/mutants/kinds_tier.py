@@ -28,7 +28,7 @@ def _records(line: Line) -> list[list[Any]]:
     return next(one["records"] for one in line["fetches"] if one["records"])
 
 
-def _set(**fields: object) -> Callable[[Line], object]:
+def _set(**fields: Any) -> Callable[[Line], object]:
     return lambda line: line.update(fields)
 
 

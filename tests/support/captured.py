@@ -4,7 +4,8 @@ import json
 import uuid
 from pathlib import Path
 
-from kchaos.clusters.links.messages import TopicNames, read_request, read_response
+from kchaos.clusters.links.details import TopicNames
+from kchaos.clusters.links.messages import read_request, read_response
 from kchaos.clusters.links.sessions import FetchSessions
 
 # Written to the wire by brokers of these releases (and 3.9.1 with older inter-broker protocols):

@@ -19,4 +19,5 @@ def made_by(engine: APIClient, run: str) -> list[str]:
 
 
 def run_of(cluster: DockerCluster) -> str:
-    return cluster._ground.run  # type: ignore[attr-defined]
+    run: str = cluster._ground.run  # type: ignore[attr-defined]
+    return run

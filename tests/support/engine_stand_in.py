@@ -7,6 +7,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 HANG = b""
@@ -28,7 +29,7 @@ class Engine(socketserver.ThreadingUnixStreamServer):
         self.closing = threading.Event()
         super().__init__(str(path), _Handler)
 
-    def handle_error(self, request: object, client_address: object) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that gave up is what these tests are about."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)

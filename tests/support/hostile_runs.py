@@ -42,7 +42,10 @@ def _first_line(name: str, **changes: Any) -> Damage:
 
 
 def _text(name: str, content: bytes) -> Damage:
-    return lambda run: (run / name).write_bytes(content) and None
+    def damage(run: Path) -> None:
+        (run / name).write_bytes(content)
+
+    return damage
 
 
 def _folder(name: str) -> Damage:
@@ -72,6 +75,11 @@ def _pattern_without_end(run: Path) -> None:
     (run / "brokers/1/server.log").write_text("a" * 60 + "b\n")
 
 
+def _a_link(run: Path) -> None:
+    (run / "outcome.json").unlink()
+    (run / "outcome.json").symlink_to("/etc/hostname")
+
+
 BEFORE_THE_SEAL: dict[str, Damage] = {
     "seed-that-is-a-text": _json("run.json", seed="x"),
     "broker-that-is-a-number": _cluster(brokers=[1.5, {}]),
@@ -90,9 +98,7 @@ BEFORE_THE_SEAL: dict[str, Damage] = {
     "pattern-without-end": _pattern_without_end,
 }
 AFTER_THE_SEAL: dict[str, Damage] = {
-    "log-that-is-a-link": lambda run: (
-        (run / "outcome.json").unlink() or (run / "outcome.json").symlink_to("/etc/hostname")
-    ),
+    "log-that-is-a-link": _a_link,
     "log-that-is-a-pipe": lambda run: os.mkfifo(run / "more.log"),
     "log-that-is-a-device": lambda run: (run / "more.log").symlink_to("/dev/zero"),
     "judgements-elsewhere": lambda run: (run / "judgements").symlink_to(run.parent),

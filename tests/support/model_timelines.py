@@ -1,6 +1,7 @@
 """Timelines of the documents' scenarios, and short ways to write events of partition t-0."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from kchaos.checkers.acts import (
     CutLink,
@@ -26,15 +27,15 @@ from kchaos.checkers.model.values.prediction import PredictedReplica, Prediction
 NEWEST_FORMAT = "0.11.0"
 
 
-def start(broker: int, release: str, *, czxid: int = 0, **configuration: object) -> list[Event]:
+def start(broker: int, release: str, *, czxid: int = 0, **configuration: Any) -> list[Event]:
     return [
-        StartBroker(broker=broker, release=release, **configuration),  # type: ignore[arg-type]
+        StartBroker(broker=broker, release=release, **configuration),
         BrokerRegistered(broker=broker, czxid=czxid or 100 + broker),
     ]
 
 
 def cluster(
-    release: str, *, controller: int, replicas: Sequence[int], **configuration: object
+    release: str, *, controller: int, replicas: Sequence[int], **configuration: Any
 ) -> list[Event]:
     events = [*start(controller, release, **configuration), ControllerElected(broker=controller)]
     for broker in sorted(replicas):
@@ -125,7 +126,7 @@ def kip_101_2(release: str) -> list[Event]:
 
 
 def kip_279_1(
-    release: str, n: int, *, one_record: bool = False, **configuration: object
+    release: str, n: int, *, one_record: bool = False, **configuration: Any
 ) -> list[Event]:
     """KIP-279's first scenario: A=0, B=1; B writes 11 to n in epoch 2, A 21 to 30 in epoch 3."""
     second = (
@@ -153,7 +154,7 @@ def kip_279_1(
     ]
 
 
-def kip_279_3(release: str, *, common: bool = False, **configuration: object) -> list[Event]:
+def kip_279_3(release: str, *, common: bool = False, **configuration: Any) -> list[Event]:
     """KIP-279's third scenario, as it was played on real brokers: unclean elections, A=0, B=1."""
     configuration = {"unclean_leader_election": True, **configuration}
     return [

@@ -14,7 +14,7 @@ BOTH = (0, 1, ["both-0", "both-1"])
 A_ONLY = (2, 1, ["a-only-0", "a-only-1"])
 B_ONLY = (2, 2, ["b-only-0", "b-only-1"])
 A_AGAIN = (4, 3, ["a-again-0"])
-DIVERGENCE = {
+DIVERGENCE: dict[str, Any] = {
     "kind": "divergence",
     "topic": "t",
     "partition": 0,

@@ -45,45 +45,41 @@ def replica(broker: int, *batches: BatchEvidence, **fields: Any) -> ReplicaEvide
 
 def evidence(*replicas: ReplicaEvidence, **fields: Any) -> PartitionEvidence:
     """The last snapshot of t-0: broker 0 leads in epoch 3, all replicas are in sync."""
-    return PartitionEvidence(
-        **{
-            "run": "run",
-            "topic": "t",
-            "partition": 0,
-            "snapshot": "final",
-            "snapshot_time": 1000.0,
-            "is_final": True,
-            "leader": 0,
-            "leader_epoch": 3,
-            "isr": tuple(one.broker for one in replicas),
-            "replicas": replicas,
-        }
-        | fields
-    )
+    usual: dict[str, Any] = {
+        "run": "run",
+        "topic": "t",
+        "partition": 0,
+        "snapshot": "final",
+        "snapshot_time": 1000.0,
+        "is_final": True,
+        "leader": 0,
+        "leader_epoch": 3,
+        "isr": tuple(one.broker for one in replicas),
+        "replicas": replicas,
+    }
+    return PartitionEvidence(**{**usual, **fields})
 
 
 def acknowledged(
     operation: str, base_offset: int, *values: str, acks: int = -1, **fields: Any
 ) -> Operation:
     """A produce that was acknowledged at 800 s, when 0 and 1 were in sync."""
-    return Operation(
-        **{
-            "operation": operation,
-            "function": "produce",
-            "broker": 0,
-            "topic": "t",
-            "partition": 0,
-            "acks": acks,
-            "outcome": "ok",
-            "promised": acks == -1,
-            "payloads": tuple(record_payload(value) for value in values),
-            "base_offset": base_offset,
-            "invoked_at": 799.0,
-            "ended_at": 800.0,
-            "isr_when_ended": (0, 1),
-        }
-        | fields
-    )
+    usual: dict[str, Any] = {
+        "operation": operation,
+        "function": "produce",
+        "broker": 0,
+        "topic": "t",
+        "partition": 0,
+        "acks": acks,
+        "outcome": "ok",
+        "promised": acks == -1,
+        "payloads": tuple(record_payload(value) for value in values),
+        "base_offset": base_offset,
+        "invoked_at": 799.0,
+        "ended_at": 800.0,
+        "isr_when_ended": (0, 1),
+    }
+    return Operation(**{**usual, **fields})
 
 
 def shown(findings: Any) -> list[Shown]:

@@ -1,5 +1,7 @@
 """Short timelines in which one rule makes a difference; broker 2 or 3 is the controller."""
 
+from typing import Any
+
 from kchaos.checkers.acts import (
     CutLink,
     HealLink,
@@ -21,7 +23,7 @@ from tests.support.model_timelines import cluster, kill, start, state, terminate
 AFTER = Snapshot(label="after")
 
 
-def pair(release: str, **configuration: object) -> list[Event]:
+def pair(release: str, **configuration: Any) -> list[Event]:
     """Broker 0 leads, broker 1 follows, broker 2 is the controller."""
     return [*cluster(release, controller=2, replicas=(0, 1), **configuration), state(0, 0, (0, 1))]
 
@@ -130,9 +132,7 @@ def shorter_leader(release: str) -> list[Event]:
     ]
 
 
-def zombie_leader(
-    release: str, *, with_record: bool = False, **configuration: object
-) -> list[Event]:
+def zombie_leader(release: str, *, with_record: bool = False, **configuration: Any) -> list[Event]:
     """Broker 1 learns of epoch 1 while broker 0, which leads in it, is still in epoch 0."""
     return [
         *pair(release, **configuration),
@@ -183,7 +183,7 @@ def asked_in_an_older_epoch(release: str) -> list[Event]:
     ]
 
 
-def alone(release: str, **configuration: object) -> list[Event]:
+def alone(release: str, **configuration: Any) -> list[Event]:
     """Broker 0 writes on after its follower has left the ISR."""
     return [
         *pair(release, **configuration),

@@ -10,6 +10,7 @@ from typing import Any
 
 from crc32c import crc32c
 
+from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.formats.kafka_jars import SERVER_JARS
 from kchaos.checkers.model import events
 from kchaos.checkers.model.values.events import Action, event_to_json
@@ -228,7 +229,7 @@ class RunBuilder:
 
     def _step_of(self, action: Action) -> int:
         """The first start of a broker is before all steps; of a probe the last step is told."""
-        if isinstance(action, events.StartBroker) and action.broker not in self.started:
+        if isinstance(action, StartBroker) and action.broker not in self.started:
             self.started[action.broker] = action.release
             return -1
         if not isinstance(action, events.Produce) or action.operation.startswith("settle-t"):

@@ -164,7 +164,8 @@ class SecondTries:
                 for name, text in report.sections:
                     terminal.write_line(f"--- {name} ---")
                     terminal.write_line(text)
-            for folder in dict(self._failures[nodeid][0].user_properties).get(_KEPT, ()):
+            properties: dict[str, Any] = dict(self._failures[nodeid][0].user_properties)
+            for folder in properties.get(_KEPT, ()):
                 terminal.write_line(f"kept: {folder}")
 
 

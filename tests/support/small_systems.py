@@ -1,6 +1,7 @@
 """Systems whose states can be counted by hand."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from kchaos.checkers.explorer import Move, Permutation, Read, System
@@ -16,15 +17,12 @@ def counters(count: int, most: int, forbidden: tuple[int, ...] | None = None) ->
     def differs(read: Read) -> str:
         return "there it is" if tuple(map(read, range(count))) == forbidden else ""
 
-    moves = [
-        Move(("increase", counter), lambda read, counter=counter: increase(counter, read))
-        for counter in range(count)
-    ]
+    moves = [Move(("increase", counter), partial(increase, counter)) for counter in range(count)]
     invariants = {"differs": differs} if forbidden is not None else {}
     return System(dict.fromkeys(range(count), 0), moves, invariants)
 
 
 def exchanged(first: int, second: int) -> Permutation:
     """Two counters take each other's place."""
-    places = {first: second, second: first}
+    places: dict[Any, Any] = {first: second, second: first}
     return Permutation(lambda counter: places.get(counter, counter), lambda _, value: value)

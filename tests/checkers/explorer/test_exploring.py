@@ -154,7 +154,7 @@ def test_a_body_that_is_not_pure_is_an_error() -> None:
         {"most_states": 1, "most_memory_mib": -5},
     ],
 )
-def test_a_bound_of_zero_or_less_is_an_error(bounds: dict[str, int]) -> None:
+def test_a_bound_of_zero_or_less_is_an_error(bounds: dict[str, Any]) -> None:
     name, value = list(bounds.items())[-1]
     with pytest.raises(BoundsError, match=f"{name} is {value}; it must be 1 or more"):
         explore(counters(2, 3), **bounds)
@@ -199,7 +199,8 @@ def test_a_trace_under_symmetry_is_one_of_real_moves() -> None:
     found = explore(system, most_states=1000)
     assert found.violation is not None
     state = {0: 0, 1: 0}
-    for (_, counter), after in zip(found.violation.trace, found.violation.states[1:], strict=True):
+    moves: tuple[Any, ...] = found.violation.trace
+    for (_, counter), after in zip(moves, found.violation.states[1:], strict=True):
         state[counter] += 1
         assert after == state
     assert state == {0: 2, 1: 2}

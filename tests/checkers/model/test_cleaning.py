@@ -1,5 +1,7 @@
 """What a log cleaner may remove, and what of leader epochs is rebuilt of what it left."""
 
+from typing import Any
+
 import pytest
 
 from kchaos.checkers.acts import LoseEpochs
@@ -40,11 +42,11 @@ def cleaned(until: int, *kept: tuple[int, int]) -> LogCleaned:
     return LogCleaned(broker=1, topic="t", partition=0, cleaned_until=until, kept=kept)
 
 
-def led_by_1(release: str = "1.1.1", **configuration: object) -> list[Event]:
+def led_by_1(release: str = "1.1.1", **configuration: Any) -> list[Event]:
     return [*cluster(release, controller=0, replicas=(1,), **configuration), state(1, 0, (1,))]
 
 
-def after(*events: Event, release: str = "1.1.1", **configuration: object) -> PredictedReplica:
+def after(*events: Event, release: str = "1.1.1", **configuration: Any) -> PredictedReplica:
     timeline = [*led_by_1(release, **configuration), *events, Snapshot(label="after")]
     return replica(predict(timeline), 1)
 

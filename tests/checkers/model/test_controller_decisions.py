@@ -17,7 +17,7 @@ from kchaos.checkers.model.controller.decisions import (
     explain,
     remove_from_isr,
 )
-from kchaos.checkers.model.explore.actions import EndSession, Kill, SeeBrokers, Start
+from kchaos.checkers.model.explore.actions import Action, EndSession, Kill, SeeBrokers, Start
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
 from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.state.state import State
@@ -129,7 +129,7 @@ def explored(*kills: int, release: str) -> State:
         faults=Faults(kills=len(kills)),
     )
     state = initial_state(machine)
-    steps = [
+    steps: list[Action] = [
         *(Kill(broker=broker) for broker in kills),
         *(EndSession(broker=broker) for broker in kills),
         SeeBrokers(),
@@ -158,7 +158,7 @@ def test_the_explorer_elects_uncleanly_where_that_is_allowed() -> None:
         is_unclean=True,
     )
     state = initial_state(machine)
-    steps = [
+    steps: list[Action] = [
         *(Kill(broker=2), EndSession(broker=2), SeeBrokers()),
         *(Kill(broker=1), EndSession(broker=1), SeeBrokers()),
         *(Start(broker=2), SeeBrokers()),

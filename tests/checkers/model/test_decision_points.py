@@ -91,7 +91,7 @@ def test_whether_a_leader_sees_the_leader_epoch_is_decided_by_its_own_release(
     assert generation_for(release).sees_leader_epoch(asked) is is_seen
 
 
-TOLD_AGAIN = [state(0, 0, (0, 1)), write("a", 0, acks=-1), state(0, 1, (0, 1))]
+TOLD_AGAIN: list[Event] = [state(0, 0, (0, 1)), write("a", 0, acks=-1), state(0, 1, (0, 1))]
 """Broker 1 follows 0, has all that there is, and is told the same leader in another epoch."""
 
 

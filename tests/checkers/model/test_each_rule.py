@@ -334,7 +334,9 @@ TRUNCATION = {
     "last fetched epoch lost": Shown(release="3.6.2", look=forgotten, old=1, new=-1),
     "asynchronous epoch checkpoint": Shown(
         release="3.9.1",
-        look=lambda known: known.file_may_hold(((0, 0), (1, 1)), ((0, 0),)),
+        look=lambda known: known.file_may_hold(
+            (EpochEntry(0, 0), EpochEntry(1, 1)), (EpochEntry(0, 0),)
+        ),
         old=False,
         new=True,
     ),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def record(release: str) -> Record:
         return record_of(RunEvidence(unpacked(release, Path(folder))))
 
 
-Change = Callable[[object], object | None]
+Change = Callable[[Any], Any]
 
 
 def with_first(release: str, change: Change) -> tuple[Record, str]:

@@ -1,10 +1,11 @@
 """KIP-380: late control requests, broker generations, and what is forgotten without them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest
+from kchaos.checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest, StopBroker
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.broker.control_handling import handle
 from kchaos.checkers.model.controller.outboxes import queue
@@ -27,7 +28,7 @@ EARLIER, PRESENT = 101, 201
 T, U = ("t", 0), ("u", 0)
 
 
-def late(api: str, *, broker_epoch: int | None = EARLIER, **fields: object) -> StaleRequest:
+def late(api: str, *, broker_epoch: int | None = EARLIER, **fields: Any) -> StaleRequest:
     """A request to broker 1's first generation, from controller 2; t-0 was led by broker 0."""
     return StaleRequest(
         **{  # type: ignore[arg-type]
@@ -45,7 +46,7 @@ def late(api: str, *, broker_epoch: int | None = EARLIER, **fields: object) -> S
     )
 
 
-def bounced(release: str, *between: Event, **configuration: object) -> list[Event]:
+def bounced(release: str, *between: Event, **configuration: Any) -> list[Event]:
     """Broker 1 follows broker 0, has bounced, and follows again."""
     return [
         *cluster(release, controller=2, replicas=(0, 1), **configuration),
@@ -123,7 +124,7 @@ def test_a_late_first_request_makes_a_bounced_broker_lead_in_an_old_epoch():
     assert [replica(one, 1).log_end_offset for one in (old, new)] == [2, 1]
 
 
-def forgets(release: str, **configuration: object) -> list[Event]:
+def forgets(release: str, **configuration: Any) -> list[Event]:
     """KAFKA-7235: the first LeaderAndIsr of a process names t alone, and u has a record."""
     u_state = PartitionState(
         topic="u", partition=0, leader=0, leader_epoch=0, isr=(0, 1), controller_epoch=1, version=0
@@ -145,7 +146,7 @@ def forgets(release: str, **configuration: object) -> list[Event]:
         AFTER,
     ]
     return [
-        replace(one, checkpointed=checkpointed) if hasattr(one, "checkpointed") else one
+        replace(one, checkpointed=checkpointed) if isinstance(one, StopBroker) else one
         for one in events
     ]
 
@@ -231,6 +232,8 @@ def test_after_error_77_the_controller_goes_on_and_sends_nothing_again():
 def test_a_broker_knows_its_epoch_until_it_hears_of_the_next_registration():
     state_ = after(*bounced("2.2.2"))
     world = World(state_)
-    assert world.broker(1).epoch == PRESENT
+    broker = world.broker(1)
+    assert broker is not None
+    assert broker.epoch == PRESENT
     errors = handle(world, 1, 1, StopReplica(partition=world.partitions(1)[0]), broker_epoch=300)
     assert errors == ((None, "UNKNOWN_SERVER_ERROR"),)

@@ -430,8 +430,8 @@ def test_the_explorer_lets_the_leader_write_before_and_after_it_answers(
         grain=Grain.REQUESTS,
     )
     found = initial_state(machine)
-    for step in OUT_OF_RANGE_OF_0:
-        found = next_state(machine, found, step)
+    for done in OUT_OF_RANGE_OF_0:
+        found = next_state(machine, found, done)
     for step in steps:
         assert Deliver(broker=1, leader_epoch=1) not in actions(machine, found)
         found = next_state(machine, found, step)

@@ -221,7 +221,7 @@ def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full
     fetched = World(after(one, Write(leader=0), ASK, ASK, ANSWER, HANDLE))
     thread = fetched.thread(1, 0)
     assert thread is not None
-    assert thread.session == {PARTITION}
+    assert thread.session == frozenset({PARTITION})
     asked = Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=1, requested_epoch=1)
     exchange.send(fetched, 1, 0, Exchange(api=api, asked=((PARTITION, asked),)))
     assert crashes.give_up(fetched, one, GiveUp(follower=1, leader=0))
@@ -309,8 +309,8 @@ def test_a_leader_that_has_looked_at_its_log_has_not_counted_the_follower(
     """A look and a count in one step, the old rule of the model, move the high watermark."""
     one = machine(faults=Faults(), grain=grain)
     fine = grain is Grain.READS
-    look = [Look(follower=1, leader=0)] if fine else []
-    append = [Write(leader=0), *([MoveHighWatermark(leader=0)] if fine else [])]
+    look: list[Action] = [Look(follower=1, leader=0)] if fine else []
+    append: list[Action] = [Write(leader=0), *([MoveHighWatermark(leader=0)] if fine else [])]
     asked = after(one, *append, ASK, ASK, *look, ANSWER, HANDLE, ASK)
     looked = after(one, *(look or [ANSWER]), state=asked)
     assert (replica(looked, 0).high_watermark == 1) is moves

@@ -1,6 +1,7 @@
 """Message formats that flap: KAFKA-7601 and KAFKA-7897, as they were measured on real brokers."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,8 @@ def simple(release):
 
 def gap(release, *, clean):
     """P=1 and Q=2 write magic 1, L=3 and F=4 magic 2; F keeps a tail of P that Q overwrites."""
-    old, new = {"message_format": OLD}, {"message_format": NEW}
+    old: dict[str, Any] = {"message_format": OLD}
+    new: dict[str, Any] = {"message_format": NEW}
     last = (
         [StopBroker(broker=4, clean=True)]
         if clean
@@ -303,6 +305,7 @@ def asked_by_old_format_follower(release, **more):
     ]:
         state_now, _ = left_alone_after(state_now, event, generations)
     asked = exchange.question(World(state_now), 2, 1, exchange.FETCH)
+    assert asked is not None
     return dict(asked.asked)[TopicPartition("t", 0)].requested_epoch
 
 

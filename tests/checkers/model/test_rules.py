@@ -18,6 +18,7 @@ from kchaos.checkers.acts import (
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.values.events import (
+    Event,
     Snapshot,
     TopicConfigured,
     TopicCreated,
@@ -89,7 +90,7 @@ def test_each_release_adds_these_rules_to_the_one_before():
 
 
 def both(
-    timeline: list, release: str, rule: str, brokers: tuple[int, ...] = (0, 1, 2)
+    timeline: list[Event], release: str, rule: str, brokers: tuple[int, ...] = (0, 1, 2)
 ) -> tuple[Prediction, Prediction]:
     """What the release predicts without the rule, and with it."""
     old = generation_for(release, without=[rule])

@@ -1,6 +1,7 @@
 """What a search takes at once, leaves out and puts off; each is right whatever is left to come."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_metadata_that_may_make_a_difference_is_not_taken_at_once(
 
 def test_an_answer_to_a_controller_that_nobody_saw_is_left_out() -> None:
     handled = replace(RECEIVED, errors=((None, ""),))
-    changes = {("control", 0): (handled, replace(RECEIVED, number=(7, 2)))}
+    changes: dict[Any, object] = {("control", 0): (handled, replace(RECEIVED, number=(7, 2)))}
     left = needed(changes, to_come())
     assert left == {("control", 0): (replace(RECEIVED, number=(7, 2)),)}
     assert needed(changes, to_come(ANSWERED)) == changes

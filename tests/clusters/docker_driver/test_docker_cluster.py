@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -50,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, engine: APIClient) -> Iter
         yield started
 
 
-def inspected(engine: APIClient, cluster: DockerCluster, broker_id: int) -> dict:
+def inspected(engine: APIClient, cluster: DockerCluster, broker_id: int) -> Any:
     return engine.inspect_container(f"{run_of(cluster)}-broker-{broker_id}")
 
 

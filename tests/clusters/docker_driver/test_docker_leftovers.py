@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -90,7 +90,7 @@ def harness(
     tmp_path: Path, engine: APIClient
 ) -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
     """Starts another harness; gives its process, once its cluster is up, and its run."""
-    started = []
+    started: list[subprocess.Popen[str]] = []
 
     def start(script: str, *, is_up: bool = True) -> tuple[subprocess.Popen[str], str]:
         process = subprocess.Popen(
@@ -114,7 +114,7 @@ def harness(
 
 
 @pytest.mark.parametrize("script", [IN_A_BLOCK, NEVER_STOPPED], ids=["block", "never stopped"])
-def test_ctrl_c_leaves_nothing(script: str, harness: Callable, engine: APIClient) -> None:
+def test_ctrl_c_leaves_nothing(script: str, harness: Callable[..., Any], engine: APIClient) -> None:
     process, run = harness(script)
     assert len(made_by(engine, run)) == 3
     process.send_signal(signal.SIGINT)
@@ -123,7 +123,7 @@ def test_ctrl_c_leaves_nothing(script: str, harness: Callable, engine: APIClient
 
 
 def test_what_a_killed_harness_left_is_removed_and_the_living_keep_theirs(
-    harness: Callable, engine: APIClient
+    harness: Callable[..., Any], engine: APIClient
 ) -> None:
     (dead, dead_run), (_alive, alive_run) = harness(IN_A_BLOCK), harness(IN_A_BLOCK)
     dead.kill()
@@ -139,7 +139,7 @@ def test_what_a_killed_harness_left_is_removed_and_the_living_keep_theirs(
 
 
 def test_two_that_remove_the_same_leftovers_do_not_fail_each_other(
-    harness: Callable, engine: APIClient
+    harness: Callable[..., Any], engine: APIClient
 ) -> None:
     dead, dead_run = harness(IN_A_BLOCK)
     dead.kill()
@@ -151,7 +151,9 @@ def test_two_that_remove_the_same_leftovers_do_not_fail_each_other(
     assert made_by(engine, dead_run) == []
 
 
-def test_ctrl_c_while_it_starts_leaves_nothing(harness: Callable, engine: APIClient) -> None:
+def test_ctrl_c_while_it_starts_leaves_nothing(
+    harness: Callable[..., Any], engine: APIClient
+) -> None:
     process, run = harness(IN_A_BLOCK, is_up=False)
     await_until(
         lambda: len(made_by(engine, run)) > 1,
@@ -181,5 +183,5 @@ def test_a_stop_that_was_interrupted_can_be_made_again(
     assert made_by(engine, run_of(stopped)) == []
 
 
-def interrupted(*_: object, **__: object) -> None:
+def interrupted(*_: object, **__: Any) -> None:
     raise KeyboardInterrupt

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kchaos.clusters.docker_driver import base_image
+from kchaos.clusters.docker_driver import base_image, options
 from kchaos.clusters.docker_driver.engine import connect, engine_info, speaking
 from kchaos.clusters.docker_driver.image import ensure_image
 from kchaos.clusters.errors import MachineError
@@ -286,7 +286,7 @@ def test_a_folder_that_the_engine_does_not_see_is_named_with_the_remedy(
     gone = tmp_path / "gone"
     settings = engine.create_host_config(mounts=[Mount("/x", str(gone), type="bind")])
     with pytest.raises(MachineError, match=f"{gone}.*sees other folders"), speaking("refused"):
-        engine.create_container(base_image.base_image(), ["true"], host_config=settings)
+        engine.create_container(options.base_image(), ["true"], host_config=settings)
 
 
 def test_mmdebstrap_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Server:
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = self.listener.getsockname()
-        self.accepted = queue.Queue()
+        self.accepted: queue.Queue[Peer] = queue.Queue()
         self.peers = []
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()

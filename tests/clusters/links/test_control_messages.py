@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kchaos.clusters.links.messages import TopicNames
+from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.wire import MalformedMessage
 from tests.support.captured import CAPTURED, answer_to, captured, name_of, read, read_entry
 

@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 from ipaddress import IPv4Network
+from typing import Any
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_a_silent_cut_is_installed_while_a_receiver_does_not_read(lab, make_fram
 
 
 def test_records_go_to_the_sink_in_order_and_survive_json(lab, make_request):
-    taken = []
+    taken: list[Any] = []
     lab.links.set_sink(taken.append)
     client, server = lab.pair()
     client.send(make_request(1) + make_request(2))
@@ -161,7 +162,7 @@ def test_a_sink_that_comes_late_gets_the_kept_records_first(lab, make_request):
     client, server = lab.pair()
     client.send(make_request(1))
     server.read_frame()
-    taken = []
+    taken: list[Any] = []
     lab.links.set_sink(taken.append, since=2)
     client.send(make_request(2))
     server.read_frame()

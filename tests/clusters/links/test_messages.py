@@ -1,12 +1,14 @@
 """What the relay reads in what fetchers and clients send, from a peer's bytes."""
 
 import struct
+from typing import Any
 
 import pytest
 from kafka.protocol.consumer import fetch, offsets
 
 from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.clusters.links.messages import TopicNames, read_response
+from kchaos.clusters.links.details import TopicNames
+from kchaos.clusters.links.messages import read_response
 from kchaos.clusters.links.sessions import FetchSessions
 from tests.support.captured import (
     TOPIC_ID,
@@ -58,6 +60,7 @@ def names():
 def test_a_fetch_request_of_every_version_reads_as_its_peer_wrote_it(version):
     data = encoded(fetch_request(version), version, client_id="ReplicaFetcherThread-0-9")
     message = read(data, topics=names())
+    assert message.detail is not None
     (partition,) = message.detail["partitions"]
     assert message.is_readable
     assert (message.source, message.correlation_id) == (3, 5)
@@ -118,6 +121,7 @@ def fetch_response(version, records=RECORDS):
 def test_a_fetch_response_of_every_version_tells_offsets_and_batches(version):
     request = read(encoded(fetch_request(version), version), topics=names())
     message = answer_to(request, fetch_response(version), names())
+    assert message.detail is not None
     (partition,) = message.detail["partitions"]
     wanted = {
         "topic": "t",
@@ -148,6 +152,7 @@ def test_of_a_large_fetch_response_the_head_is_read():
         topics=TopicNames(),
         sessions=FetchSessions(),
     )
+    assert message.detail is not None
     (partition,) = message.detail["partitions"]
     assert message.detail["is_whole"] is False
     assert (partition["high_watermark"], partition["records_size_bytes"]) == (15, 100_070)
@@ -203,6 +208,7 @@ def test_a_list_offsets_request_of_every_version_tells_source_and_partitions(ver
     request = kinds(replica_id=3, isolation_level=0, topics=[topic(name="t", partitions=[asked])])
     message = read(encoded(request, version))
     assert (message.source, message.fetch_offsets) == (3, {("t", 2): None})
+    assert message.detail is not None
     (partition,) = message.detail["partitions"]
     assert (partition["topic"], partition["partition"], partition["timestamp"]) == ("t", 2, -1)
     assert partition["current_leader_epoch"] == (6 if version >= 4 else None)
@@ -295,6 +301,7 @@ def test_a_topic_id_without_a_name_leaves_the_request_incomplete():
 
 
 def test_a_key_is_found_by_kafkas_own_spelling():
-    assert ApiKey("OffsetForLeaderEpoch") is ApiKey.OFFSET_FOR_LEADER_EPOCH
+    spelled: Any = "OffsetForLeaderEpoch"
+    assert ApiKey(spelled) is ApiKey.OFFSET_FOR_LEADER_EPOCH
     with pytest.raises(ValueError, match="NoSuchApi"):
-        ApiKey("NoSuchApi")
+        ApiKey("NoSuchApi")  # type: ignore[arg-type]

@@ -27,7 +27,13 @@ class FakeChildren:
     def play(self, scenario: Scenario) -> dict[str, Any]:
         self.played.append((scenario.release, scenario.seed))
         line = {"entry": "chaos", "case": scenario.case, "release": scenario.release}
-        more = {"unknown": None, "reason": "", "signs": [], "findings": [], "not_possible": 0}
+        more: dict[str, Any] = {
+            "unknown": None,
+            "reason": "",
+            "signs": [],
+            "findings": [],
+            "not_possible": 0,
+        }
         numbers = {"seed": scenario.seed, "seconds": 1.0, "waited_s": 0.5, "steps": 9}
         answer = self.answers.get(scenario.seed, GOOD)
         return {**line, **more, **numbers, **answer, "run": f"/x/run-{scenario.seed}"}
@@ -46,7 +52,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChildren]:
 def played(results: Path | None = None, **more: Any) -> tuple[int, list[int]]:
     """The exit code, and the seeds of the lines that were told."""
     told: list[int] = []
-    defaults = {
+    defaults: dict[str, Any] = {
         "kafkas": ("2.8.2",),
         "runs": 3,
         "seed": 5,

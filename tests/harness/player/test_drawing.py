@@ -15,6 +15,7 @@ from kchaos.harness.player.candidates import KINDS, MIXES, SHUTDOWNS
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.scenario_steps import CreateTopic
 
 SEEDS = 2_000
 END_OF_PROCESS = ("KillBroker", "StopBroker", "FastBounce", "RollBroker")
@@ -188,7 +189,7 @@ def kind_of(act: dict[str, Any]) -> str:
             return "produce-to-zombie"
         case name:
             known = {"CreateTopic": "create-topic", "TakeSnapshot": "snapshot"}
-            return known.get(name, name.lower())
+            return str(known.get(name, name.lower()))
 
 
 def test_clusters_and_topics_differ_as_they_are_meant_to() -> None:
@@ -200,8 +201,10 @@ def test_clusters_and_topics_differ_as_they_are_meant_to() -> None:
         in_sync.add(spec.properties["min.insync.replicas"])
         unclean.add(spec.properties["unclean.leader.election.enable"])
         first.add(spec.first_broker)
-        partitions.add(len(scenario.steps[0].assignment))
-        replicas |= {len(one) for one in scenario.steps[0].assignment}
+        created = scenario.steps[0]
+        assert isinstance(created, CreateTopic)
+        partitions.add(len(created.assignment))
+        replicas |= {len(one) for one in created.assignment}
     assert (brokers, in_sync, unclean) == ({3, 4}, {"1", "2"}, {"true", "false"})
     assert (first, partitions, replicas) == ({0, 1, 2, 3}, {1, 2}, {2, 3})
 

@@ -20,7 +20,6 @@ from kchaos.harness.errors import NotPossible, ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play
 from kchaos.harness.run.scenario import step_from_json, step_to_json
-from kchaos.harness.steps import if_possible
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject
 
@@ -85,7 +84,7 @@ def disks(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     """Last offset on each disk; every state counts as delivered."""
     ends = {0: 9, 1: 9}
     monkeypatch.setattr(gates, "is_delivered", lambda *_: True)
-    monkeypatch.setattr(if_possible.gates, "last_offset", lambda _, broker, __: ends[broker])
+    monkeypatch.setattr(gates, "last_offset", lambda _, broker, __: ends[broker])
     return ends
 
 

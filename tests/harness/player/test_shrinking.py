@@ -53,7 +53,7 @@ class FakePlayer:
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
 def test_what_is_left_is_what_is_needed(at_once: int) -> None:
-    steps = (TOPIC, *FILLERS[:9], CUT, *FILLERS[9:], produce("p"), Heal(name="cut"))
+    steps: Steps = (TOPIC, *FILLERS[:9], CUT, *FILLERS[9:], produce("p"), Heal(name="cut"))
     player = FakePlayer(TOPIC, CUT, produce("p"))
     found = shrink(steps, player, at_once=at_once)
     assert found.steps == (TOPIC, CUT, produce("p"))

@@ -91,7 +91,9 @@ def test_replicas_and_settings_are_drawn_and_the_controller_is_one_more_broker()
     for seed in range(25):
         scenario = drawn(seed, steps=1)
         spec = scenario.cluster
-        (replicas,) = scenario.steps[0].assignment
+        created = scenario.steps[0]
+        assert isinstance(created, CreateTopic)
+        (replicas,) = created.assignment
         assert spec.first_broker == len(replicas) == len(spec.brokers) - 1
         brokers.add(len(replicas))
         in_sync.add(spec.properties["min.insync.replicas"])
