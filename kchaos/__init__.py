@@ -14,7 +14,7 @@ import importlib
 import importlib.resources
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -48,10 +48,19 @@ def main() -> None:
 @functools.cache
 def _modules() -> Mapping[str, str]:
     """Which module each public name comes from."""
-    stub = importlib.resources.files("kchaos").joinpath("__init__.pyi").read_text(encoding="utf-8")
-    return {
-        alias.name: node.module
-        for node in ast.parse(stub).body
-        if isinstance(node, ast.ImportFrom) and node.module is not None
-        for alias in node.names
-    }
+    return {name: module for module, name in _imported("__init__.pyi")}
+
+
+def _imported(file: str) -> Iterator[tuple[str, str]]:
+    """Yield the modules and names that a file of the package imports, without running it."""
+    text = importlib.resources.files("kchaos").joinpath(file).read_text(encoding="utf-8")
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        for alias in node.names:
+            if alias.name == "*":
+                yield from _imported(
+                    node.module.partition(".")[2].replace(".", "/") + "/__init__.py"
+                )
+            elif alias.asname in (None, alias.name):
+                yield node.module, alias.name
