@@ -23,6 +23,7 @@ from kchaos.faults.wire.cut_link import CutLink as CutLink
 from kchaos.faults.wire.disconnect_network import DisconnectNetwork as DisconnectNetwork
 from kchaos.faults.wire.forge_answers import ForgeAnswers as ForgeAnswers
 from kchaos.faults.wire.hold_requests import HoldRequests as HoldRequests
+from kchaos.faults.wire.isolate_broker import IsolateBroker as IsolateBroker
 from kchaos.faults.wire.stale_request import StaleRequest as StaleRequest
 from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper as CutZooKeeper
 from kchaos.faults.zookeeper.expire_session import ExpireSession as ExpireSession

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kchaos.clusters.waiting import await_until
-from kchaos.faults import CutLink, HoldRequests
+from kchaos.faults import CutLink, HoldRequests, IsolateBroker
 from kchaos.faults.errors import NotAvailable
 
 pytestmark = pytest.mark.cluster
@@ -32,6 +32,27 @@ def test_what_a_cut_link_keeps_back_is_replicated_after_healing(cluster, journal
     seen = journal.entries[-1][1]
     assert seen["messages_passed"] == seen["messages_passed_before"]
     assert set(seen["messages_passed"]) == {"0->1", "1->0"}
+
+
+def test_an_isolated_broker_reaches_no_other_and_follows_again_after_healing(
+    cluster, journal, topic
+):
+    replicas = topic(0, 1)
+    assert replicas.produce(0, acks=-1).base_offset == 0
+    with IsolateBroker(broker=1, zookeeper=True).inject(cluster, journal) as injection:
+        assert injection.effect == {"is_cut": True}
+        assert replicas.produce(0, acks=-1, timeout_s=1).error_code == REQUEST_TIMED_OUT
+        assert (replicas.log_end(0), replicas.log_end(1)) == (2, 1)
+    assert all(cut.is_healed for cut in injection.handle)
+    replicas.await_log_ends(2)
+    others = len(cluster.brokers) - 1
+    acts = [act for act, _ in journal.entries if act[0].isupper()]
+    assert acts == [
+        *["CutLink"] * others,
+        "CutZooKeeper",
+        "HealZooKeeper",
+        *["HealLink"] * others,
+    ]
 
 
 def test_a_link_that_is_cut_one_way_lets_the_other_way_pass(cluster, journal, topic):

@@ -1,0 +1,67 @@
+"""A broker that no other broker can reach: a network partition with it alone on one side."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.view import ClusterView, unable
+from kchaos.faults.wire.cut_link import CutLink
+from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsolateBroker:
+    """Nothing passes between one broker and all the others, both ways; clients still reach it.
+
+    It is a `CutLink` with each other broker, and with `zookeeper` a `CutZooKeeper` too, so that
+    its session ends as that of a machine whose switch has failed.
+
+    Attributes:
+        broker: The broker that is alone.
+        zookeeper: Whether it does not reach ZooKeeper either.
+        style: As of `CutLink`.
+    """
+
+    lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (*CutLink.performs, *CutZooKeeper.performs)
+
+    broker: int
+    zookeeper: bool = False
+    style: acts.CutStyle = "silent"
+
+    def available(self, view: ClusterView) -> str:
+        """Another broker, links, a style that there is, and no cut that its own would repeat."""
+        if reason := unable(view, self.broker):
+            return reason
+        if len(view.brokers) == 1:
+            return f"broker {self.broker} is the only broker: nothing cuts it off from another"
+        reasons = (cut.available(view) for cut in self._cuts(view.brokers))
+        return next(filter(None, reasons), "")
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Cuts link after link, the way to ZooKeeper last; heals them in the other order."""
+        require_available(self, cluster)
+        with contextlib.ExitStack() as healing:
+            cuts = [
+                healing.enter_context(cut.inject(cluster, journal))
+                for cut in self._cuts(cluster.brokers)
+            ]
+            yield Injection(
+                fault="IsolateBroker",
+                effect={"is_cut": all(cut.effect["is_cut"] for cut in cuts)},
+                handle=[cut.handle for cut in cuts],
+            )
+
+    def _cuts(self, brokers: Iterable[int]) -> list[CutLink | CutZooKeeper]:
+        others = sorted(set(brokers) - {self.broker})
+        cuts: list[CutLink | CutZooKeeper] = [
+            CutLink(source=self.broker, target=other, style=self.style) for other in others
+        ]
+        return (
+            [*cuts, CutZooKeeper(broker=self.broker, style=self.style)] if self.zookeeper else cuts
+        )
