@@ -19,5 +19,5 @@ def made_by(engine: APIClient, run: str) -> list[str]:
 
 
 def run_of(cluster: DockerCluster) -> str:
-    run: str = cluster._ground.run  # type: ignore[attr-defined]
+    run: str = cluster._host.run  # type: ignore[attr-defined]
     return run
