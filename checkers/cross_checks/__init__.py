@@ -1,4 +1,4 @@
-"""What the pieces of a run's evidence say of each other.
+"""Cross-checks: what is written down more than once is compared, piece by piece of evidence.
 
 A run is written down several times: what a client did in actions and in history, an act in actions
 and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is

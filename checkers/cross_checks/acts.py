@@ -1,4 +1,4 @@
-"""What was done to the cluster: actions.jsonl beside observations.jsonl, scenario and run.json."""
+"""Cross-check of acts: actions.jsonl beside observations.jsonl, scenario and run.json."""
 
 import json
 from collections import Counter

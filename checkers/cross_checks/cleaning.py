@@ -1,4 +1,4 @@
-"""What log cleaners were seen to do: actions beside the checkpoints and segments in snapshots."""
+"""Cross-check of log cleaners: actions beside the checkpoints and segments in snapshots."""
 
 from collections.abc import Iterator
 

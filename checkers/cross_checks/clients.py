@@ -1,4 +1,4 @@
-"""What clients did: history.jsonl beside actions.jsonl and the steps of scenario.json."""
+"""Cross-check of clients: history.jsonl beside actions.jsonl and the steps of scenario.json."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""ZooKeeper's log beside itself and beside everything that names a zxid.
+"""Cross-check of ZooKeeper's log: beside itself and beside everything that names a zxid.
 
 ZooKeeper numbers every transaction, failed ones too, and every write to a znode. So a transaction
 that was taken out or put in shows, unless all numbers behind it were changed as well.

@@ -1,4 +1,4 @@
-"""Snapshots beside the actions that name them, the files in them, and ZooKeeper's log."""
+"""Cross-check of snapshots: beside their actions, the files in them, and ZooKeeper's log."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How the run ended: the settle record in outcome.json beside history and ZooKeeper's log."""
+"""Cross-check of the ending: outcome.json's settle record beside history and ZooKeeper's log."""
 
 from collections.abc import Iterator
 

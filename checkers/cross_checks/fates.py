@@ -1,4 +1,4 @@
-"""What became of messages at the links, beside the acts that can have done it."""
+"""Cross-check of messages that were kept or lost: links.jsonl beside the acts that did it."""
 
 from collections import Counter
 from collections.abc import Iterator

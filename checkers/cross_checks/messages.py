@@ -1,4 +1,4 @@
-"""links.jsonl beside itself, run.json and ZooKeeper's log."""
+"""Cross-check of messages: links.jsonl beside itself, run.json and ZooKeeper's log."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""hits.jsonl beside itself, the actions, the links, and the count that the gate kept."""
+"""Cross-check of points: hits.jsonl beside itself, actions, links, and the gate's own count."""
 
 from collections import Counter
 from collections.abc import Iterator

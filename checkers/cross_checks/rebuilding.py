@@ -1,4 +1,4 @@
-"""Messages with which followers begin anew behind the remote tier, beside the leaders' own epochs.
+"""Cross-check of followers of tiered logs: how they begin, beside the leaders' own epochs.
 
 A leader that sends a follower to the tier is asked where its local log begins, in which epoch, and
 where the epoch before that one ended: by that the follower finds the remote segment to build upon.

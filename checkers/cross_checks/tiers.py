@@ -1,4 +1,4 @@
-"""tier.jsonl beside the actions and the steps that made it."""
+"""Cross-check of tiers: tier.jsonl beside the actions and the steps that made it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""When it was done: times and zxids of actions.jsonl beside all other times of the run."""
+"""Cross-check of times: those of actions.jsonl, and zxids, beside all other times of the run."""
 
 import math
 from bisect import bisect_right

@@ -1,0 +1,1 @@
+"""Segments: a replica's files on disk, as batches, values and evidence; bytes in, values out."""

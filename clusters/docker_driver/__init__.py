@@ -1,0 +1,1 @@
+"""The Docker driver: the same cluster in containers, in any image with glibc."""

@@ -1,0 +1,1 @@
+"""Cluster metadata: what can be asked of it, over ZooKeeper."""

@@ -1,4 +1,4 @@
-"""What a log cleaner may remove: records whose key comes again further on in the same log.
+"""Log compaction: a cleaner removes records whose key comes again further on in the same log.
 
 Which of them it has removed is observed. Read from kafka.log.Cleaner (doClean, buildOffsetMap,
 cleanInto, shouldRetainRecord), 1.1.1, 2.0.1, 2.8.2 and 3.9.0: a batch of magic 2 keeps its offsets

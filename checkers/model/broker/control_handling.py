@@ -1,4 +1,4 @@
-"""What a broker makes of a control request: refuse it, wait, or lead, follow and stop.
+"""Control requests at a broker: it refuses them, waits, or leads, follows and stops.
 
 Read from ReplicaManager.becomeLeaderOrFollower, maybeUpdateMetadataCache and stopReplicas, 0.10.2.2
 to 3.9.

@@ -1,4 +1,4 @@
-"""What a follower does: join a leader's fetcher, truncate, append what it fetched.
+"""Follower: it joins a leader's fetcher, truncates, and appends what it fetched.
 
 Read from kafka.server.ReplicaManager.makeFollowers, AbstractFetcherThread, ReplicaFetcherThread and
 AbstractFetcherManager, 0.10.2.2, 1.1.1, 2.1.1, 2.3.1, 2.8.2 and 3.6.2.

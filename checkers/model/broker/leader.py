@@ -1,4 +1,4 @@
-"""What a leader does: append, answer followers, move the high watermark, complete produces.
+"""Leader: it appends, answers followers, moves the high watermark, and completes produces.
 
 Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.ReplicaManager, 1.1.1,
 2.1.1, 2.8.2 and 3.6.2; what changed between releases is asked of the broker's `Generation`.

@@ -1,4 +1,4 @@
-"""What a broker's start and end do: recovery from disk, checkpoints, and what is forgotten."""
+"""Start and end of a broker's process: recovery from disk, checkpoints, and what is forgotten."""
 
 from collections.abc import Mapping
 from dataclasses import replace

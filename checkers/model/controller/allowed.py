@@ -1,4 +1,4 @@
-"""Whether the rules allow a decision that was observed. What they allow includes all Kafka does.
+"""Decisions that were observed, held against the rules, which allow all that Kafka does.
 
 Read from kafka.controller.PartitionStateMachine (PartitionLeaderElectionAlgorithms),
 kafka.controller.ReplicaStateMachine.removeReplicasFromIsr and kafka.cluster.Partition

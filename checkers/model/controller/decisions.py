@@ -1,4 +1,4 @@
-"""What a controller may decide about a partition: one function a transition of its state machines.
+"""Decisions of a controller about a partition: one function a transition of its state machines.
 
 The explorer interleaves these decisions with everything else, schedules and walks take all of them
 at once, and `explain` asks which of them a recorded decision can have been. So a decision that the

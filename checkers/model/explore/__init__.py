@@ -1,4 +1,4 @@
-"""The model's machine under the explorer: every interleaving, and schedules that can be played."""
+"""Explicit-state model checking: every interleaving of the machine, and schedules to be played."""
 
 from kchaos.checkers.model.explore.acts import Acted, Acting
 from kchaos.checkers.model.explore.schedules import Schedule, Schedules, find_schedule

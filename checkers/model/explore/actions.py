@@ -1,4 +1,4 @@
-"""What may happen next, as values: what clients, the controller, leaders and followers do.
+"""Actions of the state machine, as values: of clients, the controller, leaders and followers.
 
 An action says who does what; what comes of it is `checkers.model.explore.transitions`'s.
 """

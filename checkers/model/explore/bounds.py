@@ -1,4 +1,4 @@
-"""What a machine is made of and how far it goes: brokers, records, leader epochs, log size."""
+"""Bounds of model checking: brokers, records, leader epochs, log size, faults, and the grain."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What of a state has a meaning for what may happen next, so that states that are alike are equal.
+"""Canonical states: what means nothing for what may happen next is left out.
 
 Left out: checkpoints, answers to clients, what a follower still remembers of having led, epochs
 that a release never looks at, and answers that nobody waits for.

@@ -1,4 +1,4 @@
-"""What a controller decides: leaders, ISRs, who holds the partition, and who may stop.
+"""Actions of the controller: leaders, ISRs, who holds the partition, and who may stop.
 
 A watch fires once for all changes that nobody has looked at, and what it leads to is read when its
 turn comes. Where the machine has queues, what the event queue has first is handled first

@@ -1,4 +1,4 @@
-"""What ends and comes back: processes, sessions, and requests that nobody waits for any more."""
+"""Crashes and time-outs: processes and sessions end and come back, requests are given up."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Remembers what a step did, by what it read, so that it runs once for each footprint.
+"""Footprints: a step's result is kept by what it read, so that it runs once for each.
 
 A step is a function over a `World` that reads through it alone and depends on nothing else but its
 arguments. What it read first, what then, and what came of it is a tree; a value is recognised by

@@ -1,4 +1,4 @@
-"""How long followers lag, in a machine that has a clock: it counts how often the lag has passed.
+"""Lag of followers: a machine with a clock counts how often the lag has passed.
 
 What a leader knows of a follower is `in_sync.Follower`, with such counts for times. A machine
 whose faults have no lags has no clock: whoever is behind may have been so for long enough.

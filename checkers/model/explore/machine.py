@@ -1,4 +1,4 @@
-"""The machine: what may happen next in a state, and the state after it.
+"""The state machine: its actions that are enabled in a state, and the state after each.
 
 One partition on a few brokers, under controllers that are none of them. What clients, controllers,
 leaders and fetcher threads do next is open, and so is how late a broker hears of a decision. What

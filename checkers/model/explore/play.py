@@ -1,4 +1,4 @@
-"""Plays acts against the model: what is done, what is decided because of it, until all is quiet.
+"""Playing acts against the model: each with all that is decided because of it, until all is quiet.
 
 One partition; its controller is one more broker, which never stops. Disks lose nothing, and
 `replica.lag.time.max.ms` runs out only by the move "shrink".

@@ -1,4 +1,4 @@
-"""What must hold in every state of the machine. Each returns what is wrong, or "".
+"""Invariants: what must hold in every state of the machine. Each returns what is wrong, or "".
 
 **Verifies**: the strong ISR; that what was committed stays; that equal-looking logs are equal; that
 a truncation comes to an end.

@@ -1,4 +1,4 @@
-"""What an action does: the transitions by which runs are judged, one action at a time.
+"""Transitions of the machine: one for each action, of the same steps by which runs are judged.
 
 What the controller sends waits in its outboxes until a broker handles it. Each function returns
 whether the action can happen; what it reads first decides that most often.

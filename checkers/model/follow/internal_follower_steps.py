@@ -1,4 +1,4 @@
-"""What a fetcher thread may do that no observation shows."""
+"""Internal steps of a fetcher thread: no observation shows them."""
 
 from collections.abc import Iterator
 from dataclasses import replace

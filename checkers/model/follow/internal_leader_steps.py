@@ -1,4 +1,4 @@
-"""What a leader may do with a request of a fetcher that no observation shows."""
+"""Internal steps of a leader with a fetcher's request: no observation shows them."""
 
 from collections.abc import Iterator
 from dataclasses import replace

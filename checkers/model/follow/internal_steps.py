@@ -1,4 +1,4 @@
-"""What the machine may do that no observation shows: each as a transition of its own."""
+"""Internal steps: the machine's transitions that no observation shows."""
 
 from collections.abc import Iterator
 from dataclasses import replace

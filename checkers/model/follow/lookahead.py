@@ -1,4 +1,4 @@
-"""What a record says of what comes later, so that a search does not go where nothing can fit."""
+"""Lookahead: the rest of a record tells a search early where nothing can fit."""
 
 from bisect import bisect_left
 from collections import defaultdict

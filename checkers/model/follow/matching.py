@@ -1,4 +1,4 @@
-"""Whether what the machine says is what was seen, one message at a time."""
+"""Matching: a message of the machine beside the one that was seen."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What was seen of a run, in the model's words: messages at links, answers to clients, files.
+"""Observations of a run, in the model's words: messages at links, answers to clients, files.
 
 Observations choose from what is possible; none of them is fed into the prediction.
 """

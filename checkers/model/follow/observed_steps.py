@@ -1,4 +1,4 @@
-"""Take the next item of a record: only a state that can be seen so goes on."""
+"""Observed steps: the next item of a record is taken, and only states that it fits go on."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Steps that a search may take at once: whatever else happens first, they do the same.
+"""Partial-order reduction: steps that are independent of all others are taken at once.
 
 A step is taken at once if neither its own outcome nor anything else depends on when it happens
 before its trace in the record: then the other orders lead to the same states, and need not be

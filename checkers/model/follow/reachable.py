@@ -1,4 +1,4 @@
-"""States from which an answer that was seen cannot come any more, as far as one look tells.
+"""Dead ends: states from which an answer that was seen cannot come any more.
 
 A search goes on from them last: what they lead to is only of use where nothing explains a run.
 """

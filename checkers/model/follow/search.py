@@ -1,4 +1,4 @@
-"""Follow a recorded run: find what the machine may have done to be seen like that.
+"""Trace validation: a depth-first search for steps of the machine that explain a recorded run.
 
 Order comes from the record: what passed at the links and what the scenario did are in one order,
 ZooKeeper's transactions in another, and times say how the two may interleave. What none of that

@@ -1,4 +1,4 @@
-"""Which rules a broker follows: composed by release, inter-broker protocol and message format.
+"""Composition of a broker's rules, by release, inter-broker protocol and message format.
 
 A `Generation` is what one broker does. It starts as 0.10.2 (`rules.first_release`) and is changed
 by one `Rule` after the other (`checkers.model.releases.every_rule`). What only a document proposes

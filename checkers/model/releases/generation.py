@@ -1,4 +1,4 @@
-"""What one broker does, as a value: the points at which releases decide differently.
+"""A generation: what one broker does, as a value, at the points where releases differ.
 
 Each decision point is a pure function. What the first release does is in `rules.first_release`;
 every other function stands in the module of the KIP or fix that brought it, under `rules`.

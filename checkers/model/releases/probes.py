@@ -1,4 +1,4 @@
-"""How a rule is found in Kafka's source: which file, which method, which identifiers.
+"""Probes: how a rule is found in Kafka's source, by file, method and identifiers.
 
 A probe is a regular expression of identifiers that one of a few files must have, or must not have,
 at a release; several files are named where the class moved or was rewritten in Java. Nothing of

@@ -1,4 +1,4 @@
-"""What every release decides alike, and only documents decide otherwise.
+"""Decisions that all releases make alike, and only documents make otherwise.
 
 A proposal of `harness/documents` replaces these beside decision points of `Generation`.
 """

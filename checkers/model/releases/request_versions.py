@@ -1,4 +1,4 @@
-"""Which versions of a fetcher's requests a release can read; on any other it hangs up.
+"""Versions of a fetcher's requests that a release can read; on any other it hangs up.
 
 A follower asks in the version that its inter-broker protocol names, without asking the leader which
 it knows. A leader that does not know it closes the connection (kafka.network.RequestChannel.Request

@@ -1,4 +1,4 @@
-"""One difference between releases, whole: who has it, where Kafka has it, and what it changes."""
+"""A rule: one difference between releases, whole, with its source and what it changes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Looks every rule up in the source of every release.
+"""The look-up of every rule in the source of every release.
 
     python -m kchaos.checkers.model.releases.sources GIT_DIR
 

@@ -1,4 +1,4 @@
-"""What an event does at once: the transition for each action and each decision."""
+"""Transitions of events: what each action and each decision does at once."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What can be seen of a state from outside: the files of every replica."""
+"""Views of a state from outside: the files of every replica."""
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import tier

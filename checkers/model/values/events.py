@@ -1,4 +1,4 @@
-"""What happens to a cluster, in the model's own vocabulary.
+"""Events: what happens to a cluster, in the model's own vocabulary.
 
 A timeline is a sequence of events in the order in which they happened. *Actions* are what the
 scenario did: those of `checkers.acts` upon which the model acts, what clients produced, and what

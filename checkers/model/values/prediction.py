@@ -1,4 +1,4 @@
-"""What the model predicts: values only, each with a JSON form through `dataclasses.asdict`."""
+"""Predictions: values only, each with a JSON form through `dataclasses.asdict`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
