@@ -14,6 +14,7 @@ format once; an `operation` if one of a client has all the named fields of
 `checkers.evidence.history.Operation`.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -22,7 +23,9 @@ from typing import Any
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.epoch_rounds import round_in_words
+from kchaos.checkers.evidence.forms import MESSAGE_FIELDS, MESSAGE_PARTITION_FIELDS
 from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier_tables import tables_of
@@ -44,6 +47,54 @@ class Witness:
     wanted: Mapping[str, Any]
     found: bool
     seen: str
+
+
+_FIELDS: Mapping[str, frozenset[str]] = {
+    "round": frozenset(EpochRound.__dataclass_fields__),
+    "log": frozenset({"broker", "pattern"}),
+    "link": frozenset({*LinkMessage.__dataclass_fields__, "partition"} - {"said", "read_at"}),
+    "hit": frozenset(PointHit.__dataclass_fields__) - {"read_at"},
+    "operation": frozenset(Operation.__dataclass_fields__) - {"read_at"},
+    "epochs": frozenset({"snapshot", "broker", "partition", "starts"}),
+    "table": frozenset({"snapshot", "partition", "columns"}),
+    "magics": frozenset({"snapshot", "broker", "partition", "runs"}),
+}
+"""The fields of each form of witness. Those of an observation differ from kind to kind."""
+_NEEDED: Mapping[str, frozenset[str]] = {
+    "log": frozenset({"pattern"}),
+    "observed": frozenset({"kind"}),
+    **{name: _FIELDS[name] for name in ("epochs", "table", "magics")},
+}
+
+
+def misspelt_witness(wanted: Any) -> str:
+    """Why no run could have this witness, or "": it has no documented form, or no such field."""
+    if not isinstance(wanted, Mapping) or len(wanted) != 1:
+        return f"witness {wanted!r} is no object with one form of a witness"
+    ((form, named),) = wanted.items()
+    if form != "observed" and form not in _FIELDS:
+        return f"no witness has the form {form!r}; known: observed, {', '.join(_FIELDS)}"
+    if not isinstance(named, Mapping) or not named:
+        return f"witness {dict(wanted)!r} names no field"
+    more = set() if form == "observed" else named.keys() - _FIELDS[form]
+    lacking = _NEEDED.get(form, frozenset()) - named.keys()
+    if more or lacking:
+        what = f"has no field {min(more)!r}" if more else f"needs the field {min(lacking)!r}"
+        return f"witness {dict(wanted)!r}: a witness of the form {form!r} {what}"
+    for place, known in (("partition", MESSAGE_PARTITION_FIELDS), ("detail", MESSAGE_FIELDS)):
+        inside = named.get(place, {}) if form == "link" else {}
+        unknown = inside.keys() - known if isinstance(inside, Mapping) else {"no object"}
+        if unknown:
+            return f"witness {dict(wanted)!r}: {place} has no field {min(unknown)!r}"
+    return _bad_pattern(named.get("pattern", "")) if form == "log" else ""
+
+
+def _bad_pattern(pattern: Any) -> str:
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError) as error:
+        return f"{pattern!r} is no regular expression: {error}"
+    return ""
 
 
 def witness_of(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:

@@ -5,7 +5,7 @@ since it is checked here when the file is read. A field that is not named here i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from kchaos.checkers.json_form import from_json
@@ -125,6 +125,8 @@ class _MessagePartition:
     partition: int = -1
     adding_replicas: tuple[int, ...] = ()
     base_offset: int | None = None
+    batch_count: int = -1
+    current_leader: Any = None
     controller_epoch: int = -1
     current_leader_epoch: int | None = None
     delete_partition: bool = False
@@ -139,17 +141,22 @@ class _MessagePartition:
     last_fetched_epoch: int | None = None
     last_leader_epoch: int | None = None
     last_offset: int | None = None
+    last_stable_offset: int = -1
     leader: int = -1
     leader_epoch: int | None = None
+    leader_recovery_state: int = -1
     log_start_offset: int | None = None
     new_isr: tuple[int, ...] = ()
     new_isr_with_epochs: tuple[Any, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
     offset: int = -1
     offsets: tuple[int, ...] = ()
     partition_epoch: int = -1
+    records_size_bytes: int = -1
     removing_replicas: tuple[int, ...] = ()
     replicas: tuple[int, ...] = ()
     timestamp: int = -1
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +169,18 @@ class _Message:
     controller_id: int = -1
     delete_partitions: bool = False
     error_code: int = -1
+    is_kraft_controller: bool = False
     live_brokers: tuple[Any, ...] = ()
     replica_id: int = -1
     session_epoch: int = -1
     session_id: int = -1
+    type: int = -1
+
+
+MESSAGE_FIELDS = frozenset(one.name for one in fields(_Message))
+"""What a message may say as a whole."""
+MESSAGE_PARTITION_FIELDS = frozenset(one.name for one in fields(_MessagePartition))
+"""What a message may say of one partition."""
 
 
 def check_step(step: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from kchaos.checkers.witness import misspelt_witness
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.steps.scenario_steps import Step
 
@@ -18,16 +19,28 @@ class Expectation:
         safe: Whether safety holds.
         findings: (kind, brokers, first offset, last offset) of every safety finding, and its topic
             where the scenario has several.
-        witness: What shows that the mechanism ran, each as `checkers.verdict` reads it:
+        witness: What shows that the mechanism ran, at least one, as `checkers.verdict` reads it:
             {"round": …}, {"log": …}, {"link": …}, {"hit": …}, {"observed": …}, {"epochs": …} or
             {"magics": …}.
         source: Where it is written or measured.
+
+    Raises:
+        ValueError: It has no witness, so that nobody could say what a run has shown, or a witness
+            of no documented form.
     """
 
     safe: bool
     findings: tuple[ExpectedFinding, ...] = ()
     witness: tuple[Mapping[str, Any], ...] = ()
     source: str
+
+    def __post_init__(self) -> None:
+        """Refuse what no run could show."""
+        if not self.witness:
+            raise ValueError("an expectation needs a witness that the mechanism ran")
+        for one in self.witness:
+            if why := misspelt_witness(one):
+                raise ValueError(why)
 
     def to_json(self) -> dict[str, Any]:
         """The expectation as the judge reads it."""

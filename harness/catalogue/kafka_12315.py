@@ -94,6 +94,7 @@ _GONE: tuple[Step, ...] = (*_DOWN, AwaitState(topic="t", partition=0, leader=SEC
 
 _LEFT = {"log": {"broker": FIRST, "pattern": _OFFLINE}}
 _FAILED = {"log": {"broker": FIRST, "pattern": _NOT_EMPTY}}
+_SEEN = {"log": {"broker": FIRST, "pattern": f"deleted brokers: {FOLLOWER}, bounced brokers: ,"}}
 _SOURCE = "KAFKA-12315; kafka.controller.ReplicaStateMachine, 2.1.1 to 3.9.1; seen by a random run"
 
 
@@ -142,6 +143,6 @@ KAFKA_12315 = Entry(
         (_MOVED, release): Expectation(safe=True, witness=(_LEFT, _FAILED), source=_SOURCE)
         for release in ("2.8.2", "3.9.1")
     }
-    | {(_ONCE, "2.8.2"): Expectation(safe=True, source=_SOURCE)},
+    | {(_ONCE, "2.8.2"): Expectation(safe=True, witness=(_SEEN,), source=_SOURCE)},
     default_releases=("2.8.2", "3.9.1"),
 )

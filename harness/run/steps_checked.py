@@ -1,8 +1,9 @@
-"""Steps that no cluster could take, refused before one is started."""
+"""Steps that no cluster could take and witnesses that no run could have, refused beforehand."""
 
 from collections.abc import Iterator
 from typing import Any
 
+from kchaos.checkers.witness import misspelt_witness
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.if_possible import IfPossible
@@ -18,8 +19,12 @@ def check_steps(scenario: Scenario) -> None:
     Raises:
         ScenarioError: A step names a broker that the cluster does not have, heals what does not
             act, injects under a name that still acts, or takes a snapshot under a label for the
-            second time.
+            second time; or a witness of the expectation has no documented form.
     """
+    wanted = (scenario.expectation or {}).get("witness", ())
+    for number, witness in enumerate(wanted if isinstance(wanted, list | tuple) else (wanted,)):
+        if why := misspelt_witness(witness):
+            raise ScenarioError(f"expectation: witness[{number}]: {why}")
     known = sorted(broker.id for broker in scenario.cluster.brokers)
     acting: set[str] = set()
     labels: set[str] = set()

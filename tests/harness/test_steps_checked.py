@@ -1,11 +1,13 @@
 """Steps that no cluster could take are refused before one is started."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import FastBounce, HoldRequests, KillBroker
+from kchaos.harness.catalogue.entry import Expectation
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
@@ -65,3 +67,39 @@ def test_what_is_healed_may_be_injected_again_and_what_may_be_impossible_is_left
 ):
     possible = IfPossible(do=Heal(name="none"))
     check_steps(scenario(TOPIC, NOBODY, HOLD, Heal(name="fetches"), HOLD, BOUNCE, BOUNCE, possible))
+
+
+@pytest.mark.parametrize(
+    ("witness", "said"),
+    [
+        ({"rounds": {"follower": 1}}, "no witness has the form 'rounds'"),
+        ({"round": {"folower": 1}}, "a witness of the form 'round' has no field 'folower'"),
+        ({"log": {"broker": 1}}, "a witness of the form 'log' needs the field 'pattern'"),
+        ({"log": {"pattern": "("}}, r"'\(' is no regular expression"),
+        ({"link": {"partition": {"fetch_ofset": 1}}}, "partition has no field 'fetch_ofset'"),
+        ({"link": {"detail": {"eror": 1}}}, "detail has no field 'eror'"),
+        ({"hit": {"points": "p"}}, "a witness of the form 'hit' has no field 'points'"),
+        ({"operation": {"errorcode": 1}}, "has no field 'errorcode'"),
+        ({"observed": {"broker": 1}}, "needs the field 'kind'"),
+        ({"magics": {"snapshot": "final", "broker": 1, "partition": "t-0"}}, "the field 'runs'"),
+        ({}, "no object with one form"),
+        ("round", "no object with one form"),
+    ],
+)
+def test_a_witness_that_no_run_could_have_is_refused_before_one_is_played(
+    witness: object, said: str, tmp_path: Path
+) -> None:
+    expectation = {"safe": False, "findings": [], "witness": [witness]}
+    made = replace(scenario(TOPIC), expectation=expectation)
+    with pytest.raises(ScenarioError, match=rf"expectation: witness\[0\]: .*{said}"):
+        play(made, options=RunOptions(runs_directory=tmp_path / "runs"), say=print)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_an_expectation_of_the_catalogue_needs_a_witness_that_there_can_be() -> None:
+    with pytest.raises(ValueError, match="needs a witness"):
+        Expectation(safe=False, findings=(("divergence", (0, 1), 0, 0),), source="")
+    with pytest.raises(ValueError, match="needs a witness"):
+        Expectation(safe=True, source="")
+    with pytest.raises(ValueError, match="has no field 'folower'"):
+        Expectation(safe=True, witness=({"round": {"folower": 1}},), source="")
