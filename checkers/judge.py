@@ -321,6 +321,13 @@ def _unpredicted(evidence: RunEvidence, prediction: Prediction) -> Iterator[str]
     held = {one.event.api for one in evidence.actions if isinstance(one.event, Hold)}
     for api in sorted(held - FOLLOWED):
         yield f"requests of {api} were held, which the model does not follow"
+    if not prediction.states and not evidence.is_tiered:
+        for topic in sorted({one.topic for one in evidence.partitions}):
+            if evidence.retains_less(topic):
+                yield (
+                    f"brokers may delete records of {topic}, and without links nobody knows when "
+                    "they did: have links, or keep what is written"
+                )
     for snapshot in evidence.snapshots:
         if snapshot.label not in prediction.snapshots:
             yield (

@@ -58,7 +58,14 @@ def record_of(evidence: RunEvidence) -> Record:
     seen = [*_actions(evidence, links), *links, *_answers(evidence), *_copied(evidence)]
     # Sorting is stable: what has one time stays in the order of its file.
     seen.sort(key=lambda item: item.time)
-    return Record(seen=tuple(seen), decided=tuple(decided))
+    deleting = frozenset(
+        one.topic for one in evidence.partitions if evidence.retains_less(one.topic)
+    )
+    return Record(
+        seen=tuple(seen),
+        decided=tuple(decided),
+        deleting=frozenset() if evidence.is_tiered else deleting,
+    )
 
 
 def _messages(evidence: RunEvidence) -> Iterator[Seen]:
@@ -181,8 +188,6 @@ def _files(evidence: RunEvidence, label: str, broker: int, about: TopicPartition
 def _local_start(
     evidence: RunEvidence, label: str, broker: int, about: TopicPartition
 ) -> int | None:
-    """Where the first segment of a tiered log begins on a disk; None for any other log."""
-    if not evidence.is_tiered:
-        return None
+    """Where the first segment of a log begins on a disk."""
     files = segment_files(evidence.copied.directory(label, broker, about))
     return int(files[0].stem) if files else None

@@ -63,6 +63,9 @@ FOLLOWED = frozenset(
         *("log.cleaner.min.cleanable.ratio", "min.cleanable.dirty.ratio"),
         *("log.cleaner.min.compaction.lag.ms", "min.compaction.lag.ms"),
         *("log.cleaner.max.compaction.lag.ms", "max.compaction.lag.ms"),
+        # What brokers delete is seen where logs begin.
+        *("log.retention.ms", "retention.ms", "log.retention.minutes", "log.retention.hours"),
+        *("log.retention.bytes", "retention.bytes"),
         # Tiered logs.
         *("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"),
     }
@@ -154,17 +157,10 @@ LIMITED: Mapping[str, Limit] = {
         least=1000, why="a leader may refuse its followers fetch sessions"
     ),
     **dict.fromkeys(
-        ("log.retention.ms", "retention.ms", "log.local.retention.ms", "local.retention.ms"),
-        Limit(least=_HOUR_MS, why=_DELETES),
+        ("log.local.retention.ms", "local.retention.ms"), Limit(least=_HOUR_MS, why=_DELETES)
     ),
-    "log.retention.minutes": Limit(least=60, why=_DELETES),
-    "log.retention.hours": Limit(least=1, why=_DELETES),
     **dict.fromkeys(
-        (
-            *("log.retention.bytes", "retention.bytes"),
-            *("log.local.retention.bytes", "local.retention.bytes"),
-        ),
-        Limit(least=_GIB, why=_DELETES),
+        ("log.local.retention.bytes", "local.retention.bytes"), Limit(least=_GIB, why=_DELETES)
     ),
     **dict.fromkeys(
         ("log.cleanup.policy", "cleanup.policy"),
@@ -212,7 +208,7 @@ LIMITED: Mapping[str, Limit] = {
 }
 """With some values the model follows what comes of them, and with others not."""
 
-_OF_A_TIER = ("retention.ms", "retention.bytes", "local.retention.ms", "local.retention.bytes")
+_OF_A_TIER = ("local.retention.ms", "local.retention.bytes")
 
 
 def not_followed(name: str, value: str, *, is_tiered: bool = False) -> str:

@@ -67,6 +67,8 @@ from kchaos.harness.steps.if_possible import AwaitInSync as AwaitInSync
 from kchaos.harness.steps.if_possible import AwaitLeader as AwaitLeader
 from kchaos.harness.steps.if_possible import AwaitLevel as AwaitLevel
 from kchaos.harness.steps.if_possible import IfPossible as IfPossible
+from kchaos.harness.steps.log_start import AwaitLogStart as AwaitLogStart
+from kchaos.harness.steps.log_start import DeleteRecords as DeleteRecords
 from kchaos.harness.steps.observing import AwaitDecision as AwaitDecision
 from kchaos.harness.steps.observing import AwaitFetches as AwaitFetches
 from kchaos.harness.steps.observing import AwaitHighWatermarkKept as AwaitHighWatermarkKept

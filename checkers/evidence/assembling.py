@@ -33,7 +33,7 @@ from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.directory import PartitionContents, segment_files
 from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
 
-_OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints")
+_OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints", "first_offset")
 _OfPartition = TypeVar(
     "_OfPartition", EpochRound, PredictedRead, PredictedRemoteSegment, RemoteSegment, TierReading
 )
@@ -181,6 +181,7 @@ def _observed(
             batches=tuple(map(batch_evidence, contents.batches)) if contents else (),
             epoch_entries=copied.epoch_entries(label, broker, about),
             log_start_offset=max(of_segment, log_start or 0),
+            first_offset=of_segment,
             high_watermarks=() if high_watermark is None else (high_watermark,),
             is_running=bool(seen is not None and seen.is_running),
             is_high_watermark_pinned=snapshot.is_final and (about, broker) in evidence.pinned,

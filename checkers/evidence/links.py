@@ -203,6 +203,7 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
                 fetch_offset=entry["fetch_offset"],
                 leader_epoch=epoch,
                 last_fetched_epoch=entry.get("last_fetched_epoch"),
+                log_start_offset=_start(entry),
             )
         elif message.api == "LIST_OFFSETS":
             asked[about] = OffsetAsked(timestamp=entry["timestamp"], leader_epoch=epoch)
@@ -250,6 +251,12 @@ def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> R
     )
 
 
+def _start(entry: _Detail) -> int | None:
+    # -1 stands for none: in an old version, and beside an error.
+    start = entry.get("log_start_offset")
+    return None if start is None or start < 0 else int(start)
+
+
 def _offset_answered(entry: _Detail) -> OffsetAnswered:
     # Version 0 has a list, and its first offset counts (earliestOrLatestOffset).
     offsets = entry["offsets"] if "offsets" in entry else [entry["offset"]]
@@ -271,6 +278,7 @@ def _fetch_answered(entry: _Detail) -> FetchAnswered:
         first_leader_epoch=entry.get("first_leader_epoch"),
         last_leader_epoch=entry.get("last_leader_epoch"),
         diverging=None if diverging is None else (diverging["epoch"], diverging["end_offset"]),
+        log_start_offset=_start(entry),
     )
 
 

@@ -93,6 +93,7 @@ class ReplicaEvidence:
         epoch_entries: (leader epoch, start offset) of the checkpoint; None without a readable one.
         log_start_offset: Nothing is expected below; observed, what its first segment's name or
             log-start-offset-checkpoint says, whichever is higher.
+        first_offset: Observed, where its first segment begins; 0 where it is predicted.
         log_end_offset: Exclusive, predicted; None where it is observed, since no file tells it.
         high_watermarks: Observed, what the checkpoint says, or nothing; predicted, each that it
             may be.
@@ -112,6 +113,7 @@ class ReplicaEvidence:
     batches: tuple[BatchEvidence, ...] = ()
     epoch_entries: tuple[tuple[int, int], ...] | None = None
     log_start_offset: int = 0
+    first_offset: int = 0
     log_end_offset: int | None = None
     high_watermarks: tuple[int, ...] = ()
     is_hosted: bool = True
@@ -232,7 +234,8 @@ class PartitionEvidence:
             partition, as far as the links saw.
         cleaned_until: Below it (exclusive) log cleaners may have removed records whose key comes
             again; 0 where none was seen to.
-        may_delete: Whether a setting lets brokers delete records of the topic during the run.
+        may_delete: Whether a setting or a client lets brokers delete records of the topic during
+            the run.
         deleted_until: Below it (exclusive) a client had records deleted (DeleteRecords), or 0.
         has_other_codec: Whether a setting makes brokers compress anew what producers send.
         has_other_times: Whether a setting makes brokers change the timestamps of what they get.

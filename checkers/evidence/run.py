@@ -59,7 +59,13 @@ from kchaos.checkers.evidence.zookeeper import (
     topic_deletions,
     topic_ids,
 )
-from kchaos.checkers.model.values.events import LogCleaned, PartitionState, Produce, TopicCreated
+from kchaos.checkers.model.values.events import (
+    DeleteRecords,
+    LogCleaned,
+    PartitionState,
+    Produce,
+    TopicCreated,
+)
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import topic_partition
@@ -357,10 +363,19 @@ class RunEvidence:
     def may_delete(self, topic: str) -> bool:
         """Whether a setting lets brokers delete records of the topic before their default time.
 
-        By default they keep them for a week, and nothing else deletes any: no step of a scenario
-        sends DeleteRecords.
+        By default they keep them for a week. A client may have asked for it too.
         """
-        return self._is_set(topic, DELETING)
+        return self.is_deleted_from(topic) or self._is_set(topic, DELETING)
+
+    def is_deleted_from(self, topic: str) -> bool:
+        """Whether a client asked for records of the topic to be deleted."""
+        return any(
+            isinstance(one.event, DeleteRecords) and one.event.topic == topic for one in self.events
+        )
+
+    def retains_less(self, topic: str) -> bool:
+        """Whether a setting lets brokers delete records by their age or the size of the log."""
+        return self._is_set(topic, _EXPIRING)
 
     def may_expire(self, topic: str) -> bool:
         """As `may_delete`, from the remote part of a tiered log too."""

@@ -19,9 +19,9 @@ def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     """Yields what differs of each replica: batches, epoch cache, high watermark, process.
 
     **Verifies**, at every snapshot: each batch's offsets, leader epoch, magic and payload; the
-    entries of leader-epoch-checkpoint; the log start, where no setting lets brokers delete; the
-    checkpointed high watermark. That one must be the one
-    that memory holds where a gate or settling saw it in that broker's checkpoint and nothing has
+    entries of leader-epoch-checkpoint; the log start, which a checkpoint may lag behind where
+    brokers may delete; the checkpointed high watermark. That one must be the one that memory holds
+    where a gate or settling saw it in that broker's checkpoint and nothing has
     moved it since; where the process has ended, one that the file could hold. Elsewhere the
     checkpoint lags behind memory, and must only not be ahead of the prediction.
     **Does not verify**: a predicted log end offset behind the last batch, which no file tells;
@@ -146,9 +146,12 @@ def _replica(
     evidence: PartitionEvidence, real: ReplicaEvidence, expected: ReplicaEvidence
 ) -> Iterator[Finding]:
     broker = real.broker
+    # What was deleted of the beginning is the log start's matter.
+    first = real.first_offset if evidence.may_delete else 0
+    there = [one for one in expected.batches if one.base_offset >= first]
     differing = [
         pair
-        for pair in zip_longest(real.batches, expected.batches)
+        for pair in zip_longest(real.batches, there)
         if _identity(pair[0]) != _identity(pair[1])
     ]
     if differing:
@@ -199,7 +202,18 @@ def _replica(
 def _log_start(
     evidence: PartitionEvidence, real: ReplicaEvidence, expected: ReplicaEvidence
 ) -> Iterator[Finding]:
-    if real.log_start_offset != expected.log_start_offset and not evidence.may_delete:
+    if evidence.may_delete:
+        if real.log_start_offset > expected.log_start_offset:
+            yield _not_as_predicted(
+                evidence,
+                real.broker,
+                f"its log starts at {real.log_start_offset}; predicted was "
+                f"{expected.log_start_offset} at most",
+                what="log-start",
+                predicted=expected.log_start_offset,
+                observed=real.log_start_offset,
+            )
+    elif real.log_start_offset != expected.log_start_offset:
         yield _not_as_predicted(
             evidence,
             real.broker,

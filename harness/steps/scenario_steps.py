@@ -23,6 +23,7 @@ from kchaos.harness.steps.asking import AskAs, ConsumeFrom
 from kchaos.harness.steps.cleaning import AwaitCleaned
 from kchaos.harness.steps.clients import AwaitAnswer, Produce, Read, WriteUntil
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
+from kchaos.harness.steps.log_start import AwaitLogStart, DeleteRecords
 from kchaos.harness.steps.metadata import WriteWhereTold
 from kchaos.harness.steps.observing import (
     AwaitDecision,
@@ -344,6 +345,8 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitHighWatermarkKept,
         AwaitHighWatermarkForgotten,
         AwaitCleaned,
+        DeleteRecords,
+        AwaitLogStart,
         SetLogLevel,
         AwaitLeader,
         AwaitInSync,

@@ -15,7 +15,8 @@ _NEITHER = (".class", ".path", "location", "password", "sasl.", "ssl.", "authori
     [
         ("num.replica.fetchers", "2", "several fetches"),
         ("num.replica.fetchers", "1", ""),
-        ("retention.ms", "1000", "delete records"),
+        ("retention.ms", "1000", ""),
+        ("local.retention.ms", "1000", "delete records"),
         ("retention.ms", "-1", ""),
         ("retention.ms", "604800000", ""),
         ("replica.fetch.response.max.bytes", "1000", "less than there is"),

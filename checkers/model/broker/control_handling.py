@@ -86,6 +86,9 @@ def handle(
         (TopicPartition(state.topic, state.partition), _become(world, broker_id, state))
         for state in request.states
     )
+    if any(error == leader.OUT_OF_RANGE for _, error in errors):
+        # The request fails as a whole where it stands (ReplicaManager.makeLeaders).
+        return ((None, leader.OUT_OF_RANGE),)
     if is_last:
         # Only now: a dead thread that got another partition meanwhile stays.
         follower.end_idle_threads(world, broker_id)
@@ -122,6 +125,8 @@ def _become(world: World, broker_id: int, state: PartitionState) -> str:
     if state.leader == broker_id:
         follower.leave_fetchers(world, broker_id, partition)
         leader.become_leader(world, broker_id, partition, state)
+        if leader.fails_to_move(broker, world.known_replica(broker_id, partition)):
+            return leader.OUT_OF_RANGE
     elif state.leader in broker.live:
         follower.become_follower(world, broker_id, partition, state)
     return ""

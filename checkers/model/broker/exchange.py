@@ -194,7 +194,14 @@ def count(world: World, broker_id: int, leader: int, exchange: Exchange) -> tupl
         if isinstance(answer, FetchAnswer) and answering.generation.counts_fetch(answer):
             offset = asked[partition].fetch_offset
             before = world.known_replica(leader, partition).high_watermark
+            fails = leading.counting_fails(world, leader, partition, broker_id, offset)
             changed = leading.update_view(world, leader, partition, broker_id, offset) or changed
+            if fails:
+                failed = replace(
+                    exchange, stage=Stage.ANSWERED, answers=(), error=leading.OUT_OF_RANGE
+                )
+                change(world, broker_id, leader, exchange, failed)
+                return failed, True
             moved = world.known_replica(leader, partition).high_watermark
             if moved != before and answering.generation.answers_with_moved_high_watermark:
                 answer = replace(answer, high_watermark=moved)
@@ -232,6 +239,9 @@ def hold_answer(world: World, broker_id: int, leader: int, exchange: Exchange) -
 def handle(world: World, broker_id: int, leader: int, exchange: Exchange) -> bool:
     """Let the follower handle an answer; returns whether that changed anything."""
     end(world, broker_id, leader, exchange)
+    if exchange.error:
+        end_session(world, broker_id, leader, exchange)
+        return False
     thread = world.thread(broker_id, leader)
     if exchange.api == LIST_OFFSETS:
         if thread is None or thread.reset is None or not exchange.answers:

@@ -26,6 +26,7 @@ from kchaos.checkers.model.values.replica import (
     FetcherThread,
     FetchState,
     OffsetReset,
+    Replica,
     Role,
 )
 from kchaos.checkers.model.values.requests import LATEST, Asked, EpochAnswer, FetchAnswer
@@ -113,6 +114,22 @@ def truncate(world: World, broker_id: int, partition: TopicPartition, offset: in
         broker_id,
         partition,
         replace(replica, log=log, entries=entries, high_watermark=high_watermark),
+    )
+
+
+def start_anew(world: World, broker_id: int, partition: TopicPartition, offset: int) -> None:
+    """Empty a log, so that it begins and ends at an offset (Log.truncateFullyAndStartAt)."""
+    generation = _broker(world, broker_id).generation
+    replica = world.known_replica(broker_id, partition)
+    world.put_replica(
+        broker_id,
+        partition,
+        replace(
+            replica,
+            log=replica.log.truncate_fully_and_start_at(offset),
+            entries=(),
+            high_watermark=generation.high_watermark_of_restarted(replica.high_watermark, offset),
+        ),
     )
 
 
@@ -228,6 +245,9 @@ def _append(
     if fetch.fetch_offset != replica.log.log_end_offset:
         _fail(world, broker_id, leader, partition)
         return True
+    if _begins_below(replica, answer) and broker.generation.restarts_empty_log:
+        start_anew(world, broker_id, partition, answer.batches[0].base_offset)
+        replica = world.known_replica(broker_id, partition)
     try:
         rolls = world.generation(broker, partition).proposed.rolls(replica.log, answer.batches)
         log = replica.log.append(answer.batches, rolls)
@@ -240,8 +260,16 @@ def _append(
         answer.batches[answer.noted :],
     )
     high_watermark = min(log.log_end_offset, answer.high_watermark)
+    if broker.generation.keeps_high_watermark_in_log:
+        high_watermark = max(high_watermark, log.log_start_offset)
     after = replace(after, high_watermark=high_watermark)
-    if answer.log_start_offset > log.log_start_offset:
+    learns = broker.generation.learns_log_start
+    if learns and answer.log_start_offset > high_watermark >= 0:
+        # A log start beyond the high watermark is refused, after the append.
+        world.put_replica(broker_id, partition, after)
+        _fail(world, broker_id, leader, partition)
+        return True
+    if learns and answer.log_start_offset > log.log_start_offset:
         after = replace(
             after,
             log=replace(log, log_start_offset=answer.log_start_offset),
@@ -258,6 +286,14 @@ def _append(
         thread = _thread(world, broker_id, leader)
         world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
     return (fetch, replica) != (stands, after)
+
+
+def _begins_below(replica: Replica, answer: FetchAnswer) -> bool:
+    """Tell whether an empty log is answered with a batch that begins below its start."""
+    log = replica.log
+    is_empty = log.log_end_offset == log.log_start_offset
+    first = answer.batches[0].base_offset if answer.batches else log.log_start_offset
+    return is_empty and first < log.log_start_offset <= answer.batches[-1].last_offset
 
 
 def _unnoted_epoch(fetch: FetchState, before: Entries, after: Entries, answer: FetchAnswer) -> int:

@@ -26,6 +26,7 @@ from kchaos.checkers.model.values.requests import (
 )
 
 NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
+OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 NO_FETCH_YET = 1 << 62
 """Stands for the leader's end at the fetch before the first: no offset reaches it."""
 
@@ -51,7 +52,10 @@ def become_leader(
     )
     if is_new_leader:
         high_watermark = replica.high_watermark
-        if high_watermark > log_end_offset:
+        is_below = high_watermark < replica.log.log_start_offset
+        if high_watermark > log_end_offset or (
+            is_below and not broker.generation.keeps_high_watermark_in_log
+        ):
             high_watermark = broker.generation.high_watermark_beyond_log(replica.log)
         replica = replace(
             replica, role=Role.LEADER, leader=broker_id, views=(), high_watermark=high_watermark
@@ -134,6 +138,17 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
     replica = assign_epochs_of(generation, replica, batches)
     rolls = generation.proposed.rolls(replica.log, batches)
     replica = replace(replica, log=replica.log.append(batches, rolls))
+    if fails_to_move(broker, replica):
+        # It is appended, and then the high watermark cannot be moved.
+        world.put_replica(request.broker, partition, replica)
+        failed = PredictedProduce(
+            operation=request.operation,
+            acknowledged=False,
+            base_offset=base_offset,
+            error=OUT_OF_RANGE,
+        )
+        world.answer(failed)
+        return
     waits = request.acks == -1
     if waits:
         waiting = PendingProduce(
@@ -153,6 +168,16 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         settle_append(world, request.broker, partition)
     else:
         world.put(("appended", request.broker, partition), True)
+
+
+def fails_to_move(broker: Broker, replica: Replica) -> bool:
+    """Tell whether a leader's attempt to move its high watermark ends with an error.
+
+    It looks for the high watermark in its log, and the log begins later (Log.
+    fetchHighWatermarkMetadata; KAFKA-9491 got 2.4.0 there).
+    """
+    is_below = replica.high_watermark < replica.log.log_start_offset
+    return is_below and broker.generation.keeps_high_watermark_in_log
 
 
 def settle_append(world: World, broker_id: int, partition: TopicPartition) -> None:
@@ -225,7 +250,7 @@ def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) 
     try:
         batches = replica.log.read(asked.fetch_offset)
     except OffsetOutOfRange:
-        return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+        return FetchAnswer(error=OUT_OF_RANGE)
     return FetchAnswer(
         batches=batches,
         high_watermark=replica.high_watermark,
@@ -284,6 +309,19 @@ def update_view(
     return moved or view != after
 
 
+def counting_fails(
+    world: World, broker_id: int, partition: TopicPartition, follower: int, offset: int
+) -> bool:
+    """Tell whether to count a follower's fetch ends with an error, after its offset is noted."""
+    broker = world.broker(broker_id)
+    replica = world.replica(broker_id, partition)
+    view = replica.view(follower) if replica is not None else None
+    if broker is None or replica is None or view is None or replica.role is not Role.LEADER:
+        return False
+    moves = broker.generation.advances_after_fetch(view.log_end_offset, offset)
+    return moves and fails_to_move(broker, replica)
+
+
 def increment_high_watermark(world: World, broker_id: int, partition: TopicPartition) -> bool:
     """Move the high watermark up to the smallest end offset of the ISR and of who has caught up.
 
@@ -293,6 +331,8 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
     replica = world.known_replica(broker_id, partition)
     assert broker is not None
     generation = broker.generation
+    if fails_to_move(broker, replica):
+        return False
     if not generation.may_advance(replica.isr, _min_isr(world, broker, partition, replica)):
         return False
     offsets = [replica.log.log_end_offset]

@@ -83,8 +83,7 @@ def handle_answer(world: World, broker_id: int, leader: int, answer: Answer) -> 
     own_end = replica.log.log_end_offset
     if reset.timestamp == EARLIEST:
         if answer.offset > own_end:
-            log = replica.log.truncate_fully_and_start_at(answer.offset)
-            world.put_replica(broker_id, reset.partition, replace(replica, log=log, entries=()))
+            following.start_anew(world, broker_id, reset.partition, answer.offset)
         return _fetch_from(world, broker_id, leader, thread, reset, max(answer.offset, own_end))
     if answer.offset >= own_end:
         asking = replace(reset, timestamp=EARLIEST, is_asked=False)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kchaos.checkers.acts import StartBroker, TopicPartition
+from kchaos.checkers.model.broker import log_start
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import Broker, Checkpoint
 from kchaos.checkers.model.state.world import World
@@ -53,6 +54,8 @@ def start(world: World, configuration: StartBroker, generation: Generation) -> N
         known = world.checkpoint(broker_id, partition).known
         world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
         high_watermark = min(known, log.log_end_offset)
+        if own.keeps_high_watermark_in_log:
+            high_watermark = max(high_watermark, log.log_start_offset)
         world.put_replica(
             broker_id,
             partition,
@@ -102,6 +105,7 @@ def stop(
         world.put(("appended", broker_id, partition), None)
         world.put(("shortened", broker_id, partition), None)
         _forget(world, broker_id, partition, replica)
+        log_start.forget(world, broker_id, partition, is_clean=is_clean and broker.is_running)
     world.put_broker(
         broker_id,
         replace(
@@ -157,7 +161,7 @@ def _note_impossible(
 
 
 def _recovered(generation: Generation, entries: Entries, log: Log) -> Entries:
-    for batch in log.batches:
+    for batch in log.local_batches():
         is_newer = batch.magic >= 2 and batch.leader_epoch > latest_epoch(entries)
         if is_newer and generation.recovers_epoch(batch.leader_epoch):
             entries = generation.assign_epoch(entries, batch.leader_epoch, batch.base_offset)

@@ -214,6 +214,8 @@ def _idle_round(
             return
         if min(replica.log.log_end_offset, answer.high_watermark) != replica.high_watermark:
             return
+        if answer.log_start_offset > replica.log.log_start_offset:
+            return
         offset = asked.fetch_offset
         changed = leader.update_view(world, leader_id, partition, broker_id, offset) or changed
         changed = (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kchaos.checkers.model.broker import exchange, tier
+from kchaos.checkers.model.broker import exchange, log_start, tier
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import (
@@ -24,15 +24,42 @@ from kchaos.checkers.model.values.requests import (
 def at_leader(
     state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
-    """A leader looks at its log for a request, or ends the wait of a Fetch."""
+    """A leader looks at its log for a request, or ends the wait of a Fetch.
+
+    Its log may begin later by then, as far as later messages have that.
+    """
+    yield from _at_leader(state, follower, leader_id, one, lookahead, index)
+    moved = World(state)
+    for about, _ in one.asked:
+        replica = moved.replica(leader_id, about)
+        if replica is None:
+            continue
+        known = replica.log.log_start_offset
+        start = lookahead.begins_later(leader_id, about, known, index)
+        if start is not None and not log_start.why_not(moved, leader_id, about, start):
+            log_start.move(moved, leader_id, about, start)
+    if moved.changes:
+        for world in _at_leader(
+            state.changed(moved.changes), follower, leader_id, one, lookahead, index
+        ):
+            world.changes = {**moved.changes, **world.changes}
+            yield world
+
+
+def _at_leader(
+    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead, index: int
+) -> Iterator[World]:
     if not one.is_at_leader or one.number is None:
         return
     seen = lookahead.replies.get(one.number)
     world = World(state)
-    if seen is not None and seen.error_code:
-        # The leader did not get as far as its log.
-        exchange.change(world, follower, leader_id, one, replace(one, stage=Stage.ANSWERED))
-        yield world
+    if seen is not None and seen.error_code in _BEFORE_THE_LOG:
+        if _BEFORE_THE_LOG[seen.error_code](one, lookahead):
+            exchange.change(world, follower, leader_id, one, replace(one, stage=Stage.ANSWERED))
+            yield world
+        return
+    if seen is not None and seen.error_code == UNKNOWN_SERVER_ERROR:
+        yield from _failing(state, follower, leader_id, one)
         return
     if seen is not None and _failed(seen):
         yield from _failing(state, follower, leader_id, one)
@@ -59,6 +86,32 @@ def at_leader(
         looked = World(state)
         exchange.look(looked, follower, leader_id, one)
         yield looked
+
+
+def _is_in_session(one: Exchange, lookahead: Lookahead) -> bool:
+    """Tell whether a Fetch names a session, which its leader may have forgotten."""
+    return not one.asked or any(asked.is_incremental for _, asked in one.asked)
+
+
+def _names_ids(one: Exchange, lookahead: Lookahead) -> bool:
+    """Tell whether a Fetch names its topics by ids, from version 13 on (KIP-516)."""
+    question = None if one.number is None else lookahead.questions.get(one.number)
+    return question is not None and (question.version or 0) >= 13
+
+
+_BEFORE_THE_LOG = {
+    70: _is_in_session,
+    71: _is_in_session,
+    100: _names_ids,
+    103: _names_ids,
+    106: _names_ids,
+}
+"""Errors of a whole Fetch with which a leader does not get as far as its log: when they may come.
+
+FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH (kafka.server.FetchManager.newContext),
+UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID and FETCH_SESSION_TOPIC_ID_ERROR. Any other comes of what
+a leader does when it counts the fetch: `exchange.count` predicts it, or it failed (`_failing`).
+"""
 
 
 def tier_sends_away(world: World, leader_id: int, one: Exchange, seen: Reply) -> None:
@@ -129,8 +182,8 @@ def _may_be_answered(
     """Tell whether what a leader made of a request fits what was seen; it ends what nobody saw."""
     if after.stage is Stage.WAITING:
         return True
-    if seen is not None:
-        answers, differs = answers_as_seen(after, seen)
+    if seen is not None or after.error:
+        answers, differs = ((), "") if seen is None else answers_as_seen(after, seen)
         if not differs:
             exchange.change(world, follower, leader_id, after, replace(after, answers=answers))
         return not differs
@@ -152,7 +205,9 @@ def _would_be_seen(
     if number is None or number in lookahead.replies or _is_new(answered):
         return False
     return any(
-        lookahead.would_be_seen(number, follower, leader_id, about, said.high_watermark, index)
+        lookahead.would_be_seen(
+            number, follower, leader_id, about, said.high_watermark, said.log_start_offset, index
+        )
         for about, said in answered.answers
         if isinstance(said, FetchAnswer)
     )

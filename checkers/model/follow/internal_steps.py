@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.broker import control_handling, exchange, leader, process, tier
+from kchaos.checkers.model.broker import (
+    control_handling,
+    exchange,
+    leader,
+    log_start,
+    process,
+    tier,
+)
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow.internal_follower_steps import at_follower
@@ -16,7 +23,13 @@ from kchaos.checkers.model.follow.matching import (
     files_differ,
     question_differs,
 )
-from kchaos.checkers.model.follow.observations import ClientAnswered, CopyBegun, Question
+from kchaos.checkers.model.follow.observations import (
+    Asked,
+    ClientAnswered,
+    CopyBegun,
+    FetchAsked,
+    Question,
+)
 from kchaos.checkers.model.follow.reachable import hears_of_leaders
 from kchaos.checkers.model.settle.views import replicas_of
 from kchaos.checkers.model.state.state import State
@@ -97,10 +110,30 @@ def ask(world: World, seen: Question) -> str:
     if predicted is None and is_empty and thread.reset is None:
         # It only tells the leader what has left the session.
         predicted = Exchange(api=FETCH, asked=())
+    for about, said in seen.partitions.items():
+        differs = _begins_elsewhere(world, follower, about, said)
+        if differs:
+            return differs
     differs = question_differs(thread, predicted, seen)
     if differs or predicted is None:
         return differs
     exchange.send(world, follower, leader_id, replace(predicted, number=seen.number))
+    return ""
+
+
+def _begins_elsewhere(world: World, broker_id: int, about: TopicPartition, said: Asked) -> str:
+    """Let a follower's log begin where its Fetch says; returns why it cannot, or ""."""
+    start = said.log_start_offset if isinstance(said, FetchAsked) else None
+    replica = world.replica(broker_id, about)
+    if start is None or replica is None:
+        return ""
+    name = f"{about.topic}-{about.partition}"
+    if start < replica.log.log_start_offset:
+        return f"{name}: told log start {start}, possible was {replica.log.log_start_offset}"
+    refused = log_start.why_not(world, broker_id, about, start)
+    if refused:
+        return f"{name}: told log start {start}, possible was less: {refused}"
+    log_start.move(world, broker_id, about, start)
     return ""
 
 
@@ -263,6 +296,7 @@ def _lost_local(world: World, seen: CopyBegun) -> bool:
         files.local_start is None
         or world.replica(seen.broker, partition) is None
         or tier.lose_local(world, seen.broker, partition, files.local_start)
+        or log_start.begins_on_disk(world, seen.broker, partition, files.local_start)
         for partition, files in seen.files
     )
 
@@ -312,5 +346,6 @@ def _is_told(request: Produce, outcome: PredictedProduce, told: ClientAnswered |
     if told.outcome == "ok":
         return is_appended and outcome.base_offset == told.base_offset
     if told.outcome == "fail":
-        return not is_appended and bool(told.error) and outcome.error == told.error
+        # It may have been appended all the same: a high watermark that cannot be moved comes later.
+        return bool(told.error) and outcome.error == told.error
     return is_appended

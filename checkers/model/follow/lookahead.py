@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterator
 
 from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
 from kchaos.checkers.model.follow.observations import (
@@ -15,11 +16,19 @@ from kchaos.checkers.model.follow.observations import (
     FetchAsked,
     IsrAnswered,
     Number,
+    OffsetAnswered,
+    OffsetAsked,
     Question,
     Record,
     Reply,
 )
-from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered, PartitionState
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    LogStartObserved,
+    PartitionState,
+)
+from kchaos.checkers.model.values.requests import EARLIEST
 
 
 class Lookahead:
@@ -46,8 +55,11 @@ class Lookahead:
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
             defaultdict(list)
         )
+        self._begins: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
         for index, item in enumerate(record.seen):
             self._add(index, item.what)
+            for broker, about, start in self._log_starts(item.what):
+                self._begins[broker, about].append((index, start))
             if isinstance(item.what, StopBroker):
                 closed = _closed_by(record.decided, item.what, item.time)
                 self._closed[item.what.broker].append((index, closed))
@@ -98,6 +110,38 @@ class Lookahead:
                     self.forgeries[what.source, what.target, code] = what.error
             case StopBroker() if not what.clean:
                 self._killed[what.broker].append(index)
+
+    def _log_starts(self, what: object) -> Iterator[tuple[int, TopicPartition, int]]:
+        """Yield where a log was seen to begin: (broker, partition, offset)."""
+        match what:
+            case Question():
+                for about, asked in what.partitions.items():
+                    if isinstance(asked, FetchAsked) and asked.log_start_offset is not None:
+                        yield what.follower, about, asked.log_start_offset
+            case Reply():
+                question = self.questions.get(what.number)
+                for about, said in what.partitions.items():
+                    if isinstance(said, FetchAnswered) and said.log_start_offset is not None:
+                        yield what.leader, about, said.log_start_offset
+                    before = None if question is None else question.partitions.get(about)
+                    is_start = isinstance(before, OffsetAsked) and before.timestamp == EARLIEST
+                    if is_start and isinstance(said, OffsetAnswered) and said.offset is not None:
+                        yield what.leader, about, said.offset
+            case CopyBegun():
+                for about, files in what.files:
+                    if files.local_start is not None:
+                        yield what.broker, about, files.local_start
+            case LogStartObserved():
+                about = TopicPartition(what.topic, what.partition)
+                yield what.broker, about, what.log_start_offset
+
+    def begins_later(
+        self, broker: int, about: TopicPartition, log_start_offset: int, index: int
+    ) -> int | None:
+        """Return where a log is next seen to begin, from an index on, if that is further on."""
+        items = self._begins.get((broker, about), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        return next((start for _, start in items[at:] if start > log_start_offset), None)
 
     def _note_epochs(self, index: int, reply: Reply) -> None:
         for about, said in reply.partitions.items():
@@ -156,9 +200,10 @@ class Lookahead:
         leader: int,
         about: TopicPartition,
         high_watermark: int,
+        log_start_offset: int,
         index: int,
     ) -> bool:
-        """Tell whether the links would have recorded an answer for its high watermark.
+        """Tell whether the links would have recorded an answer for its high watermark or log start.
 
         They do if the answer before on that connection had another one of that partition.
 
@@ -168,6 +213,7 @@ class Lookahead:
             leader: Who answers.
             about: The partition.
             high_watermark: In the answer.
+            log_start_offset: In the answer.
             index: How many observations were taken.
         """
         items = self._of_pair.get((follower, leader), [])
@@ -175,7 +221,10 @@ class Lookahead:
             if isinstance(what, Reply) and what.number[0] == number[0]:
                 said = what.partitions.get(about)
                 if isinstance(said, FetchAnswered):
-                    return said.high_watermark != high_watermark
+                    return said.high_watermark != high_watermark or said.log_start_offset not in (
+                        None,
+                        log_start_offset,
+                    )
         return False
 
     def epoch_at(

@@ -99,6 +99,10 @@ def answers_as_seen(
     A read stops where a request's size does, so fewer batches than there are may be answered. What
     an incremental Fetch answer leaves out has nothing new.
     """
+    if seen.error_code not in _CODES[exchange.error]:
+        return (), f"error {seen.error_code} of all, possible was {exchange.error or 'none'}"
+    if exchange.error:
+        return (), ""
     kept: list[tuple[TopicPartition, Answer]] = []
     for partition, answer in exchange.answers:
         said = seen.partitions.get(partition)
@@ -161,9 +165,10 @@ def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) ->
 
 
 def local_batches(replica: Replica, seen: Files) -> tuple[PredictedBatch, ...]:
-    """Return the batches that lie on the local disk: of a tiered log, from the first segment on."""
-    start = max(seen.local_start or 0, replica.log.local_start_offset)
-    return tuple(one for one in replica.log.batches if one.base_offset >= start)
+    """Return the batches that lie on the local disk, from the first segment on."""
+    return tuple(
+        one for one in replica.log.local_batches() if one.base_offset >= (seen.local_start or 0)
+    )
 
 
 def _as_far_as(answer: FetchAnswer, said: FetchAnswered) -> FetchAnswer:
@@ -183,6 +188,8 @@ def _fetch_differs(answer: FetchAnswer, said: FetchAnswered) -> str:
         return f"diverging epoch {said.diverging}, possible was {diverging}"
     if answer.diverging is not None:
         return ""
+    if said.log_start_offset not in (None, answer.log_start_offset):
+        return f"log start {said.log_start_offset}, possible was {answer.log_start_offset}"
     if said.high_watermark != answer.high_watermark:
         return f"high watermark {said.high_watermark}, possible was {_told(answer)}"
     ends = (answer.batches[0], answer.batches[-1]) if answer.batches else None

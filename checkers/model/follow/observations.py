@@ -36,6 +36,7 @@ class FetchAsked:
     fetch_offset: int
     leader_epoch: int | None
     last_fetched_epoch: int | None
+    log_start_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,7 @@ class FetchAnswered:
         last_offset: Of the last batch, inclusive; None without batches.
         first_leader_epoch: Of the first batch; None without batches, or where it was not read.
         diverging: (epoch, end offset), or None.
+        log_start_offset: Where the leader's log begins; None where the answer does not say.
     """
 
     error_code: int
@@ -71,6 +73,7 @@ class FetchAnswered:
     first_leader_epoch: int | None = None
     last_leader_epoch: int | None = None
     diverging: tuple[int, int] | None = None
+    log_start_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +225,7 @@ class Files:
     Attributes:
         batches: (base offset, last offset, leader epoch, magic) of each batch.
         epoch_entries: Of leader-epoch-checkpoint; None where there is none that can be read.
+        local_start: Where the first segment begins; None where there is none.
     """
 
     batches: tuple[tuple[int, int, int, int], ...]
@@ -292,7 +296,12 @@ class Decided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """All that was seen of a run: two orders, and times that say how they may interleave."""
+    """All that was seen of a run: two orders, and times that say how they may interleave.
+
+    Attributes:
+        deleting: Topics of which brokers may delete what is old or too much.
+    """
 
     seen: tuple[Seen, ...]
     decided: tuple[Decided, ...]
+    deleting: frozenset[str] = frozenset()

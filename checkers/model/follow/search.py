@@ -140,7 +140,8 @@ class _Search:
 
     def run(self) -> _Step:
         """Return the step that explains the whole record, or one that explains most of it."""
-        first = _Step(_Node(0, 0, EMPTY), (), None)
+        deletes = {("deletes", topic): True for topic in self.record.deleting}
+        first = _Step(_Node(0, 0, EMPTY.changed(deletes)), (), None)
         visited = {first.node}
         stack = [self._next(first)]
         late: list[_Step] = []

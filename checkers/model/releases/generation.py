@@ -146,6 +146,19 @@ class Generation:
         moves_high_watermark_with_isr: Whether the high watermark moves when a leader learns of
             its ISR.
 
+    A log that begins later than it did:
+
+    Attributes:
+        deletes_beyond_high_watermark: Whether retention deletes also what is not below the high
+            watermark.
+        learns_log_start: Whether a Fetch answer tells a follower where its leader's log begins.
+        keeps_high_watermark_in_log: Whether a follower's high watermark is never below its log
+            start once it was told one, and a leader fails whose high watermark is below it.
+        high_watermark_of_restarted: (high watermark, where the log was started anew) to the high
+            watermark of a follower whose log was emptied to begin there.
+        restarts_empty_log: Whether a follower whose log is empty starts it again at a batch that
+            begins below its log start.
+
     A follower, until it fetches:
 
     Attributes:
@@ -243,6 +256,12 @@ class Generation:
     counts_election_as_fetch: bool
     asks_controller_for_isr: bool = False
     moves_high_watermark_with_isr: bool
+
+    deletes_beyond_high_watermark: bool = True
+    learns_log_start: bool = False
+    keeps_high_watermark_in_log: bool = False
+    high_watermark_of_restarted: Callable[[int, int], int]
+    restarts_empty_log: bool = False
 
     skips_known_leader: Callable[[bool, int, int], bool]
     truncation_at_once: Callable[[Replica], int | None]

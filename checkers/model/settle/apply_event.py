@@ -24,7 +24,14 @@ from kchaos.checkers.acts import (
     WipeLogDirectory,
 )
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.broker import cleaning, exchange, leader, process, topic_settings
+from kchaos.checkers.model.broker import (
+    cleaning,
+    exchange,
+    leader,
+    log_start,
+    process,
+    topic_settings,
+)
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
@@ -35,9 +42,11 @@ from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
+    DeleteRecords,
     Event,
     HighWatermarkObserved,
     LogCleaned,
+    LogStartObserved,
     PartitionState,
     Produce,
     TopicConfigured,
@@ -94,6 +103,10 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             _produce(world, event)
         case HighWatermarkObserved() | LogCleaned():
             _look(world, event)
+        case DeleteRecords():
+            log_start.asked_to_delete(world, event)
+        case LogStartObserved():
+            _log_start(world, event)
         case TopicCreated():
             outboxes.topic_created(world, event)
         case TopicConfigured():
@@ -237,6 +250,15 @@ def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None
         return
     if outboxes.may_deliver(world, epoch, broker_id):
         outboxes.deliver(world, epoch, broker_id)
+
+
+def _log_start(world: World, event: LogStartObserved) -> None:
+    refused = log_start.observed(world, event)
+    if refused:
+        raise ModelError(
+            f"broker {event.broker}'s log of {event.topic}-{event.partition} was seen to begin at "
+            f"{event.log_start_offset}: {refused}"
+        )
 
 
 def _look(world: World, event: HighWatermarkObserved | LogCleaned) -> None:

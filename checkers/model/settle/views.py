@@ -4,8 +4,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import tier
 from kchaos.checkers.model.state.state import Broker, State
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.log import Log
-from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedReplica
+from kchaos.checkers.model.values.prediction import PredictedReplica
 from kchaos.checkers.model.values.replica import Replica, Role
 
 _DROPPED = (2**31 - 1, 2**63 - 1)
@@ -36,7 +35,7 @@ def _predicted(
         broker=broker_id,
         topic=partition.topic,
         partition=partition.partition,
-        batches=_local(log),
+        batches=log.local_batches(),
         epoch_entries=entries,
         log_end_offset=log.log_end_offset if broker.is_running else log.end_offset_on_disk(),
         high_watermarks=(current, *sorted(older)),
@@ -50,13 +49,6 @@ def _predicted(
             (*entries, _DROPPED), replica.entries
         ),
     )
-
-
-def _local(log: Log) -> tuple[PredictedBatch, ...]:
-    """What is on the local disk; of a tiered log the rest is in the remote tier."""
-    if not log.local_start_offset:
-        return log.batches
-    return tuple(one for one in log.batches if one.base_offset >= log.local_start_offset)
 
 
 def _fetcher(

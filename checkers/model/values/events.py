@@ -123,6 +123,34 @@ class RemoteCopy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecords:
+    """A client asks a leader to delete the records below an offset (KIP-107).
+
+    Attributes:
+        broker: Whom it asks.
+        before_offset: The first offset that is to stay.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    before_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStartObserved:
+    """The log of a running broker was seen to begin at an offset, or later.
+
+    Its first segment or its `log-start-offset-checkpoint` says so; memory may be ahead of both.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TierRead:
     """A consumer begins to read a tiered log from one broker: the model says what that log is.
 
@@ -249,6 +277,8 @@ Action = (
     | ReleasePoint
     | Produce
     | LogCleaned
+    | DeleteRecords
+    | LogStartObserved
     | HighWatermarkObserved
     | Snapshot
     | TierRead

@@ -30,8 +30,8 @@ class Log:
             to its target, so that a hole opens when the next append begins there.
         segment_starts: Where segments begin that were rolled because a rule says so, ascending;
             what size and time roll is not modelled.
-        local_start_offset: Of a tiered log, where what is on the local disk begins, at least; what
-            lies before is in the remote tier, and is part of the log. 0 for any other.
+        local_start_offset: Where what is on the local disk begins, at least. What lies before was
+            deleted, or of a tiered log is in the remote tier, and part of the log.
     """
 
     batches: tuple[PredictedBatch, ...] = ()
@@ -75,6 +75,12 @@ class Log:
         for edge, following in zip(edges, [*edges[1:], self.log_end_offset], strict=True):
             found.append(tuple(one for one in self.batches if edge <= one.base_offset < following))
         return tuple(found)
+
+    def local_batches(self) -> tuple[PredictedBatch, ...]:
+        """Return what is on the local disk."""
+        if not self.local_start_offset:
+            return self.batches
+        return tuple(one for one in self.batches if one.base_offset >= self.local_start_offset)
 
     def read(self, offset: int) -> tuple[PredictedBatch, ...]:
         """Return every whole batch whose last offset is `offset` or more (kafka.log.Log.read).

@@ -123,6 +123,7 @@ class Exchange:
         asked: (partition, what is asked of it), ascending.
         answers: In `Stage.READ`, and from `Stage.ANSWERED` on.
         is_awaited: Whether the thread still waits: not after its time-out, restart or end.
+        error: With which the leader answers the whole of a Fetch, or "".
         holds: Names of the holds that keep it.
         refused: Partitions of a Fetch that the leader's metadata cache did not have; the rest of it
             goes on.
@@ -138,6 +139,7 @@ class Exchange:
     asked: tuple[tuple[TopicPartition, Asked], ...]
     stage: Stage = Stage.SENT
     answers: tuple[tuple[TopicPartition, Answer], ...] = ()
+    error: str = ""
     is_awaited: bool = True
     holds: tuple[str, ...] = ()
     refused: frozenset[TopicPartition] = frozenset()

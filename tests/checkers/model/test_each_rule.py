@@ -17,7 +17,8 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for, predict
-from kchaos.checkers.model.broker import tier
+from kchaos.checkers.model.broker import log_start, tier
+from kchaos.checkers.model.broker.follower import handle_fetch_answer
 from kchaos.checkers.model.broker.leader import become_leader, update_view
 from kchaos.checkers.model.controller.outboxes import deliver, queue
 from kchaos.checkers.model.explore.actions import (
@@ -51,7 +52,7 @@ from kchaos.checkers.model.values.replica import (
     Replica,
     Role,
 )
-from kchaos.checkers.model.values.requests import Asked, RemoteSegment, StopReplica
+from kchaos.checkers.model.values.requests import Asked, FetchAnswer, RemoteSegment, StopReplica
 from kchaos.checkers.record import record_of
 from tests.golden.stored import BORDERS, RUNS, unpacked
 from tests.support.known_holes import (
@@ -193,6 +194,59 @@ def follower_log(*, fetch_offset: int, high_watermark: int) -> FollowerLog:
         high_watermark=high_watermark,
     )
 
+
+def log_start_after_an_answer(known: Generation) -> int:
+    """Where a follower's log begins after an answer of a leader whose log begins at 2."""
+    world = World(EMPTY)
+    happen(world, start(1, "2.4.1")[0], {1: known})
+    batches = batches_of(("a", "b", "c"), base_offset=0, leader_epoch=0, magic=2, codec="none")
+    log = Log(batches=batches, log_end_offset=3)
+    world.put_replica(1, T, Replica(log=log, role=Role.FOLLOWER, leader=0, high_watermark=3))
+    fetch = FetchState(fetch_offset=3, state=FetcherState.FETCHING, leader_epoch=0)
+    world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
+    asked = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=3, requested_epoch=0)
+    answer = FetchAnswer(high_watermark=3, log_start_offset=2)
+    handle_fetch_answer(world, 1, 0, T, asked, answer)
+    return world.known_replica(1, T).log.log_start_offset
+
+
+def fetched_into_an_empty_log(known: Generation) -> tuple[int, int]:
+    """Where a log begins and ends that was empty at 1, and got a batch from 0 to 2."""
+    world = World(EMPTY)
+    happen(world, start(1, "1.1.1")[0], {1: known})
+    log = Log(log_start_offset=1, log_end_offset=1)
+    world.put_replica(1, T, Replica(log=log, role=Role.FOLLOWER, leader=0))
+    fetch = FetchState(fetch_offset=1, state=FetcherState.FETCHING, leader_epoch=0)
+    world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
+    asked = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=1, requested_epoch=0)
+    batches = batches_of(("a", "b", "c"), base_offset=0, leader_epoch=0, magic=2, codec="none")
+    answer = FetchAnswer(batches=batches, high_watermark=3, log_start_offset=1)
+    handle_fetch_answer(world, 1, 0, T, asked, answer)
+    found = world.known_replica(1, T).log
+    return found.log_start_offset, found.log_end_offset
+
+
+def furthest_log_start(known: Generation) -> int:
+    """How far retention may go in a log of 3 records whose high watermark is 1."""
+    world = World(EMPTY)
+    happen(world, start(1, "1.1.1")[0], {1: known})
+    world.put(("deletes", "t"), True)
+    replica = Replica(log=Log(log_end_offset=3), high_watermark=1)
+    world.put_replica(1, T, replica)
+    return log_start.furthest(world, 1, T, replica)
+
+
+LOG_STARTS = {
+    "KIP-107": Shown(release="1.1.1", look=log_start_after_an_answer, old=0, new=2),
+    "KAFKA-5634": Shown(release="1.1.1", look=furthest_log_start, old=3, new=1),
+    "KAFKA-6975": Shown(release="1.1.1", look=fetched_into_an_empty_log, old=(1, 1), new=(1, 3)),
+    "KAFKA-9491": Shown(
+        release="2.4.1",
+        look=lambda known: known.high_watermark_of_restarted(2, 5),
+        old=2,
+        new=5,
+    ),
+}
 
 ELECTIONS = {
     "KAFKA-3978": Shown(
@@ -647,6 +701,7 @@ CONTROL_AND_STORAGE = {
 }
 
 SHOWN: dict[str, Shown] = {
+    **LOG_STARTS,
     **ELECTIONS,
     **TRUNCATION,
     **FENCING,

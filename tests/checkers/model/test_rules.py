@@ -39,8 +39,8 @@ AFTER = Snapshot(label="after")
 
 NEW_RULES = {
     "0.10.2.2": ["truncation to the high watermark"],
-    "0.11.0.3": ["KIP-101", "KAFKA-6857", "OffsetForLeaderEpoch v0"],
-    "1.0.2": ["KAFKA-3978"],
+    "0.11.0.3": ["KIP-101", "KAFKA-6857", "OffsetForLeaderEpoch v0", "KIP-107", "KAFKA-5634"],
+    "1.0.2": ["KAFKA-3978", "KAFKA-6975"],
     "1.1.1": ["last member stays in the ISR", "initial fetch offset"],
     "2.0.0": ["KIP-279", "OffsetForLeaderEpoch v1"],
     "2.0.1": ["KAFKA-7128", "KAFKA-7164", "KAFKA-7414", "KAFKA-7415"],
@@ -49,7 +49,12 @@ NEW_RULES = {
     "2.2.0": ["KIP-380", "broker epochs", "broker epochs told"],
     "2.2.2": ["KAFKA-7601"],
     "2.3.1": ["KAFKA-3143", "KIP-461"],
-    "2.4.1": ["high watermark in the log", "KAFKA-8841", "high watermark wakes fetches"],
+    "2.4.1": [
+        "high watermark in the log",
+        "KAFKA-9491",
+        "KAFKA-8841",
+        "high watermark wakes fetches",
+    ],
     "2.5.1": ["KAFKA-9338", "KAFKA-9839", "KAFKA-9654"],
     "2.6.3": ["KIP-570", "leader epochs told to stop", "KAFKA-10432", "KAFKA-10706"],
     "2.7.2": ["diverging epoch in the Fetch response", "KAFKA-12996", "KAFKA-13141", "KIP-497"],

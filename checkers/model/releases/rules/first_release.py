@@ -235,6 +235,11 @@ def take_every_broker_epoch(told: int, own: int) -> str:
     return ""
 
 
+def keep_high_watermark_of_restarted(high_watermark: int, log_start_offset: int) -> int:
+    """Keep the high watermark, also below the new log start (KAFKA-9491)."""
+    return high_watermark
+
+
 def stop_whatever_is_told(told: int, own: int) -> bool:
     """Refuse no StopReplica for its leader epoch."""
     return False
@@ -273,6 +278,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         falls_out_of_isr=fall_out_by_time,
         counts_election_as_fetch=True,
         moves_high_watermark_with_isr=True,
+        high_watermark_of_restarted=keep_high_watermark_of_restarted,
         skips_known_leader=skip_known_leader,
         truncation_at_once=cut_at_high_watermark,
         first_fetch=fetch_from_log_end,

@@ -3,6 +3,11 @@
 Before, it stayed above the log end offset until the next fetch, and a leader elected in between
 began with the log's start offset. Read from kafka.cluster.Replica.convertHWToLocalOffsetMetadata,
 2.3.1, and kafka.log.Log.updateLogEndOffset, 2.4.1 (a refactoring without a Jira).
+
+A follower that is told a high watermark below its log start takes the log start for it
+(Log.updateHighWatermark). A leader whose high watermark is below its log start cannot move it: the
+attempt ends with OFFSET_OUT_OF_RANGE (Log.fetchHighWatermarkMetadata). Only 2.4.0 gets there
+(KAFKA-9491).
 """
 
 from dataclasses import replace
@@ -36,5 +41,6 @@ HIGH_WATERMARK_IN_LOG = Rule(
         known,
         high_watermark_after_truncation=keep_within_log,
         high_watermark_beyond_log=restart_at_log_start,
+        keeps_high_watermark_in_log=True,
     ),
 )

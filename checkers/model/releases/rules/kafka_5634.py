@@ -1,4 +1,9 @@
-"""KAFKA-5634: retention keeps what is not committed."""
+"""KAFKA-5634: retention deletes nothing that is not below the high watermark.
+
+Read from kafka.log.Log.deletableSegments, 0.11.0.0 and 1.1.1.
+"""
+
+from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
@@ -16,4 +21,5 @@ KAFKA_5634 = Rule(
             present=r"highWatermark >= ",
         ),
     ),
+    change=lambda known: replace(known, deletes_beyond_high_watermark=False),
 )

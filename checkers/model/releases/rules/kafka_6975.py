@@ -1,4 +1,11 @@
-"""KAFKA-6975: an empty follower may begin its log below where it had begun."""
+"""KAFKA-6975: an empty follower takes a first batch that begins below its log start.
+
+DeleteRecords may move a log start into a batch. A follower that begins anew there gets the whole
+batch, and starts its log again where that begins; before, the append failed. Read from
+kafka.cluster.Partition.appendRecordsToFollowerOrFutureReplica, 1.1.0 and 1.1.1.
+"""
+
+from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
@@ -19,4 +26,5 @@ KAFKA_6975 = Rule(
             present=r"case e: UnexpectedAppendOffsetException",
         ),
     ),
+    change=lambda known: replace(known, restarts_empty_log=True),
 )

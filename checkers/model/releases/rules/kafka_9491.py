@@ -1,7 +1,22 @@
-"""KAFKA-9491: the high watermark after a full truncation to a later offset."""
+"""KAFKA-9491: a log that is started anew takes its high watermark to its new log start.
+
+Before, the high watermark stayed below until the next Fetch answer. Who was elected in between led
+with a high watermark that is not in its log: in 2.4.0 produces are appended and answered with
+OFFSET_OUT_OF_RANGE, and whole Fetches of followers fail so. Up to 2.3 a new leader begins at its
+log start instead. Read from kafka.log.Log (truncateFullyAndStartAt, updateLogStartOffset), 2.4.0
+and 2.4.1.
+"""
+
+from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
+
+
+def begin_at_log_start(high_watermark: int, log_start_offset: int) -> int:
+    """Return the high watermark, or the log start where that is higher."""
+    return max(high_watermark, log_start_offset)
+
 
 KAFKA_9491 = Rule(
     name="KAFKA-9491",
@@ -16,4 +31,5 @@ KAFKA_9491 = Rule(
             present=r"highWatermark < offset",
         ),
     ),
+    change=lambda known: replace(known, high_watermark_of_restarted=begin_at_log_start),
 )

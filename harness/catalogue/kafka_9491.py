@@ -1,0 +1,127 @@
+"""KAFKA-9491: a follower that began its log anew is elected with a high watermark below its log."""
+
+from typing import Any
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import HoldRequests, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.log_start import DeleteRecords
+from kchaos.harness.steps.observing import AwaitMessage
+from kchaos.harness.steps.scenario_steps import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+A, B, CONTROLLER = 0, 1, 2
+_T0: dict[str, Any] = {"topic": "t", "partition": 0}
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
+        first_broker=CONTROLLER,
+        properties=QUICK,
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((A, B),)),
+        Produce(operation="both", topic="t", partition=0, records=2, acks=-1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=2),
+        Tell(text="B is away; A gets 2-4, and a client lets everything be deleted"),
+        Inject(name="B-down", fault=KillBroker(broker=B)),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        Produce(operation="a-only", topic="t", partition=0, records=3, acks=-1),
+        AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=5),
+        DeleteRecords(topic="t", partition=0, before_offset=5),
+        Tell(text="B is back: out of range, it begins its log anew at 5, and is in sync there"),
+        Inject(
+            name="answer",
+            fault=HoldRequests(
+                name="answer",
+                api="Fetch",
+                source=B,
+                target=A,
+                direction="response",
+                topic="t",
+                partition=0,
+                fetch_offset_at_least=5,
+            ),
+        ),
+        Heal(name="B-down"),
+        AwaitMessage(api="ListOffsets", source=B, target=A, direction="response", count=2),
+        AwaitHeld(name="answer"),
+        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        Tell(text="before the first answer A dies, and B leads"),
+        Inject(name="A-down", fault=KillBroker(broker=A)),
+        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        Produce(
+            operation="after",
+            topic="t",
+            partition=0,
+            records=1,
+            acks=1,
+            broker=B,
+            accept_error=True,
+        ),
+        Heal(name="answer"),
+        Heal(name="A-down"),
+    )
+
+
+_SOURCE = "KAFKA-9491 (fixed in 2.4.1 and 2.5.0)"
+_DELETED = "deleted"
+_ANEW = {
+    "link": {
+        "api": "ListOffsets",
+        "direction": "response",
+        "source": B,
+        "target": A,
+        "partition": {"topic": "t", "partition": 0, "error_code": 0, "offset": 5},
+    }
+}
+_TOLD = {"api": "LeaderAndIsr", "direction": "response", "source": CONTROLLER, "target": B}
+
+KAFKA_9491 = Entry(
+    name="KAFKA-9491",
+    title="A leader whose high watermark is below its log start can move it no more",
+    story=(
+        "B is away while A gets more records, and a client lets all of them be deleted. Back, B "
+        "fetches below A's log start, empties its log and begins it anew at 5. Its fetch from "
+        "there brings it back into the ISR; before it has the answer A dies and B is elected. In "
+        "2.4.0 its high watermark is still 2, which is not in its log: whatever would move it ends "
+        "with OFFSET_OUT_OF_RANGE, the LeaderAndIsr as well as every produce, whose records are "
+        "appended all the same. 2.4.1 takes the high watermark to the new log start."
+    ),
+    source=_SOURCE,
+    cases={_DELETED: "records are deleted by a client"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_DELETED, "2.4.0"): Expectation(
+            safe=False,
+            findings=(("replication-stopped", (B,), -1, -1),),
+            witness=(
+                _ANEW,
+                {"operation": {"operation": "after", "error": "OFFSET_OUT_OF_RANGE"}},
+                {"link": {**_TOLD, "detail": {"error_code": 1}}},
+            ),
+            source=_SOURCE,
+        ),
+        (_DELETED, "2.4.1"): Expectation(
+            safe=True,
+            witness=(_ANEW, {"link": {**_TOLD, "detail": {"error_code": 0}}}),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("2.4.0", "2.4.1"),
+)

@@ -1,0 +1,41 @@
+"""A client has records deleted: the leader's log begins later at once, and its follower's with it.
+
+The offset lies within a batch. A follower that is back with an empty disk gets the whole batch: its
+log begins where the batch does, and then where its leader's does (KAFKA-6975).
+"""
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    DeleteRecords,
+    Heal,
+    Inject,
+    KillBroker,
+    Produce,
+    WipeLogDirectory,
+)
+from tests.support.looking import about, messages, observations
+
+RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    Produce(operation="first", topic="t", partition=0, records=2, acks=-1),
+    Produce(operation="second", topic="t", partition=0, records=4, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=6),
+    DeleteRecords(topic="t", partition=0, before_offset=3),
+    Inject(name="down", fault=KillBroker(broker=1)),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    Inject(name="wiped", fault=WipeLogDirectory(broker=1)),
+    Heal(name="down"),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    Produce(operation="third", topic="t", partition=0, records=1, acks=-1),
+)
+
+
+def seen(run, release):
+    (deleted,) = observations(run, "records-deleted")
+    assert (deleted["error_code"], deleted["low_watermark"]) == (0, 3)
+    answers = [about(line) for line in messages(run, "FETCH", 1, 0, direction="response")]
+    bases = [(one.get("base_offset"), one.get("last_offset")) for one in answers]
+    assert (2, 5) in bases[bases.index((2, 5)) + 1 :], bases
