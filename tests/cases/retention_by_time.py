@@ -5,6 +5,8 @@ A broker looks 30 s after its start for the first time, then every
 itself too.
 """
 
+from typing import Any
+
 from kchaos import (
     AwaitHighWatermark,
     AwaitLogStart,
@@ -14,14 +16,14 @@ from kchaos import (
     KillBroker,
     Produce,
 )
-from tests.support.looking import high_watermark, number, observations
+from tests.support.looking import number, observations
 
 RELEASES = {"0.10.2.2": True, "1.1.1": True, "2.8.2": True, "3.9.1": True}
 PROPERTIES = {"log.retention.check.interval.ms": "1000"}
 
 
 def steps(release):
-    produced = {"topic": "t", "partition": 0, "acks": -1}
+    produced: dict[str, Any] = {"topic": "t", "partition": 0, "acks": -1}
     settings = [("retention.ms", "2000")]
     if number(release) >= (0, 11):
         settings.append(("segment.ms", "2000"))
@@ -41,4 +43,3 @@ def steps(release):
 def seen(run, release):
     starts = {one["broker"]: one["log_start_offset"] for one in observations(run, "log-start")}
     assert starts == {0: 5, 1: 5}
-    assert high_watermark(run, "final", 0) is None or high_watermark(run, "final", 0) >= 5
