@@ -124,20 +124,7 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         world.answer(outcome)
         return
     base_offset = replica.log.log_end_offset
-    generation = world.generation(broker, partition)
-    batches = batches_of(
-        request.records,
-        keys=request.keys,
-        base_offset=base_offset,
-        leader_epoch=replica.leader_epoch,
-        magic=generation.proposed.magic_of_append(replica.log, generation.versions.magic),
-        codec=request.codec,
-    )
-    if request.keys:
-        cleaning.note_keys(world, request, batches)
-    replica = assign_epochs_of(generation, replica, batches)
-    rolls = generation.proposed.rolls(replica.log, batches)
-    replica = replace(replica, log=replica.log.append(batches, rolls))
+    replica = _with_appended(world, broker, partition, replica, request)
     if fails_to_move(broker, replica):
         # It is appended, and then the high watermark cannot be moved.
         world.put_replica(request.broker, partition, replica)
@@ -168,6 +155,26 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         settle_append(world, request.broker, partition)
     else:
         world.put(("appended", request.broker, partition), True)
+
+
+def _with_appended(
+    world: World, broker: Broker, partition: TopicPartition, replica: Replica, request: Produce
+) -> Replica:
+    """Return a leader's replica with what a client sent at its end."""
+    generation = world.generation(broker, partition)
+    batches = batches_of(
+        request.records,
+        keys=request.keys,
+        base_offset=replica.log.log_end_offset,
+        leader_epoch=replica.leader_epoch,
+        magic=generation.proposed.magic_of_append(replica.log, generation.versions.magic),
+        codec=request.codec,
+    )
+    if request.keys:
+        cleaning.note_keys(world, request, batches)
+    replica = assign_epochs_of(generation, replica, batches)
+    rolls = generation.proposed.rolls(replica.log, batches)
+    return replace(replica, log=replica.log.append(batches, rolls))
 
 
 def fails_to_move(broker: Broker, replica: Replica) -> bool:

@@ -94,18 +94,13 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             _forge(world, event)
         case StaleRequest():
             stale_request.late_request(world, event)
-        case HoldPoint():
-            world.put(("point holds",), (*world.point_holds(), event))
-        case ReleasePoint():
-            left = tuple(hold for hold in world.point_holds() if hold.name != event.name)
-            world.put(("point holds",), left)
+        case HoldPoint() | ReleasePoint():
+            _point(world, event)
         case Produce():
             _produce(world, event)
         case HighWatermarkObserved() | LogCleaned():
             _look(world, event)
-        case DeleteRecords():
-            log_start.asked_to_delete(world, event)
-        case LogStartObserved():
+        case DeleteRecords() | LogStartObserved():
             _log_start(world, event)
         case TopicCreated():
             outboxes.topic_created(world, event)
@@ -252,7 +247,15 @@ def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None
         outboxes.deliver(world, epoch, broker_id)
 
 
-def _log_start(world: World, event: LogStartObserved) -> None:
+def _point(world: World, event: HoldPoint | ReleasePoint) -> None:
+    left = tuple(hold for hold in world.point_holds() if hold.name != event.name)
+    world.put(("point holds",), (*left, event) if isinstance(event, HoldPoint) else left)
+
+
+def _log_start(world: World, event: DeleteRecords | LogStartObserved) -> None:
+    if isinstance(event, DeleteRecords):
+        log_start.asked_to_delete(world, event)
+        return
     refused = log_start.observed(world, event)
     if refused:
         raise ModelError(
