@@ -1,7 +1,7 @@
 """A rule says everything in its own file, and rules are found and put in order without a list."""
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,11 @@ from kchaos.checkers.model.releases.every_rule import EVERY_RULE, RULES, in_orde
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.rules.first_release import first_generation
+from kchaos.checkers.model.releases.rules.first_release import (
+    fetch_from_log_end,
+    first_generation,
+)
+from kchaos.checkers.model.releases.versions import parse_version
 
 WHOLE: dict[str, Any] = {
     "name": "KAFKA-0",
@@ -94,7 +98,11 @@ def test_rules_that_wait_for_each_other_or_have_one_name_are_refused(unordered: 
         in_order(unordered)
 
 
-def _changed(rule: Rule, known: Generation) -> set[str]:
+def _changed(rule: Rule) -> set[str]:
+    """Return the decision points that a rule sets, also to what 0.10.2 does there."""
+    first = first_generation("0.10.2.0", versions_of("0.10.2.0"))
+    sentinels: dict[str, Any] = {field.name: object() for field in fields(first)}
+    known: Generation = replace(first, **sentinels)
     assert rule.change is not None
     changed = rule.change(known)
     return {
@@ -104,15 +112,38 @@ def _changed(rule: Rule, known: Generation) -> set[str]:
     }
 
 
-def test_of_two_rules_of_one_release_that_change_the_same_one_names_the_other() -> None:
-    """Else their names would decide which of them wins."""
-    known = first_generation("0.10.2.0", versions_of("0.10.2.0"))
-    changes = {rule.name: _changed(rule, known) for rule in RULES}
-    undecided = [
+def _is_undecided(one: Rule, other: Rule) -> bool:
+    """Tell whether first releases leave the order open, or a backport turns it round."""
+    first, last = ([parse_version(rule.since[index]) for rule in (one, other)] for index in (0, -1))
+    return first[0] == first[1] or last[0] > last[1]
+
+
+def _undecided(rules: tuple[Rule, ...]) -> list[tuple[str, str]]:
+    changes = {rule.name: _changed(rule) for rule in rules}
+    return [
         (one.name, other.name)
-        for one, other in combinations(RULES, 2)
-        if one.releases.since.first == other.releases.since.first
+        for one, other in combinations(rules, 2)
+        if _is_undecided(one, other)
         and changes[one.name] & changes[other.name]
         and one.name not in other.after
     ]
-    assert undecided == []
+
+
+def test_of_two_rules_of_one_release_that_change_the_same_one_names_the_other() -> None:
+    """Else their names, or the release of a backport, would decide which of them wins."""
+    assert _undecided(RULES) == []
+
+
+@pytest.mark.parametrize("since", [("2.8.0",), ("2.7.2", "3.0.0")])
+def test_a_rule_whose_place_is_open_is_told(since: tuple[str, ...]) -> None:
+    """KAFKA-10554 of 2.8.0 changes where a fetch begins, too."""
+    changing = {
+        **WHOLE,
+        "since": since,
+        "tag": since[0],
+        "change": lambda known: replace(known, first_fetch=fetch_from_log_end),
+    }
+    told = _undecided(in_order((*RULES, Rule(**changing))))
+    assert told == [("KAFKA-0", "KAFKA-10554")]
+    behind = in_order((*RULES, Rule(**changing, after=("KAFKA-10554",))))
+    assert _undecided(behind) == []
