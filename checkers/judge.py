@@ -21,6 +21,7 @@ from kchaos.checkers.formats.api_keys import FOLLOWED
 from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.prediction import EmptiedBy, Prediction
+from kchaos.checkers.not_modelled import not_modelled
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
@@ -309,6 +310,7 @@ def _not_compared(evidence: RunEvidence, findings: Iterable[Finding]) -> Iterato
                 f"the run is not as predicted, but nobody compared the source of {release} with "
                 "the model's rules: kchaos versions shows of which releases that was done"
             )
+    yield from not_modelled(evidence)
 
 
 def _is_unlike(findings: Iterable[Finding]) -> bool:

@@ -154,7 +154,6 @@ def _jar_texts(jars: Path, release: str, paths: Iterable[str]) -> dict[str, str]
 
 
 _PREDICTED = {
-    None: "no rule of its own: looked up alone, done alike for all releases, or left out",
     "elsewhere": "no decision point of its own; releases differ by other means",
     "always": "predicted as if every release had it",
     "never": "left out: predicted as if no release had it",
@@ -193,6 +192,7 @@ def page(rules: Iterable[Rule], found: Found) -> str:
 def _predicted(rule: Rule) -> str:
     if rule.change is not None:
         return "a decision of its own, which `--without` switches off"
+    assert rule.followed is not None
     return _PREDICTED[rule.followed]
 
 

@@ -30,4 +30,5 @@ CONTROLLER_EPOCHS = Rule(
             present=r"updateMetadataRequest\.controllerEpoch(\(\))? < controllerEpoch",
         ),
     ),
+    followed="always",
 )

@@ -19,4 +19,5 @@ KAFKA_12686 = Rule(
             absent=r"clearPending",
         ),
     ),
+    followed="elsewhere",
 )

@@ -19,4 +19,5 @@ KAFKA_12751 = Rule(
             present=r"leaderAndIsr\.(zkVersion < zkVersion|partitionEpoch < partitionEpoch)",
         ),
     ),
+    followed="always",
 )

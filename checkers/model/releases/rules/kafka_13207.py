@@ -19,4 +19,5 @@ KAFKA_13207 = Rule(
             present=r"partitionStates\.contains\(tp\)",
         ),
     ),
+    followed="always",
 )

@@ -24,4 +24,5 @@ KAFKA_13790 = Rule(
             present=r"newLeaderAndIsr\.partitionEpoch > currentLeaderAndIsr\.partitionEpoch",
         ),
     ),
+    followed="never",
 )

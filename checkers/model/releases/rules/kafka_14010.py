@@ -22,4 +22,5 @@ KAFKA_14010 = Rule(
             ),
         ),
     ),
+    followed="always",
 )

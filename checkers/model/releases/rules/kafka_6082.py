@@ -17,4 +17,5 @@ KAFKA_6082 = Rule(
             present=r"expectedControllerEpochZkVersion: Int",
         ),
     ),
+    followed="elsewhere",
 )

@@ -20,4 +20,5 @@ KAFKA_7482 = Rule(
             present=r"isReplicaOnline\(replica, partition\)\)",
         ),
     ),
+    followed="elsewhere",
 )

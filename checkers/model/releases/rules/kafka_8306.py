@@ -18,4 +18,5 @@ KAFKA_8306 = Rule(
             present=r"logEndOffset < logStartOffset|deleteSegmentsIfLogStartGreaterThanLogEnd",
         ),
     ),
+    followed="never",
 )

@@ -19,4 +19,5 @@ KAFKA_8400 = Rule(
             present=r"readResult\.error != Errors\.NONE|partition\.fetchRecords\(",
         ),
     ),
+    followed="always",
 )

@@ -18,4 +18,5 @@ KAFKA_9835 = Rule(
             present=r"currentSizeInBytes|availableBytes",
         ),
     ),
+    followed="always",
 )

@@ -18,4 +18,5 @@ KIP_106 = Rule(
             ),
         ),
     ),
+    followed="elsewhere",
 )

@@ -18,4 +18,5 @@ KIP_207 = Rule(
             present=r"Errors\.OFFSET_NOT_AVAILABLE",
         ),
     ),
+    followed="never",
 )

@@ -16,4 +16,5 @@ KIP_227 = Rule(
             present=r"class IncrementalFetchContext\(",
         ),
     ),
+    followed="elsewhere",
 )

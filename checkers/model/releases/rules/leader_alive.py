@@ -24,4 +24,5 @@ LEADER_ALIVE = Rule(
             ),
         ),
     ),
+    followed="always",
 )

@@ -18,4 +18,5 @@ TWO_LOOKS = Rule(
             present=r"def needsShrinkIsr\(",
         ),
     ),
+    followed="elsewhere",
 )

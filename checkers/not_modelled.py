@@ -1,0 +1,115 @@
+"""Rules that the model does not follow release by release: where they can have mattered in a run.
+
+`checkers.model.releases.rule.Rule.followed` says which they are: "always" is predicted as if every
+release had it, "never" as if none had. Each has an entry here: what must have happened for it to
+matter, or that nothing compared depends on it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from kchaos.checkers.acts import LoseTail, StartBroker
+from kchaos.checkers.evidence.links import LinkMessage, told_of
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.follow.observations import FetchAnswered, IsrAnswered, Reply
+from kchaos.checkers.model.releases.every_rule import EVERY_RULE
+from kchaos.checkers.model.releases.rule import Rule
+
+_AFTER_THE_READ = frozenset({-1, 1, 74, 75})
+"""Errors of a Fetch at a leader that knows the follower."""
+Matters = Callable[[RunEvidence], bool]
+
+
+def not_modelled(evidence: RunEvidence) -> Iterator[str]:
+    """Yields each rule that is not followed and may be why a run is not as predicted."""
+    starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
+    releases = {start.release for start in starts}
+    for rule in EVERY_RULE:
+        matters = MATTERS.get(rule.name)
+        there = sorted(release for release in releases if _is_unlike(rule, release))
+        if matters is not None and there and matters(evidence):
+            how = "after" if rule.followed == "always" else "before"
+            yield (
+                f"the run is not as predicted, and {rule.name} may be why: {', '.join(there)} is "
+                f"predicted as it is {how} that change (docs/rules.md)"
+            )
+
+
+def _is_unlike(rule: Rule, release: str) -> bool:
+    has_it = release in rule.releases.released()
+    return (rule.followed == "always" and not has_it) or (rule.followed == "never" and has_it)
+
+
+def _answers(evidence: RunEvidence) -> Iterator[FetchAnswered]:
+    for message in evidence.links or ():
+        if isinstance(message.said, Reply) and message.said.api == "Fetch":
+            for said in message.said.partitions.values():
+                if isinstance(said, FetchAnswered):
+                    yield said
+
+
+def _fetch_failed(evidence: RunEvidence) -> bool:
+    return any(said.error_code in _AFTER_THE_READ for said in _answers(evidence))
+
+
+def _diverged(evidence: RunEvidence) -> bool:
+    return any(said.diverging is not None for said in _answers(evidence))
+
+
+def _isr_answered_twice(evidence: RunEvidence) -> bool:
+    known: dict[object, tuple[int, ...]] = {}
+    for message in evidence.links or ():
+        if isinstance(message.said, IsrAnswered):
+            for partition, isr in message.said.isrs.items():
+                if known.get((message.said.leader, partition)) == isr:
+                    return True
+                known[message.said.leader, partition] = isr
+    return False
+
+
+def _isr_refused(evidence: RunEvidence) -> bool:
+    return any(
+        bool((message.detail or {}).get("error_code"))
+        or any(entry.get("error_code") for _, entry in told_of(message))
+        for message in _of(evidence, "ALTER_PARTITION", "response")
+    )
+
+
+def _older_partition_epoch(evidence: RunEvidence) -> bool:
+    known: dict[object, int] = {}
+    for message in _of(evidence, "LEADER_AND_ISR", "request"):
+        for partition, entry in told_of(message):
+            epoch = int(entry.get("partition_epoch", -1))
+            if epoch < known.get((message.target, partition), -1):
+                return True
+            known[message.target, partition] = epoch
+    return False
+
+
+def _of(evidence: RunEvidence, api: str, direction: str) -> Iterator[LinkMessage]:
+    for message in evidence.links or ():
+        if (message.api, message.direction) == (api, direction):
+            yield message
+
+
+def _lost_a_tail_of_what_is_deleted(evidence: RunEvidence) -> bool:
+    return any(
+        isinstance(timed.event, LoseTail) and evidence.may_delete(timed.event.topic)
+        for timed in evidence.events
+    )
+
+
+MATTERS: Mapping[str, Matters | None] = {
+    # Every release has them.
+    "controller epochs": None,
+    "leader alive in the metadata cache": None,
+    # They are about what consumers are answered, which is not predicted.
+    "KIP-207": None,
+    "KAFKA-9835": None,
+    "KAFKA-8306": _lost_a_tail_of_what_is_deleted,
+    "KAFKA-8400": _fetch_failed,
+    "KAFKA-12751": _isr_answered_twice,
+    "KAFKA-13207": _diverged,
+    "KAFKA-13790": _older_partition_epoch,
+    "KAFKA-14010": _isr_refused,
+}
+"""By rule what must have happened for it to matter; None where nothing that is compared depends."""

@@ -1,0 +1,54 @@
+"""Which rules are not followed, and when a run that is not as predicted is unknown for it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.judge import judge, rules_of
+from kchaos.checkers.model.releases.every_rule import EVERY_RULE
+from kchaos.checkers.not_modelled import MATTERS, not_modelled
+from kchaos.checkers.rules import Judged
+from tests.golden.stored import BORDERS, unpacked
+
+
+def test_every_rule_says_how_it_is_predicted() -> None:
+    assert [rule.name for rule in EVERY_RULE if rule.change is None and not rule.followed] == []
+
+
+def test_every_rule_that_is_not_followed_says_when_it_matters() -> None:
+    not_followed = {rule.name for rule in EVERY_RULE if rule.followed in ("always", "never")}
+    assert not_followed == {*MATTERS}
+
+
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("diverging-2.8.0-at-2.6", ["KAFKA-13207"]),
+        ("diverging-2.8.1-at-2.6", []),
+        ("records-deleted-1.1.1", ["KAFKA-8400"]),
+        ("records-deleted-2.8.2", []),
+    ],
+)
+def test_a_rule_matters_on_the_releases_that_are_predicted_otherwise(
+    name: str, rules: list[str], tmp_path: Path
+) -> None:
+    found = [*not_modelled(RunEvidence(unpacked(name, tmp_path, runs=BORDERS)))]
+    assert [next(rule for rule in rules if f"{rule} may be why" in one) for one in found] == rules
+
+
+def test_a_run_that_is_not_as_predicted_is_unknown_where_such_a_rule_may_be_why(
+    tmp_path: Path,
+) -> None:
+    run = unpacked("records-deleted-1.1.1", tmp_path, runs=BORDERS)
+    unlike = Finding(kind="not-as-predicted", message="the epoch cache differs")
+
+    def rules(evidence: RunEvidence, prediction: object) -> Judged:
+        return replace(rules_of(evidence, None), findings=(unlike,))
+
+    assert judge(run).conforms is True
+    results = judge(run, rules=rules)
+    assert results.conforms is None
+    assert "KAFKA-8400 may be why" in (results.unknown or "")
