@@ -79,6 +79,7 @@ def run_evidence(
                 cleaned_until=evidence.cleaned_until(about),
                 may_delete=evidence.may_delete(about.topic),
                 deleted_until=evidence.deleted_until.get(about, 0),
+                is_compacted=evidence.is_compacted(about.topic),
                 is_open_to_others=evidence.is_open_to_others,
                 has_other_codec=evidence.has_other_codec(about.topic),
                 has_other_times=evidence.has_other_times(about.topic),

@@ -234,6 +234,7 @@ class PartitionEvidence:
             partition, as far as the links saw.
         cleaned_until: Below it (exclusive) log cleaners may have removed records whose key comes
             again; 0 where none was seen to.
+        is_compacted: Whether log cleaners may go over it at any time.
         may_delete: Whether a setting or a client lets brokers delete records of the topic during
             the run.
         deleted_until: Below it (exclusive) a client had records deleted (DeleteRecords), or 0.
@@ -270,6 +271,7 @@ class PartitionEvidence:
     late_requests: tuple[ControlRequest, ...] = ()
     never_told: tuple[int, ...] = ()
     cleaned_until: int = 0
+    is_compacted: bool = False
     may_delete: bool = False
     deleted_until: int = 0
     has_other_codec: bool = False

@@ -385,6 +385,13 @@ class RunEvidence:
         set_there = {name.removeprefix("log.") for name in self.broker_properties}
         return not set_there.union(self.configurations.get(topic, {})).isdisjoint(names)
 
+    def is_compacted(self, topic: str) -> bool:
+        """Whether log cleaners may go over a topic at any time; kchaos starts brokers without."""
+        policy = self.broker_properties.get("log.cleanup.policy", "")
+        policy = self.configurations.get(topic, {}).get("cleanup.policy", policy)
+        runs = self.broker_properties.get("log.cleaner.enable") == "true"
+        return runs and "compact" in policy
+
     def has_other_codec(self, topic: str) -> bool:
         """Whether brokers were told to compress anew what producers send."""
         named = [self.configurations.get(topic, {}), self.broker_properties]

@@ -12,6 +12,7 @@ from kchaos.checkers.evidence.partition import (
 )
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.compacted import without_superseded
+from kchaos.checkers.rules.foreign import may_be_cleaned
 from kchaos.checkers.rules.offsets import in_words, merged
 
 
@@ -50,6 +51,8 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
     they follow the one that lost it. A log cleaner may remove what was written again.
     **Does not verify**: what was cut and fetched again between two snapshots, byte for byte.
     """
+    if may_be_cleaned(evidence, side):
+        return
     committed, of_leader = _committed_by_leader(evidence, side)
     for before, now in _pairs(evidence, side):
         if not before.high_watermarks:

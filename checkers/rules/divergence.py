@@ -6,6 +6,7 @@ from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.compacted import but_for_cleaning
 from kchaos.checkers.rules.compare import differing_ranges
+from kchaos.checkers.rules.foreign import may_be_cleaned
 from kchaos.checkers.rules.offsets import headers, in_words
 
 
@@ -16,14 +17,15 @@ def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
     **Verifies**: offsets, leader epoch, magic, checksum and payload of every batch that two
     in-sync replicas have at the same offset, once everything has settled.
-    What a log cleaner has removed of a batch on one of them is no difference.
+    What a log cleaner has removed of a batch on one of them is no difference; where it may have
+    done so because of somebody else's keys, nothing is said.
     **Does not verify**: replicas outside the ISR, which may differ until they have truncated
     (if they never do, that is `replication-stopped`); snapshots before the last one, in which an
     in-sync follower may lag and hold what it will truncate; timestamps and headers of records
     between two message formats.
     """
     replicas = evidence.in_sync(side)
-    if not evidence.is_final or not replicas:
+    if not evidence.is_final or not replicas or may_be_cleaned(evidence, side):
         return
     measure, *others = replicas
     for other in others:

@@ -45,16 +45,18 @@ def foreign_batches(evidence: PartitionEvidence, side: Side) -> Iterator[Finding
     corrupt = [one for replica in evidence.replicas for one in replica.findings]
     held = [batch for replica in evidence.replicas for batch in replica.batches]
     held += [batch for one in evidence.remote for batch in one.batches]
-    taken: dict[int, list[Range]] = {}
+    spans: dict[int, list[Range]] = {}
+    others = []
     for batch in held:
-        if batch.leader_epoch >= 0 and own.has(batch):
-            span = (batch.base_offset, batch.last_offset)
-            taken.setdefault(batch.leader_epoch, []).append(span)
+        if not own.has(batch):
+            others.append(batch)
+        elif batch.leader_epoch >= 0:
+            spans.setdefault(batch.leader_epoch, []).append((batch.base_offset, batch.last_offset))
+    taken = {epoch: merged(ranges) for epoch, ranges in spans.items()}
     foreign = [
         batch
-        for batch in held
-        if not own.has(batch)
-        and not common([(batch.base_offset, batch.last_offset)], taken.get(batch.leader_epoch, ()))
+        for batch in others
+        if not common([(batch.base_offset, batch.last_offset)], taken.get(batch.leader_epoch, ()))
         and not _is_corrupt(batch, corrupt)
     ]
     if foreign:
@@ -73,6 +75,14 @@ def foreign_batches(evidence: PartitionEvidence, side: Side) -> Iterator[Finding
 def is_foreign(evidence: PartitionEvidence) -> bool:
     """Whether somebody else's batches lie in a replica of the partition at this snapshot."""
     return any(True for _ in foreign_batches(evidence, OBSERVED))
+
+
+def may_be_cleaned(evidence: PartitionEvidence, side: Side) -> bool:
+    """Whether a log cleaner may have removed records because of keys that others wrote.
+
+    Nobody knows those keys: what is missing on one replica or on all may be gone with right.
+    """
+    return side == OBSERVED and evidence.is_compacted and is_foreign(evidence)
 
 
 class OwnBatches:
@@ -94,12 +104,13 @@ class OwnBatches:
     def has(self, batch: BatchEvidence) -> bool:
         """Whether one of kchaos's produces explains the batch."""
         span = (batch.base_offset, batch.last_offset)
-        is_placed = not without([span], self._placed)
         if batch.payload is None:
-            return is_placed or self._has_unplaced
+            return self._has_unplaced or not without([span], self._placed)
         alike = self._by_digest.get(batch.payload, ())
         if not alike:
-            return is_placed and batch.base_offset < self._evidence.cleaned_until
+            is_cleaned = batch.base_offset < self._evidence.cleaned_until
+            may_be = is_cleaned or self._evidence.is_compacted
+            return may_be and not without([span], self._placed)
         if not self._evidence.is_open_to_others:
             return True
         has_producer = batch.producer_id not in (None, -1)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.compacted import without_superseded
+from kchaos.checkers.rules.foreign import may_be_cleaned
 from kchaos.checkers.rules.offsets import common, covered, headers, in_words, merged, without
 
 
@@ -15,9 +16,10 @@ def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     that another one holds, once everything has settled.
     **Does not verify**: offsets that no replica has (compaction and aborted appends leave such);
     records that a log cleaner may remove, since replicas clean at different times
-    (`rules.compacted`); what is missing behind the last batch, which is `missing-tail`.
+    (`rules.compacted`), or because of somebody else's keys (`rules.foreign`); what is missing
+    behind the last batch, which is `missing-tail`.
     """
-    if not evidence.is_final:
+    if not evidence.is_final or may_be_cleaned(evidence, side):
         return
     replicas = evidence.in_sync(side)
     for replica in replicas:

@@ -11,6 +11,7 @@ from kchaos.checkers.evidence.partition import (
 )
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.compacted import NOT_CLEANED, Cleaned, acknowledged, cleaned, held
+from kchaos.checkers.rules.foreign import may_be_cleaned
 from kchaos.checkers.rules.offsets import Range, headers, in_words, merged, without
 
 
@@ -76,11 +77,15 @@ def _lost(
         there += held(replica.batches, operation, by_cleaner.removable)
     for offsets in without([all_of_it], there):
         yield _Loss(
-            offsets=offsets, operation=operation, reason=_permission(evidence, operation, offsets)
+            offsets=offsets,
+            operation=operation,
+            reason=_permission(evidence, side, operation, offsets),
         )
 
 
-def _permission(evidence: PartitionEvidence, operation: Operation, offsets: Range) -> str | None:
+def _permission(
+    evidence: PartitionEvidence, side: Side, operation: Operation, offsets: Range
+) -> str | None:
     """Why Kafka may have lost it, or None if it may not."""
     if not operation.promised:
         return "it was acknowledged by the leader alone (acks=1)"
@@ -94,6 +99,8 @@ def _permission(evidence: PartitionEvidence, operation: Operation, offsets: Rang
             )
         if excuse.kind == "topic-deletion":
             return "the topic was deleted"
+    if operation.keys and may_be_cleaned(evidence, side):
+        return "a log cleaner may have removed it, for others wrote records whose keys nobody knows"
     for isr in _last_keepers(later, operation):
         if isr and all(_took(later, broker, offsets) for broker in isr):
             brokers = ", ".join(str(broker) for broker in isr)

@@ -10,6 +10,7 @@ from pathlib import Path
 from kchaos.checkers.evidence.about import marked
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.ready import fetch
+from kchaos.clusters.releases import release_of
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import exit_code_for_lines
 from kchaos.harness.commands.measure import append_line, read_lines
@@ -91,7 +92,8 @@ def _drawn(
     scenarios = []
     for kafka in wanted.kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
-        release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
+        found = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
+        release = release_of(found.release).judged_as
         scenarios += [
             draw(
                 seed + number,

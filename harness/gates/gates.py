@@ -64,11 +64,13 @@ def await_log_end(
     log_end_offset: int,
     *,
     timeout_s: float,
+    or_beyond: bool = False,
     abort: Callable[[], None] | None = None,
 ) -> None:
     """Returns once the last batch on each broker's disk ends right before `log_end_offset`.
 
     Args:
+        or_beyond: Whether it may end later, since others may write.
         abort: Raises where it is of no use to wait on; by default, where a broker has exited.
     """
     seen: dict[int, int] = {}
@@ -76,6 +78,8 @@ def await_log_end(
     def holds() -> bool:
         for broker in brokers:
             seen[broker] = last_offset(play, broker, about) + 1
+        if or_beyond:
+            return all(end >= log_end_offset for end in seen.values())
         return all(end == log_end_offset for end in seen.values())
 
     await_until(

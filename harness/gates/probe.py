@@ -100,7 +100,7 @@ def _refused(
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)
     if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
         try:
-            gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s, abort=abort)
+            _await_end(play, about, in_sync, end, settled, abort)
         except AwaitTimeout as error:
             play.observed("probe-not-replicated", detail=str(error))
         else:
@@ -138,13 +138,36 @@ def is_probe_replicated(
     settled: Settled,
     abort: Callable[[], None],
 ) -> bool:
-    """Waits until every in-sync log ends behind the probe; adds which do not in time."""
+    """Waits until every in-sync log ends behind the probe; adds which do not in time.
+
+    Where somebody was given the cluster's addresses, their clients may go on to write behind it.
+    """
     try:
-        gates.await_log_end(play, about, in_sync, end, timeout_s=settled.bound_s, abort=abort)
+        _await_end(play, about, in_sync, end, settled, abort)
     except AwaitTimeout as error:
         settled.worsen("stalled")
         for broker in in_sync:
-            if gates.last_offset(play, broker, about) + 1 != end:
+            ends_at = gates.last_offset(play, broker, about) + 1
+            if ends_at < end or (ends_at > end and not play.cluster.has_given_addresses):
                 settled.add("replication-stopped", about, broker, str(error))
         return False
     return True
+
+
+def _await_end(
+    play: Play,
+    about: TopicPartition,
+    in_sync: list[int],
+    end: int,
+    settled: Settled,
+    abort: Callable[[], None],
+) -> None:
+    gates.await_log_end(
+        play,
+        about,
+        in_sync,
+        end,
+        timeout_s=settled.bound_s,
+        or_beyond=play.cluster.has_given_addresses,
+        abort=abort,
+    )

@@ -40,12 +40,15 @@ def first_difference(
     """The first batch in which two of these brokers' disks differ, or None.
 
     Replicas of a tiered log need not begin at the same offset: only what all of them have locally
-    is compared.
+    is compared. Where others may write on meanwhile, what lies behind the shortest log is not.
     """
     logs = {broker: _identities(play, broker, about) for broker in brokers}
     if play.cluster.spec.tiered:
         start = max((log[0][0] for log in logs.values() if log), default=0)
         logs = {broker: [one for one in log if one[0] >= start] for broker, log in logs.items()}
+    if play.cluster.has_given_addresses:
+        end = min((log[-1][1] if log else -1 for log in logs.values()), default=-1)
+        logs = {broker: [one for one in log if one[1] <= end] for broker, log in logs.items()}
     first = brokers[0]
     for broker in brokers[1:]:
         if logs[broker] == logs[first]:
@@ -89,7 +92,10 @@ def lasting_difference(
         except AwaitTimeout as error:
             play.observed("not-fetching", broker=follower, detail=str(error))
     try:
-        gates.await_log_end(play, about, in_sync, end, timeout_s=timeout_s, abort=abort)
+        is_open = play.cluster.has_given_addresses
+        gates.await_log_end(
+            play, about, in_sync, end, timeout_s=timeout_s, or_beyond=is_open, abort=abort
+        )
     except AwaitTimeout as error:
         play.observed("probe-not-replicated", detail=str(error))
     return first_difference(play, about, in_sync)

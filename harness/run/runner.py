@@ -83,12 +83,13 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say)
         for kafka in kafkas_of(scenario)
     }
-    for one in found.values():
-        nearest = release_of(one.release).judged_as
-        if nearest != one.release:
+    for kafka in sorted({one.kafka for one in scenario.cluster.brokers if not one.judged_as}):
+        release = found[kafka].release
+        nearest = release_of(release).judged_as
+        if nearest != release:
             say(
-                f"{one.release} was never published: what nothing else is said of is judged by the "
-                f"rules of {nearest}; --protocol, or judged_as, names another release"
+                f"{release} is judged by the rules of {nearest}, the nearest release that was "
+                "published; --protocol, or judged_as, names another one"
             )
     check_settings(scenario, {kafka: one.release for kafka, one in found.items()})
     started = time.time()

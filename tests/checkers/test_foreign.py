@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
-from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED, BatchEvidence
+from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED, BatchEvidence, ReplicaEvidence
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules.as_sent import as_sent
+from kchaos.checkers.rules.divergence import divergence
 from kchaos.checkers.rules.foreign import foreign_at_links, foreign_batches
+from kchaos.checkers.rules.hole import hole
+from kchaos.checkers.rules.loss import loss
 from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.kafka_6361_runs import BOTH
 from tests.support.rule_evidence import acknowledged, batch, evidence, replica
@@ -66,6 +69,24 @@ def test_what_a_log_cleaner_left_of_a_produce_is_kchaos_own() -> None:
 
     assert foreign(left) == [(0, 1)]
     assert foreign(left, cleaned_until=2) == []
+
+
+def test_what_others_keys_let_a_cleaner_remove_is_neither_lost_nor_a_hole() -> None:
+    """Nobody knows the keys of others."""
+    keyed = acknowledged("keyed", 2, "old", keys=("k",))
+    full = (OURS, batch(2, 0, "old"), batch(3, 0, "mine"), batch(4, 0, "other"))
+    replicas = (replica(0, *full), replica(1, full[0], *full[2:]))
+    lost = (replica(0, full[0], *full[2:]), replica(1, full[0], *full[2:]))
+
+    def said(*held: ReplicaEvidence, is_compacted: bool) -> set[str]:
+        run = evidence(*held, operations=(*WRITTEN, keyed), is_compacted=is_compacted)
+        found = [*hole(run, OBSERVED), *divergence(run, OBSERVED), *loss(run, OBSERVED)]
+        return {one.kind for one in found}
+
+    assert said(*replicas, is_compacted=False) == {"hole"}
+    assert said(*replicas, is_compacted=True) == set()
+    assert said(*lost, is_compacted=False) == {"committed-loss"}
+    assert said(*lost, is_compacted=True) == {"permitted-loss"}
 
 
 def test_what_differs_in_the_epoch_in_which_kchaos_got_that_offset_is_no_foreign_write() -> None:

@@ -23,6 +23,7 @@ from kchaos.clusters.waiting import await_until
 from kchaos.faults import ExpireSession
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates import settle as settle_module
+from kchaos.harness.gates.probe import is_probe_replicated
 from kchaos.harness.gates.replication import fetcher_failure, first_difference, lasting_difference
 from kchaos.harness.gates.settle import _settle_partition, settle
 from kchaos.harness.gates.settled import Settled
@@ -234,7 +235,8 @@ def disks(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> Play:
         (folder / "00000000000000000000.log").write_bytes(segment(log))
         brokers[broker] = SimpleNamespace(log_directory=folder.parent)
         brokers[broker].is_running = False
-    cluster = SimpleNamespace(brokers=brokers, spec=SimpleNamespace(tiered=False))
+    spec = SimpleNamespace(tiered=False)
+    cluster = SimpleNamespace(brokers=brokers, spec=spec, has_given_addresses=False)
     run = RunDirectory(tmp_path)
     return Play(cluster=cast(Any, cluster), run=run, say=print)
 
@@ -276,6 +278,29 @@ def test_equal_offsets_and_epochs_with_other_bytes_differ(tmp_path: Path) -> Non
 def test_a_log_that_only_ends_earlier_differs_by_its_length(tmp_path: Path) -> None:
     seen = different(tmp_path, [(0, 0, ["a"]), (1, 0, ["b"])], [(0, 0, ["a"])])
     assert seen == {"brokers": [0, 1], "lengths": [2, 1]}
+
+
+def test_what_others_write_behind_the_shortest_log_is_no_difference(tmp_path: Path) -> None:
+    longer = [(0, 0, ["a"]), (1, 0, ["b"])]
+    play = disks(tmp_path / "growing", longer, longer[:1])
+    parted = disks(tmp_path / "parted", longer, [(0, 0, ["c"])])
+    play.cluster.has_given_addresses = parted.cluster.has_given_addresses = True  # type: ignore[misc]
+
+    assert first_difference(play, ABOUT, [0, 1]) is None
+    assert first_difference(parted, ABOUT, [0, 1]) is not None
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_log_that_ends_behind_the_probe_is_replicated_where_others_may_write(
+    is_open: bool, tmp_path: Path
+) -> None:
+    log = [(0, 0, ["probe"]), (1, 0, ["mine"])]
+    play = disks(tmp_path, log, log)
+    play.cluster.has_given_addresses = is_open  # type: ignore[misc]
+    settled = Settled(bound_s=0.2)
+
+    assert is_probe_replicated(play, ABOUT, [0, 1], 1, settled, never) is is_open
+    assert len(settled.reasons) == (0 if is_open else 2)
 
 
 def test_a_log_that_ends_there_by_chance_and_is_truncated_then_does_not_differ(

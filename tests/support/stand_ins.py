@@ -275,6 +275,7 @@ class StandInCluster:
         self.rules: set[int] = set()
         self.links = StandInLinks(self) if linked else None
         self.gate = StandInGate(StandInLinks(self))
+        self.has_given_addresses = False
         self.why_unlinked = "" if linked else "start it with linked=True"
         self.zookeeper_addresses: tuple[tuple[str, int], ...] = ()
         self.brokers = {broker: StandInBroker(self, broker) for broker in (0, 1)}
