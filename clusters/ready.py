@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from kchaos.clusters.cache import cache_directory
 from kchaos.clusters.distribution import IN_IMAGE, Distribution, java_of, resolve
 from kchaos.clusters.drivers import kafka_in_image
 from kchaos.clusters.errors import ClusterError, ReleaseError
+from kchaos.clusters.pinned_jars import unpinned
 from kchaos.clusters.releases import release_of
 
 
@@ -28,7 +30,18 @@ def fetch(kafka: str, *, driver: str, offline: bool, say: Callable[[str], None])
     if not Path(kafka).exists():
         release_of(kafka)  # refuses what does not exist before anything is said to be fetched
         say(f"fetching Kafka {kafka} and a Java for it; this is done once")
-    return _ready(kafka, offline=False)
+    found = _ready(kafka, offline=False)
+    if found.source == "maven" and (others := _unpinned_jars(found)):
+        say(
+            f"{len(others)} jars of Kafka {kafka} have no digest in this kchaos, such as "
+            f"{others[0]}: what was fetched now is trusted from now on"
+        )
+    return found
+
+
+def _unpinned_jars(found: Distribution) -> list[str]:
+    repository = cache_directory() / "maven"
+    return unpinned(jar.relative_to(repository).as_posix() for jar in found.class_path)
 
 
 def _ready(kafka: str, *, offline: bool) -> Distribution:

@@ -24,7 +24,8 @@ FOLDER = "remote"
 """The folder within a cluster's work directory that stands for the object store."""
 METADATA_TOPIC = "__remote_log_metadata"
 """Kafka's own topic in which brokers write down what is in the remote store."""
-_FIRST_TIERED = (3, 6)
+FIRST_TIERED = (3, 6)
+"""The first release line whose logs can be tiered."""
 _LEAST_PROTOCOL = (2, 8)
 _OWN = ("rsm.config.", "rlmm.config.", "remote.log.storage.", "remote.log.metadata.")
 _SYSTEM = "remote.log.storage.system.enable"
@@ -81,7 +82,7 @@ def create_metadata_topic(metadata: ClusterMetadata, broker: int) -> None:
 
 def tiering_refused(release: Release, properties: Mapping[str, str]) -> str:
     """Return why a broker of this release and these properties cannot tier its logs, or ""."""
-    if release.number[:2] < _FIRST_TIERED:
+    if release.number[:2] < FIRST_TIERED:
         return f"{release.text} has no tiered storage: it came with 3.6.0 (KIP-405)"
     protocol = properties.get("inter.broker.protocol.version", release.protocol_version)
     spoken = tuple(int(part) for part in protocol.partition("-")[0].split(".")[:2])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kchaos.clusters.agent.point import Place, Point
 from kchaos.clusters.agent.points import point_of
+from kchaos.clusters.cache import write_private
 from kchaos.clusters.distribution import own_jar
 from kchaos.clusters.releases import Release
 
@@ -139,5 +140,5 @@ class Agent:
         Raises ReleaseError when the release lacks one of the points.
         """
         file = directory / SCRIPT
-        file.write_text(script(self.points, release, life, self.gate), encoding="utf-8")
+        write_private(file, script(self.points, release, life, self.gate))
         return [f"-javaagent:{self.jar}=script:{file}"]

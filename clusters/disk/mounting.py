@@ -15,6 +15,7 @@ from pathlib import Path
 from kchaos.clusters.agent.byteman import GateAddress
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.agent.points import POINTS, disk_points
+from kchaos.clusters.cache import write_private
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.leftovers import record_process
 from kchaos.clusters.log_tail import last_lines
@@ -115,7 +116,7 @@ class Disk:
             "points": {POINTS[point].of_disk: point for point in self.points},
         }
         file = self.directory / "disk.json"
-        file.write_text(json.dumps(settings))
+        write_private(file, json.dumps(settings))
         serving = str(Path(__file__).with_name("serving.py"))
         self._process = spawn(
             [sys.executable, serving, str(file)],

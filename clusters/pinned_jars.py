@@ -1,0 +1,49 @@
+"""The SHA-256 of each jar that the known releases run from, as this kchaos has seen them.
+
+A repository vouches for what it sends with a checksum of its own; these digests are ours.
+`python -m kchaos.clusters.pinning` resolves every known release and writes them anew. A jar
+of another release has none: what was fetched first is trusted from then on, by its lock file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from kchaos.clusters.errors import MachineError
+
+PINS = Path(__file__).with_name("pinned_jars.toml")
+
+
+@cache
+def pinned() -> Mapping[str, str]:
+    """Return the SHA-256 of each pinned jar, by its place in a Maven repository."""
+    table: dict[str, str] = tomllib.loads(PINS.read_text(encoding="utf-8"))
+    return table
+
+
+def refuse_other_jars(jars: Mapping[str, str], pins: Mapping[str, str] | None = None) -> None:
+    """Refuses a jar that has another SHA-256 than the one that is pinned for it.
+
+    Args:
+        jars: The SHA-256 of what was fetched, by its place in a Maven repository.
+        pins: What is pinned; None for `pinned`.
+
+    Raises:
+        MachineError: The message names the jar.
+    """
+    wanted = pinned() if pins is None else pins
+    for place, digest in jars.items():
+        if wanted.get(place, digest) != digest:
+            raise MachineError(
+                f"{place} was fetched with the SHA-256 {digest}, and this kchaos knows it with "
+                f"{wanted[place]}: somebody has changed it; look at the mirror in Maven's settings "
+                "and at ~/.m2/repository"
+            )
+
+
+def unpinned(places: Iterable[str]) -> list[str]:
+    """Return those of these places in a Maven repository for which nothing is pinned."""
+    return sorted(set(places) - pinned().keys())

