@@ -127,13 +127,19 @@ def end(world: World, broker_id: int, leader: int, exchange: Exchange) -> None:
     world.put_exchanges(broker_id, leader, tuple(exchanges))
 
 
-def read(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
+def read(
+    world: World,
+    broker_id: int,
+    leader: int,
+    exchange: Exchange,
+    asks: leading.Ask | None = None,
+) -> tuple[Exchange, bool]:
     """Let the leader look at its log for a request that has arrived, and count what it says.
 
     Returns:
         The request as it stands then, and whether the leader's own state changed.
     """
-    return count(world, broker_id, leader, look(world, broker_id, leader, exchange))
+    return count(world, broker_id, leader, look(world, broker_id, leader, exchange), asks)
 
 
 def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
@@ -176,11 +182,18 @@ def not_told(world: World, leader: int, exchange: Exchange) -> frozenset[TopicPa
     return frozenset(partition for partition, _ in exchange.asked) - broker.told
 
 
-def count(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
+def count(
+    world: World,
+    broker_id: int,
+    leader: int,
+    exchange: Exchange,
+    asks: leading.Ask | None = None,
+) -> tuple[Exchange, bool]:
     """Let the leader note how far the follower is, after it has looked at its log.
 
     The answer is made then, unless a Fetch found nothing and no error: it waits, and its answer is
-    made by `answer_waiting` from what there is at the end of that.
+    made by `answer_waiting` from what there is at the end of that. For `asks` see
+    `leader.update_view`.
 
     Returns:
         The request as it stands then, and whether the leader's own state changed.
@@ -193,16 +206,16 @@ def count(world: World, broker_id: int, leader: int, exchange: Exchange) -> tupl
     for partition, answer in exchange.answers:
         if isinstance(answer, FetchAnswer) and answering.generation.counts_fetch(answer):
             offset = asked[partition].fetch_offset
-            before = world.known_replica(leader, partition).high_watermark
+            before = _high_watermark(world, leader, partition)
             fails = leading.counting_fails(world, leader, partition, broker_id, offset)
-            changed = leading.update_view(world, leader, partition, broker_id, offset) or changed
+            changed |= leading.update_view(world, leader, partition, broker_id, offset, asks)
             if fails:
                 failed = replace(
                     exchange, stage=Stage.ANSWERED, answers=(), error=leading.OUT_OF_RANGE
                 )
                 change(world, broker_id, leader, exchange, failed)
                 return failed, True
-            moved = world.known_replica(leader, partition).high_watermark
+            moved = _high_watermark(world, leader, partition)
             if moved != before and answering.generation.answers_with_moved_high_watermark:
                 answer = replace(answer, high_watermark=moved)
         answers.append((partition, answer))
@@ -312,6 +325,11 @@ def rounds(world: World, broker_id: int, leader: int, exchange: Exchange) -> lis
             )
         )
     return found
+
+
+def _high_watermark(world: World, leader: int, partition: TopicPartition) -> int:
+    replica = world.replica(leader, partition)
+    return -1 if replica is None else replica.high_watermark
 
 
 def _says_nothing(answer: Answer) -> bool:

@@ -46,8 +46,10 @@ def become_follower(
         return
     replica = replace(replica, role=Role.FOLLOWER, leader=state.leader)
     world.put_replica(broker_id, partition, replica)
-    world.put(("isr change", broker_id, partition), None)
-    world.put(("isr refused", broker_id, partition), None)
+    if world.get(("isr wanted", broker_id, partition)) is not None:
+        world.put(("isr unanswered", broker_id, partition), True)
+    for component in ("isr change", "isr refused", "isr wanted"):
+        world.put((component, broker_id, partition), None)
     leave_fetchers(world, broker_id, partition)
     leading.fail_produces(world, broker_id, partition)
     target_offset = broker.generation.truncation_at_once(replica)

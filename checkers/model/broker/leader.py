@@ -4,6 +4,7 @@ Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.Replic
 2.1.1, 2.8.2 and 3.6.2; what changed between releases is asked of the broker's `Generation`.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
@@ -15,7 +16,13 @@ from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH, EpochEnd
 from kchaos.checkers.model.values.events import PartitionState, Produce
 from kchaos.checkers.model.values.log import OffsetOutOfRange, batches_of
 from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedProduce, Promise
-from kchaos.checkers.model.values.replica import FollowerView, PendingProduce, Replica, Role
+from kchaos.checkers.model.values.replica import (
+    FollowerView,
+    PendingProduce,
+    Replica,
+    Role,
+    WantedIsr,
+)
 from kchaos.checkers.model.values.requests import (
     LATEST,
     MOVED_TO_TIER,
@@ -29,6 +36,9 @@ NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
 OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 NO_FETCH_YET = 1 << 62
 """Stands for the leader's end at the fetch before the first: no offset reaches it."""
+
+Ask = Callable[[World, int, TopicPartition, int], None]
+"""Lets a leader ask for a follower in its ISR: (transition, leader, partition, follower)."""
 
 
 def become_leader(
@@ -80,8 +90,10 @@ def become_leader(
                 last_leader_end_offset=log_end_offset if has_fetch else NO_FETCH_YET,
             )
     replica = replace(replica, views=tuple(sorted(views.items())))
-    world.put(("isr change", broker_id, partition), None)
-    world.put(("isr refused", broker_id, partition), None)
+    if world.get(("isr wanted", broker_id, partition)) is not None:
+        world.put(("isr unanswered", broker_id, partition), True)
+    for component in ("isr change", "isr refused", "isr wanted"):
+        world.put((component, broker_id, partition), None)
     world.put_replica(broker_id, partition, replica)
     increment_high_watermark(world, broker_id, partition)
 
@@ -279,13 +291,30 @@ def _not_local(replica: Replica, offset: int) -> FetchAnswer:
 
 
 def update_view(
-    world: World, broker_id: int, partition: TopicPartition, follower: int, offset: int
+    world: World,
+    broker_id: int,
+    partition: TopicPartition,
+    follower: int,
+    offset: int,
+    asks: Ask | None = None,
 ) -> bool:
     """Note a follower's fetch offset (ReplicaManager.updateFollowerLogReadResults).
 
     Who looked at its log as a leader and is none any more moves nothing, and what it notes is
     forgotten when it leads again (Partition.maybeExpandIsr and maybeIncrementLeaderHW ask for
-    leaderReplicaIfLocal, 1.1.1; leaderLogIfLocal, 2.8.2). Returns whether that changed anything.
+    leaderReplicaIfLocal, 1.1.1; leaderLogIfLocal, 2.8.2).
+
+    Args:
+        world: The transition.
+        broker_id: The leader.
+        partition: Which one.
+        follower: Who fetches.
+        offset: From where.
+        asks: What the leader does when the follower has come far enough for the ISR and the
+            controller writes that; None where somebody else decides when it asks.
+
+    Returns:
+        Whether that changed anything.
     """
     broker = world.broker(broker_id)
     replica = world.replica(broker_id, partition)
@@ -301,18 +330,17 @@ def update_view(
         log_end_offset=offset,
         last_leader_end_offset=end_offset,
     )
+    # Whether it may join is asked before the high watermark moves (maybeExpandIsr).
+    if offset >= broker.generation.needed_for_isr(replica):
+        after = replace(after, may_join_isr=True, asks_to_join=True)
     world.put_replica(
         broker_id, partition, replace(replica, views=replica.views_with(follower, after))
     )
+    if asks is not None and may_ask_for(world, broker_id, partition, follower):
+        asks(world, broker_id, partition, follower)
     moved = False
     if broker.generation.advances_after_fetch(view.log_end_offset, offset):
         moved = increment_high_watermark(world, broker_id, partition)
-    replica = world.known_replica(broker_id, partition)
-    if offset >= broker.generation.needed_for_isr(replica):
-        after = replace(after, may_join_isr=True, asks_to_join=True)
-        world.put_replica(
-            broker_id, partition, replace(replica, views=replica.views_with(follower, after))
-        )
     return moved or view != after
 
 
@@ -327,6 +355,34 @@ def counting_fails(
         return False
     moves = broker.generation.advances_after_fetch(view.log_end_offset, offset)
     return moves and fails_to_move(broker, replica)
+
+
+def may_ask_for(world: World, broker_id: int, partition: TopicPartition, follower: int) -> bool:
+    """Tell whether a leader would ask its controller for a follower that fetches again now.
+
+    Read from kafka.cluster.Partition.maybeExpandIsr, 2.8.2 and 3.3.0 (KIP-497, KIP-841).
+    """
+    broker = world.broker(broker_id)
+    replica = world.known_replica(broker_id, partition)
+    view = replica.view(follower)
+    assert broker is not None
+    generation = broker.generation
+    return (
+        generation.asks_controller_for_isr
+        and view is not None
+        and follower not in replica.isr
+        and view.log_end_offset >= generation.needed_for_isr(replica)
+        and generation.may_join_isr(follower, broker.live)
+    )
+
+
+def want_isr(world: World, broker_id: int, partition: TopicPartition, isr: Iterable[int]) -> None:
+    """Let a leader make up its mind to ask for an ISR; who is to join counts at once (KIP-497)."""
+    replica = world.known_replica(broker_id, partition)
+    wanted = WantedIsr(isr=tuple(sorted(isr)))
+    world.put(("isr wanted", broker_id, partition), wanted)
+    maximal = tuple(sorted({*replica.isr, *wanted.isr}))
+    world.put_replica(broker_id, partition, replace(replica, maximal_isr=maximal))
 
 
 def increment_high_watermark(world: World, broker_id: int, partition: TopicPartition) -> bool:
@@ -361,6 +417,7 @@ def learn_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
     """Let a leader take over the ISR that was written for it (Partition.maybeUpdateIsr…)."""
     state: PartitionState = world.get(("isr change", broker_id, partition))
     world.put(("isr change", broker_id, partition), None)
+    world.put(("isr wanted", broker_id, partition), None)
     broker = world.broker(broker_id)
     replica = world.known_replica(broker_id, partition)
     assert broker is not None
@@ -384,6 +441,7 @@ def give_up_isr(world: World, broker_id: int, partition: TopicPartition) -> None
     (kafka.cluster.Partition.handleAlterPartitionError, 3.3.0 on).
     """
     replica = world.known_replica(broker_id, partition)
+    world.put(("isr wanted", broker_id, partition), None)
     world.put_replica(broker_id, partition, replace(replica, maximal_isr=replica.isr))
 
 
@@ -397,7 +455,8 @@ def complete_produces(world: World, broker_id: int, partition: TopicPartition) -
         return
     pending = tuple(one for one in replica.pending if one not in done)
     world.put_replica(broker_id, partition, replace(replica, pending=pending))
-    is_enough = len(replica.isr) >= _min_isr(world, broker, partition, replica)
+    counted = broker.generation.enough_after_append(replica)
+    is_enough = len(counted) >= _min_isr(world, broker, partition, replica)
     for one in done:
         if is_enough:
             world.notes += [

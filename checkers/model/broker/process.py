@@ -18,6 +18,15 @@ from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark
 from kchaos.checkers.model.values.replica import Replica, Role
 
+_OF_A_PROCESS = (
+    "isr change",
+    "isr answer",
+    "isr wanted",
+    "isr unanswered",
+    "isr refused",
+    "appended",
+    "shortened",
+)
 _NOTHING_KNOWN = Checkpoint(known=0, possible=(0,))
 
 
@@ -99,11 +108,8 @@ def stop(
                 _note_impossible(world, broker_id, partition, known, allowed)
         possible = (known,) if is_known or is_clean else checkpoint.possible
         world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=possible))
-        world.put(("isr change", broker_id, partition), None)
-        world.put(("isr answer", broker_id, partition), None)
-        world.put(("isr refused", broker_id, partition), None)
-        world.put(("appended", broker_id, partition), None)
-        world.put(("shortened", broker_id, partition), None)
+        for component in _OF_A_PROCESS:
+            world.put((component, broker_id, partition), None)
         _forget(world, broker_id, partition, replica)
         log_start.forget(world, broker_id, partition, is_clean=is_clean and broker.is_running)
     world.put_broker(

@@ -15,7 +15,7 @@ nor which of several allowed replicas is chosen.
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.replica import Role
+from kchaos.checkers.model.values.replica import Role, WantedIsr
 
 
 def reason_against(world: World, new: PartitionState) -> str:
@@ -50,7 +50,10 @@ def _against_isr_change(
     leader = world.broker(new.leader)
     if replica.leader_epoch != new.leader_epoch or leader is None:
         return ""
+    wanted: WantedIsr | None = world.get(("isr wanted", new.leader, partition))
     for joined in sorted(set(new.isr) - set(old.isr)):
+        if wanted is not None and joined in wanted.isr:
+            continue  # Both were asked when the leader made up its mind.
         view = replica.view(joined)
         if not leader.generation.may_join_isr(joined, leader.live):
             return (

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from kchaos.checkers.model.broker import exchange, log_start, tier
 from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import (
     OFFSET_MOVED_TO_TIERED_STORAGE,
@@ -51,7 +52,23 @@ def _at_leader(
 ) -> Iterator[World]:
     if not one.is_at_leader or one.number is None:
         return
-    seen = lookahead.replies.get(one.number)
+    asking = Asking(lookahead, index)
+    yield from _go_on(state, follower, leader_id, one, lookahead, index, asking)
+    if asking.is_open:
+        asking = Asking(lookahead, index, declines=True)
+        yield from _go_on(state, follower, leader_id, one, lookahead, index, asking)
+
+
+def _go_on(
+    state: State,
+    follower: int,
+    leader_id: int,
+    one: Exchange,
+    lookahead: Lookahead,
+    index: int,
+    asking: Asking,
+) -> Iterator[World]:
+    seen = None if one.number is None else lookahead.replies.get(one.number)
     world = World(state)
     if seen is not None and seen.error_code in _BEFORE_THE_LOG:
         if _BEFORE_THE_LOG[seen.error_code](one, lookahead):
@@ -69,9 +86,9 @@ def _at_leader(
     if one.stage is Stage.ARRIVED and not one.refused:
         yield from _refused_first(state, follower, leader_id, one, seen)
     if one.stage is Stage.ARRIVED:
-        after, _ = exchange.read(world, follower, leader_id, one)
+        after, _ = exchange.read(world, follower, leader_id, one, asking)
     elif one.stage is Stage.READ:
-        after, _ = exchange.count(world, follower, leader_id, one)
+        after, _ = exchange.count(world, follower, leader_id, one, asking)
     else:
         after = exchange.answer_waiting(world, follower, leader_id, one)
     if one.stage is Stage.WAITING and _would_be_seen(follower, leader_id, after, lookahead, index):
@@ -80,7 +97,7 @@ def _at_leader(
         return
     yield world
     if after.stage is Stage.WAITING:
-        yield from _at_once(state, follower, leader_id, one, lookahead, index)
+        yield from _at_once(state, follower, leader_id, one, lookahead, index, asking)
     if one.stage is Stage.ARRIVED and one.api == FETCH:
         # What others do may come between its look at the log and counting the follower's offset.
         looked = World(state)
@@ -141,7 +158,13 @@ def _refused_first(
 
 
 def _at_once(
-    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead, index: int
+    state: State,
+    follower: int,
+    leader_id: int,
+    one: Exchange,
+    lookahead: Lookahead,
+    index: int,
+    asking: Asking,
 ) -> Iterator[World]:
     """A Fetch that finds nothing is answered with the high watermark of that moment.
 
@@ -154,7 +177,7 @@ def _at_once(
     looked = one
     if one.stage is Stage.ARRIVED:
         looked = exchange.look(world, follower, leader_id, one)
-    waiting, _ = exchange.count(world, follower, leader_id, looked)
+    waiting, _ = exchange.count(world, follower, leader_id, looked, asking)
     answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
     seen = None if one.number is None else lookahead.replies.get(one.number)
     if seen is None:

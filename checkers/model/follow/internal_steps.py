@@ -14,6 +14,7 @@ from kchaos.checkers.model.broker import (
 )
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.follow import isr_requests
 from kchaos.checkers.model.follow.internal_follower_steps import at_follower
 from kchaos.checkers.model.follow.internal_leader_steps import at_leader
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -62,7 +63,7 @@ def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -
     for broker_id in working:
         yield from _of_process(state, broker_id)
         yield from _control(state, broker_id, lookahead)
-        yield from _learn(state, broker_id, lookahead)
+        yield from _learn(state, broker_id, lookahead, index)
     for leader_id in working:
         for broker_id in world.broker_ids():
             for one in world.exchanges(broker_id, leader_id):
@@ -240,8 +241,8 @@ def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
     return isinstance(request, LeaderAndIsr) and request.states[0].leader == broker_id
 
 
-def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
-    """A leader moves its high watermark after an append, or learns what became of an ISR."""
+def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> Iterator[World]:
+    """A leader moves its high watermark after an append, asks for an ISR, or learns of one."""
     for partition in World(state).partitions(broker_id):
         if state(("appended", broker_id, partition)):
             world = World(state)
@@ -252,6 +253,9 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World
             world.put(("isr refused", broker_id, partition), None)
             leader.give_up_isr(world, broker_id, partition)
             yield world
+        yield from isr_requests.asked_by_a_repeated_fetch(
+            state, broker_id, partition, lookahead, index
+        )
         if state(("isr change", broker_id, partition)) is None:
             continue
         world = World(state)
@@ -311,6 +315,9 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
         left = tuple(one for one in state(("sent",)) if one != request)
         world.put(("sent",), left or None)
         leader.produce(world, request, settles=False)
+        unsettled = ("appended", request.broker, TopicPartition(request.topic, request.partition))
+        if world.get(unsettled):
+            world.put(unsettled, (*(state(unsettled) or ()), request.operation))
         outcome: PredictedProduce = world.get(("answer", request.operation))
         told = lookahead.client_answers.get(request.operation)
         if _is_told(request, outcome, told):

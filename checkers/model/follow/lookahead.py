@@ -15,6 +15,7 @@ from kchaos.checkers.model.follow.observations import (
     FetchAnswered,
     FetchAsked,
     IsrAnswered,
+    IsrAsked,
     Number,
     OffsetAnswered,
     OffsetAsked,
@@ -56,6 +57,9 @@ class Lookahead:
             defaultdict(list)
         )
         self._begins: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
+        self._isrs_asked: dict[
+            tuple[int, TopicPartition, int], list[tuple[int, frozenset[int]]]
+        ] = defaultdict(list)
         for index, item in enumerate(record.seen):
             self._add(index, item.what)
             for broker, about, start in self._log_starts(item.what):
@@ -102,6 +106,10 @@ class Lookahead:
             case ClientAnswered():
                 self.client_answers[what.operation] = what
                 self._client_answered[what.operation] = index
+            case IsrAsked():
+                for about, wanted in what.isrs.items():
+                    request = (what.leader, about, wanted.leader_epoch)
+                    self._isrs_asked[request].append((index, frozenset(wanted.isr)))
             case IsrAnswered():
                 self.shows_isr_answers = True
             case ForgeAnswers():
@@ -237,6 +245,26 @@ class Lookahead:
         items = self._read.get((leader, about, base_offset), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
+
+    def next_isr_asked(
+        self, leader: int, about: TopicPartition, leader_epoch: int, index: int
+    ) -> frozenset[int] | None:
+        """Return the ISR that a leader is next seen to ask for in an epoch, from an index on."""
+        items = self._isrs_asked.get((leader, about, leader_epoch), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        return items[at][1] if at < len(items) else None
+
+    def fetches_before_isr_asked(
+        self, follower: int, leader: int, about: TopicPartition, leader_epoch: int, index: int
+    ) -> bool:
+        """Tell whether a fetch is seen, from an index on, before the leader asks for an ISR."""
+        requests = self._isrs_asked.get((leader, about, leader_epoch), [])
+        fetches = self._asked.get((follower, leader, about), [])
+        request = bisect_left(requests, index, key=lambda item: item[0])
+        fetch = bisect_left(fetches, index, key=lambda item: item[0])
+        if request == len(requests) or fetch == len(fetches):
+            return False
+        return fetches[fetch][0] < requests[request][0]
 
     def is_copied(self, about: TopicPartition, base_offset: int, leader_epoch: int) -> bool:
         """Tell whether any snapshot has a batch there that may be of this epoch."""

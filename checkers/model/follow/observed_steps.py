@@ -18,6 +18,7 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.broker import exchange, tier
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.controller import allowed
+from kchaos.checkers.model.follow import isr_requests
 from kchaos.checkers.model.follow.internal_steps import ask, copy_differs
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ
@@ -343,25 +344,9 @@ def _control_answered(world: World, seen: ControlAnswered) -> None:
 
 
 def _isr_asked(world: World, seen: IsrAsked) -> None:
-    """A leader counts who it asks into the ISR at once (KIP-497, Partition.maximalIsr).
-
-    A request waits while there is no controller, and says the leader epoch in which it was made. A
-    leader that begins a new epoch counts the ISR that it is told, and what it asked for before
-    counts no more (kafka.cluster.Partition.makeLeader).
-    """
-    for partition, wanted in seen.isrs.items():
-        replica = world.replica(seen.leader, partition)
-        if replica is None or replica.leader != seen.leader:
-            continue
-        if 0 <= replica.leader_epoch < wanted.leader_epoch:
-            raise Excluded(
-                f"broker {seen.leader} has not heard of leader epoch {wanted.leader_epoch} yet, "
-                "in which it asked for an ISR",
-                is_pending=True,
-            )
-        if replica.leader_epoch == wanted.leader_epoch:
-            maximal = tuple(sorted({*replica.isr, *wanted.isr}))
-            world.put_replica(seen.leader, partition, replace(replica, maximal_isr=maximal))
+    reason = isr_requests.take_request(world, seen)
+    if reason:
+        raise Excluded(reason, is_pending=True)
 
 
 def _client_answered(world: World, seen: ClientAnswered) -> None:
@@ -369,6 +354,12 @@ def _client_answered(world: World, seen: ClientAnswered) -> None:
     if outcome is None:
         raise Excluded(f"produce {seen.operation} was never sent")
     if seen.outcome == "ok":
+        if _is_unsettled(world, seen.operation):
+            raise Excluded(
+                f"the high watermark is moved after produce {seen.operation} was appended, and "
+                "before it is answered",
+                is_pending=True,
+            )
         if outcome.acknowledged is not True or outcome.base_offset != seen.base_offset:
             raise Excluded(
                 f"produce {seen.operation} acknowledged at {seen.base_offset}, possible was "
@@ -387,6 +378,18 @@ def _client_answered(world: World, seen: ClientAnswered) -> None:
         raise Excluded(
             f"produce {seen.operation} ended with {seen.error}, possible was {_told(outcome)}"
         )
+
+
+def _is_unsettled(world: World, operation: str) -> bool:
+    """Tell whether a leader has appended a produce and not yet moved its high watermark.
+
+    Both belong to one call (kafka.cluster.Partition.appendRecordsToLeader, 1.1.1 and 2.8.2).
+    """
+    return any(
+        operation in (world.get(("appended", broker, partition)) or ())
+        for broker in world.broker_ids()
+        for partition in world.partitions(broker)
+    )
 
 
 def _told(outcome: PredictedProduce) -> str:

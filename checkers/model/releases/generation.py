@@ -132,6 +132,8 @@ class Generation:
         answers_nothing_at_once: Whether a Fetch that finds nothing may be answered at once.
         effective_min_isr: (`min.insync.replicas`, number of replicas) to how many members the ISR
             needs for produces with acks=all.
+        enough_after_append: (replica) to the brokers that are counted for whether the ISR is large
+            enough, when the high watermark has reached a produce with acks=all.
         may_advance: (ISR, how many it needs) to whether the high watermark may move.
         waits_outside_isr: (follower, brokers in the leader's metadata cache) to whether the high
             watermark waits for a follower that has caught up and is not in the ISR.
@@ -247,6 +249,7 @@ class Generation:
 
     high_watermark_beyond_log: Callable[[Log], int]
     effective_min_isr: Callable[[int, int], int]
+    enough_after_append: Callable[[Replica], tuple[int, ...]]
     may_advance: Callable[[tuple[int, ...], int], bool]
     answers_nothing_at_once: bool = False
     waits_outside_isr: Callable[[int, frozenset[int]], bool]

@@ -21,9 +21,12 @@ A component's name is a tuple whose first item says what it is:
 | ("control", N) | `Received`: control requests in broker N's queue, or handled and not answered |
 | ("isr change", N, tp) | an ISR that is written, and that leader N has not learned of yet |
 | ("isr answer", N, tp) | whether leader N has the controller's answer about that ISR |
+| ("isr wanted", N, tp) | the ISR that leader N asks for, where a run is followed (`WantedIsr`) |
+| ("isr unanswered", N, tp) | whether leader N asked in an earlier epoch, and not seen in this |
 | ("isr refused", N, tp) | whether leader N has the controller's refusal of the ISR that it wants |
 | ("keyed", tp) | `KeyedBatch`: batches with keys, as leaders appended and cleaners left them |
-| ("appended", N, tp) | whether leader N has appended and not yet moved its high watermark |
+| ("appended", N, tp) | whether leader N has appended and not yet moved its high watermark, |
+| | where a run is followed for which produces |
 | ("shortened", N, tp) | whether follower N has truncated its log and not yet its epoch cache |
 | ("copying", L, N) | what was seen of broker N's files while snapshot L was taken |
 | ("sent",) | produces that are on their way to their broker |

@@ -54,6 +54,19 @@ class FollowerView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WantedIsr:
+    """The ISR that a leader asks its controller for and has no answer about (KIP-497).
+
+    Attributes:
+        isr: Ascending.
+        is_asked: Whether a request with it was seen to arrive.
+    """
+
+    isr: tuple[int, ...]
+    is_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingProduce:
     """A produce with acks=all that waits for the high watermark."""
 

@@ -485,6 +485,9 @@ MEMBERSHIP = {
         old=2,
         new=1,
     ),
+    "maximal ISR after the append": Shown(
+        release="3.6.2", look=explains("maximal-isr-is-enough-3.6.2"), old=False, new=True
+    ),
     "KAFKA-13091": Shown(
         release="3.1.2",
         look=predicted(leaves_after_the_record("3.1.2"), high_watermark_of(0)),

@@ -1,18 +1,39 @@
-"""What a leader counts while it waits for the controller's word about the ISR (AlterPartition)."""
+"""When a leader asks its controller for an ISR, and what it counts until the answer (KIP-497)."""
+
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.broker.leader import become_leader, give_up_isr, update_view
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model import follow, generation_for
+from kchaos.checkers.model.broker.leader import (
+    become_leader,
+    give_up_isr,
+    update_view,
+)
+from kchaos.checkers.model.controller import allowed
+from kchaos.checkers.model.controller.allowed import reason_against
 from kchaos.checkers.model.follow.internal_steps import silent_steps
+from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import IsrAnswered, IsrAsked, IsrWanted, Record
+from kchaos.checkers.model.follow.observations import (
+    IsrAnswered,
+    IsrAsked,
+    IsrWanted,
+    Record,
+    Seen,
+)
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.log import batches_of
 from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.record import record_of
+from tests.golden.stored import OTHERS, unpacked
 from tests.support.model_timelines import start, state, write
 
 T = TopicPartition("t", 0)
@@ -20,12 +41,12 @@ NOTHING_TO_COME = Lookahead(Record(seen=(), decided=()))
 
 
 def led_by_0(release: str, *, epoch: int, isr: tuple[int, ...]) -> World:
-    """Broker 0 leads t-0 in that epoch, and has one record; broker 1 follows it."""
+    """Broker 0 leads t-0 in that epoch; brokers 1 and 2 follow it."""
     world = World(EMPTY)
-    for broker in (0, 1):
+    for broker in (0, 1, 2):
         for event in start(broker, release):
             happen(world, event, {})
-    world.put(("assignment", T), (0, 1))
+    world.put(("assignment", T), (0, 1, 2))
     world.put_replica(0, T, Replica())
     leads(world, epoch=epoch, isr=isr)
     return world
@@ -35,9 +56,32 @@ def leads(world: World, *, epoch: int, isr: tuple[int, ...]) -> None:
     become_leader(world, 0, T, state(0, epoch, isr))
 
 
+def request(leader_epoch: int, isr: tuple[int, ...]) -> IsrAsked:
+    return IsrAsked(leader=0, isrs={T: IsrWanted(leader_epoch=leader_epoch, isr=isr)})
+
+
 def asked(world: World, *, leader_epoch: int, isr: tuple[int, ...]) -> None:
-    wanted = IsrAsked(leader=0, isrs={T: IsrWanted(leader_epoch=leader_epoch, isr=isr)})
-    take(world, wanted, NOTHING_TO_COME, generations={}, decided=0)
+    take(world, request(leader_epoch, isr), NOTHING_TO_COME, generations={}, decided=0)
+
+
+def followed_by(*requests: IsrAsked) -> Lookahead:
+    seen = tuple(Seen(what=one, time=0.0, source="") for one in requests)
+    return Lookahead(Record(seen=seen, decided=()))
+
+
+def lives(world: World, *brokers: int) -> None:
+    """Broker 0 hears who lives."""
+    broker = world.broker(0)
+    assert broker is not None
+    world.put_broker(0, replace(broker, live=frozenset(brokers)))
+
+
+def fetches(world: World, follower: int, offset: int, to_come: Lookahead | None = None) -> Asking:
+    """The follower lives, and its fetch from there is counted."""
+    lives(world, 0, 1, 2)
+    asking = Asking(to_come or NOTHING_TO_COME, 0)
+    update_view(world, 0, T, follower, offset, asking)
+    return asking
 
 
 def maximal_isr(world: World) -> tuple[int, ...]:
@@ -46,8 +90,99 @@ def maximal_isr(world: World) -> tuple[int, ...]:
 
 def test_a_leader_counts_who_it_asks_into_the_isr_in_its_present_epoch() -> None:
     world = led_by_0("2.8.2", epoch=3, isr=(0,))
+    fetches(world, 1, 0)
+    assert maximal_isr(world) == (0, 1)
     asked(world, leader_epoch=3, isr=(0, 1))
     assert maximal_isr(world) == (0, 1)
+
+
+def test_up_to_2_6_a_leader_asks_nobody() -> None:
+    world = led_by_0("2.6.3", epoch=3, isr=(0,))
+    fetches(world, 1, 0)
+    assert maximal_isr(world) == (0,)
+
+
+def test_a_leader_asks_for_nobody_whose_fetch_did_not_come_far_enough() -> None:
+    world = led_by_0("2.8.2", epoch=3, isr=(0,))
+    happen(world, write("m", 0), {})
+    leads(world, epoch=4, isr=(0,))
+    fetches(world, 1, 0)
+    assert maximal_isr(world) == (0,)
+    with pytest.raises(Excluded, match=r"asked for the ISR \[0, 1\] of t-0, although it has \[0\]"):
+        asked(world, leader_epoch=4, isr=(0, 1))
+
+
+def test_a_leader_asks_before_its_high_watermark_moves() -> None:
+    high_watermarks = []
+    for asking in (None, Asking(NOTHING_TO_COME, 0)):
+        world = led_by_0("2.8.2", epoch=3, isr=(0,))
+        replica = world.known_replica(0, T)
+        two = batches_of(("m", "n"), base_offset=0, leader_epoch=3, magic=2, codec="none")
+        log = replica.log.append(two, ())
+        world.put_replica(0, T, replace(replica, log=log))
+        update_view(world, 0, T, 1, 1, asking)
+        high_watermarks.append(world.known_replica(0, T).high_watermark)
+    assert high_watermarks == [2, 1]
+
+
+@pytest.mark.parametrize(("release", "asks"), [("3.2.3", True), ("3.3.0", False)])
+def test_from_3_3_on_a_leader_asks_only_for_who_lives_as_it_knows(
+    release: str, *, asks: bool
+) -> None:
+    world = led_by_0(release, epoch=1, isr=(0,))
+    update_view(world, 0, T, 1, 0, Asking(NOTHING_TO_COME, 0))
+    assert maximal_isr(world) == ((0, 1) if asks else (0,))
+
+
+def test_a_decision_needs_no_follower_that_still_lives_when_it_was_alive_for_the_request() -> None:
+    world = led_by_0("3.3.0", epoch=1, isr=(0,))
+    world.put(("state", T), state(0, 1, (0,)))
+    fetches(world, 1, 0)
+    lives(world, 0)
+    assert reason_against(world, state(0, 1, (0, 1))) == ""
+    give_up_isr(world, 0, T)
+    assert "does not know that it lives" in reason_against(world, state(0, 1, (0, 1)))
+
+
+def test_one_request_is_under_way_at_a_time() -> None:
+    world = led_by_0("2.8.2", epoch=1, isr=(0,))
+    fetches(world, 1, 0)
+    fetches(world, 2, 0)
+    assert maximal_isr(world) == (0, 1)
+    with pytest.raises(Excluded, match=r"and waits for \[0, 1\]"):
+        asked(world, leader_epoch=1, isr=(0, 2))
+
+
+def test_the_request_that_is_seen_next_says_for_whom_a_leader_asked() -> None:
+    world = led_by_0("2.8.2", epoch=1, isr=(0,))
+    to_come = followed_by(request(1, (0, 2)))
+    fetches(world, 1, 0, to_come)
+    assert maximal_isr(world) == (0,)
+    fetches(world, 2, 0, to_come)
+    assert maximal_isr(world) == (0, 2)
+
+
+def test_where_no_request_is_seen_another_member_may_be_on_its_way_out() -> None:
+    alone = fetches(led_by_0("2.8.2", epoch=1, isr=(0,)), 1, 0)
+    of_two = fetches(led_by_0("2.8.2", epoch=1, isr=(0, 2)), 1, 0)
+    assert (alone.is_open, of_two.is_open) == (False, True)
+
+
+def test_a_request_of_an_earlier_epoch_without_an_answer_may_keep_the_next() -> None:
+    world = led_by_0("2.8.2", epoch=1, isr=(0,))
+    fetches(world, 1, 0)
+    leads(world, epoch=2, isr=(0,))
+    assert maximal_isr(world) == (0,)
+    assert fetches(world, 1, 0, followed_by(request(2, (0, 1)))).is_open
+
+
+def test_a_fetch_that_repeats_the_one_before_may_have_led_to_a_request() -> None:
+    world = led_by_0("3.6.2", epoch=1, isr=(0,))
+    update_view(world, 0, T, 1, 0, Asking(NOTHING_TO_COME, 0))
+    assert maximal_isr(world) == (0,)
+    lives(world, 0, 1)
+    after = silent_steps(world.state(EMPTY), followed_by(request(1, (0, 1))), 0, 0)
+    assert [maximal_isr(one) for one in after].count((0, 1)) == 1
 
 
 def test_a_request_of_an_earlier_leader_epoch_that_is_sent_late_counts_no_more() -> None:
@@ -64,6 +199,7 @@ def test_a_leader_asks_in_an_epoch_only_once_it_has_heard_of_it() -> None:
 
 def test_a_refused_isr_counts_until_the_leader_handles_the_refusal() -> None:
     world = led_by_0("3.6.2", epoch=1, isr=(0,))
+    fetches(world, 1, 0)
     asked(world, leader_epoch=1, isr=(0, 1))
     refusal = IsrAnswered(leader=0, isrs={}, refused=frozenset({T}))
     take(world, refusal, NOTHING_TO_COME, generations={}, decided=0)
@@ -74,10 +210,12 @@ def test_a_refused_isr_counts_until_the_leader_handles_the_refusal() -> None:
 
 def test_after_a_refusal_the_high_watermark_waits_no_more_for_who_may_not_join() -> None:
     world = led_by_0("3.6.2", epoch=1, isr=(0,))
+    fetches(world, 1, 0)
     asked(world, leader_epoch=1, isr=(0, 1))
     happen(world, write("m", 0), {})
     assert world.known_replica(0, T).high_watermark == 0
     give_up_isr(world, 0, T)
+    lives(world, 0)
     happen(world, write("n", 0), {})
     assert world.known_replica(0, T).high_watermark == 2
 
@@ -95,3 +233,26 @@ def test_an_election_is_a_fetch_of_who_is_outside_the_isr_up_to_3_2(
     assert view is not None
     assert view.is_caught_up is counts
     assert generation_for(release).counts_election_as_fetch is counts
+
+
+def explained(run: str, runs: Path, folder: Path) -> bool:
+    """Whether the present model explains a stored run."""
+    prediction = follow(record_of(RunEvidence(unpacked(run, folder, runs=runs))))
+    assert prediction.limit == ""
+    return prediction.emptied_by is None
+
+
+@pytest.mark.parametrize("release", ["3.3.2", "3.9.1"])
+def test_a_leader_that_asks_who_lives_when_the_isr_is_written_explains_no_recorded_wish(
+    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = f"wish-before-news-{release}"
+    assert explained(run, OTHERS, tmp_path / "present")
+
+    def asked_when_written(world: World, new: PartitionState) -> str:
+        later = World(world.get)
+        later.put(("isr wanted", new.leader, T), None)
+        return reason_against(later, new)
+
+    monkeypatch.setattr(allowed, "reason_against", asked_when_written)
+    assert not explained(run, OTHERS, tmp_path / "planted")

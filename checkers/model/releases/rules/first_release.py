@@ -121,6 +121,11 @@ def as_configured(min_insync_replicas: int, replicas: int) -> int:
     return min_insync_replicas
 
 
+def count_isr(replica: Replica) -> tuple[int, ...]:
+    """Return the ISR, as the leader knows it."""
+    return replica.isr
+
+
 def whether_alive_or_not(follower: int, live: frozenset[int]) -> bool:
     """Let every follower count and join, alive in the metadata cache or not."""
     return True
@@ -270,6 +275,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         counts_fetch=count_unless_refused,
         advances_after_fetch=advance_after_every_fetch,
         high_watermark_beyond_log=forget_beyond_log,
+        enough_after_append=count_isr,
         may_advance=always_advance,
         effective_min_isr=as_configured,
         waits_outside_isr=whether_alive_or_not,

@@ -10,6 +10,13 @@ from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.values.replica import Replica
+
+
+def count_maximal_isr(replica: Replica) -> tuple[int, ...]:
+    """Return the ISR and whom the leader asks for (Partition.checkEnoughReplicasReachOffset)."""
+    return replica.maximal_isr
+
 
 KIP_497 = Rule(
     name="KIP-497",
@@ -49,4 +56,25 @@ KIP_497 = Rule(
     change=lambda known: replace(
         known, asks_controller_for_isr=True, moves_high_watermark_with_isr=False
     ),
+)
+
+ENOUGH_AFTER_APPEND = Rule(
+    name="maximal ISR after the append",
+    since=("2.7.0",),
+    protocol="2.7-IV2",
+    source="kafka.cluster.Partition",
+    tag="2.8.2",
+    meaning=(
+        "Whether there are enough replicas for a produce with acks=all is asked of the ISR with "
+        "whom the leader asks the controller for, once the high watermark has reached the "
+        "produce. Before the append the ISR alone is asked (KIP-497)."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            within=r"def checkEnoughReplicasReachOffset\(",
+            present=r"<= curMaximalIsr\.size",
+        ),
+    ),
+    change=lambda known: replace(known, enough_after_append=count_maximal_isr),
 )

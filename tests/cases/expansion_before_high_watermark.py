@@ -1,0 +1,69 @@
+"""A fetch first takes its follower into the ISR, and moves the high watermark after that.
+
+The follower has records up to 201 when it leaves the ISR, and its leader records up to 601. From
+2.7 to 3.0 the high watermark stays at 1 meanwhile (until KAFKA-13091). So the fetch at 201 is above
+it, and its leader asks for the follower; then the high watermark may move to 201 alone
+(kafka.cluster.Partition.updateFollowerFetchState, 2.8.2). On other releases it is at 601 since the
+ISR shrank, and the fetch at 201 takes nobody in.
+"""
+
+from kchaos import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    HoldRequests,
+    Inject,
+    Produce,
+)
+from tests.support.looking import about, answer, messages, number
+
+RELEASES = {"2.6.3": True, "2.7.2": True, "2.8.2": True, "3.0.2": True, "3.1.2": True}
+PROPERTIES = {
+    "min.insync.replicas": "2",
+    "replica.lag.time.max.ms": "3000",
+    "replica.fetch.max.bytes": "1000",
+}
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    Inject(
+        name="next",
+        fault=HoldRequests(
+            name="next",
+            api="Fetch",
+            source=1,
+            target=0,
+            topic="t",
+            partition=0,
+            fetch_offset_at_least=2,
+        ),
+    ),
+    Produce(operation="first", topic="t", partition=0, records=200, acks=1),
+    AwaitHeld(name="next"),
+    Produce(operation="second", topic="t", partition=0, records=200, acks=1),
+    Produce(operation="third", topic="t", partition=0, records=200, acks=1),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    # Its leader has heard of the smaller ISR when it refuses this.
+    Produce(
+        operation="refused",
+        topic="t",
+        partition=0,
+        records=1,
+        acks=-1,
+        accept_error=True,
+        timeout_s=5,
+    ),
+    Heal(name="next"),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+)
+
+
+def seen(run, release):
+    assert answer(run, "refused").get("error") == "NOT_ENOUGH_REPLICAS"
+    answers = map(about, messages(run, "FETCH", 1, 0, direction="response"))
+    (told,) = {said["high_watermark"] for said in answers if said.get("base_offset") == 401}
+    waits = (2, 7) <= number(release) < (3, 1)
+    assert told == (201 if waits else 601), told

@@ -1,0 +1,70 @@
+"""From 3.3 on a leader asks whether a follower lives when it makes its wish, and not later.
+
+The follower comes back, and the AlterPartition that would take it into the ISR is held. It dies
+again, and its leader hears of that. It comes back once more, and of that its leader does not hear.
+Then the controller gets the request, and the follower is in the ISR, although the leader's metadata
+cache is without it (kafka.cluster.Partition.maybeExpandIsr, 3.3.0).
+"""
+
+from kchaos import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitMessage,
+    AwaitQuiet,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    HoldRequests,
+    Inject,
+    KillBroker,
+    Produce,
+)
+from tests.support.looking import about, messages
+
+RELEASES = {"3.2.3": True, "3.3.2": True, "3.9.1": True}
+PROPERTIES = {
+    # What is held must not make the controller give up.
+    "controller.socket.timeout.ms": "60000",
+    "zookeeper.session.timeout.ms": "18000",
+}
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    Inject(name="down", fault=KillBroker(broker=1)),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    AwaitQuiet(),
+    Inject(name="wish", fault=HoldRequests(name="wish", api="AlterPartition", source=0, target=2)),
+    Heal(name="down"),
+    AwaitHeld(name="wish"),
+    Inject(name="down-again", fault=KillBroker(broker=1)),
+    # Each death is told once.
+    AwaitMessage(
+        api="UpdateMetadata",
+        source=2,
+        target=0,
+        topic="t",
+        partition=0,
+        says=(("offline_replicas", (1,)),),
+        count=2,
+    ),
+    AwaitQuiet(),
+    Inject(name="news", fault=HoldRequests(name="news", api="UpdateMetadata", source=2, target=0)),
+    Heal(name="down-again"),
+    AwaitHeld(name="news"),
+    Heal(name="wish"),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    Heal(name="news"),
+)
+
+
+def seen(run, release):
+    (asked,) = messages(run, "ALTER_PARTITION", 0, 2, direction="request", fate="released")
+    (answered,) = messages(run, "ALTER_PARTITION", 0, 2, direction="response")
+    assert about(answered)["isr"] == [0, 1], answered
+    told = [
+        line
+        for line in messages(run, "UPDATE_METADATA", 2, 0, direction="request")
+        if line["fate"] == "passed" and line["sequence"] < asked["sequence"]
+    ]
+    assert 1 not in told[-1]["detail"]["live_brokers"], told[-1]
