@@ -27,8 +27,9 @@ from typing import Any
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow.observations import ClientAnswered, Record, Reply
+from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.model.values.events import Produce
-from kchaos.checkers.record import MOST_STATES, record_of
+from kchaos.checkers.record import record_of
 from tests.golden.stored import RUNS, unpacked
 
 _HARD = RUNS.with_name("hard_to_follow")

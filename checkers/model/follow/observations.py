@@ -15,6 +15,15 @@ Number = tuple[int, int]
 """Which request at the links: its connection, and its correlation id there."""
 
 
+NOT_LEADING = (
+    "NOT_LEADER_FOR_PARTITION",
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+)
+"""What a broker answers that does not lead, or has not heard so: nothing was appended."""
+
+
 class Fate(StrEnum):
     """What became of a message at a link."""
 

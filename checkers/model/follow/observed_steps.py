@@ -23,6 +23,7 @@ from kchaos.checkers.model.follow.internal_steps import ask, copy_differs
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ
 from kchaos.checkers.model.follow.observations import (
+    NOT_LEADING,
     ClientAnswered,
     ControlAnswered,
     ControlSent,
@@ -63,13 +64,6 @@ from kchaos.checkers.model.values.requests import (
 )
 
 _TIMED_OUT = "REQUEST_TIMED_OUT"
-_NOT_LEADING = (
-    "NOT_LEADER_FOR_PARTITION",
-    "NOT_LEADER_OR_FOLLOWER",
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "LEADER_NOT_AVAILABLE",
-)
-"""What a broker answers that does not lead, or has not heard so: nothing was appended."""
 
 
 class Excluded(Exception):
@@ -365,7 +359,7 @@ def _client_answered(world: World, seen: ClientAnswered) -> None:
                 f"produce {seen.operation} acknowledged at {seen.base_offset}, possible was "
                 f"{_told(outcome)}"
             )
-    elif seen.error in _NOT_LEADING:
+    elif seen.error in NOT_LEADING:
         left = tuple(one for one in world.get(("sent",)) or () if one.operation != seen.operation)
         world.put(("sent",), left or None)
         if outcome.base_offset >= 0:

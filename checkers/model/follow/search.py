@@ -18,6 +18,7 @@ from kchaos.checkers.model.follow.observations import Decided, Record, Seen, is_
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
 from kchaos.checkers.model.follow.reachable import is_out_of_reach
+from kchaos.checkers.model.follow.refuting import first_refuted
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.predict import prediction_of
@@ -133,6 +134,7 @@ class _Search:
         self.record = record
         self.generations = generations
         self.lookahead = Lookahead(record)
+        self.refuted = first_refuted(record, self.lookahead)
         self.is_complete = False
         self.looked_at = 0
         self._most_states = most_states
@@ -165,7 +167,7 @@ class _Search:
             if self._is_end(following.node):
                 self.is_complete = True
                 return following
-            if self.looked_at >= self._most_states:
+            if self._is_refuted(following.node) or self.looked_at >= self._most_states:
                 break
             if following.is_late:
                 late.append(following)
@@ -186,8 +188,20 @@ class _Search:
         telling = [one for one in found if not one.is_pending] or list(found)
         if not telling:
             return EmptiedBy(source="", what="the end of the run", why="it was never reached")
-        why = "; or ".join(dict.fromkeys(one.why for one in telling[:3]))
-        return replace(telling[0], why=why)
+        whys = dict.fromkeys(one.why for one in telling[:3])
+        if self.refuted is not None and any(map(self._is_refuted, self._deepest)):
+            known = [] if telling[0].is_pending else ["; or ".join(whys)]
+            return replace(telling[0], why="; ".join((*known, self.refuted[1])), is_pending=False)
+        return replace(telling[0], why="; or ".join(whys))
+
+    def _is_refuted(self, node: _Node) -> bool:
+        """Tell whether only an observation may come next that no state explains.
+
+        No other state explains more then: the two orders go no further before that observation.
+        """
+        if self.refuted is None or node.seen != self.refuted[0]:
+            return False
+        return self._order(node) == (False,)
 
     def _is_end(self, node: _Node) -> bool:
         return node.seen == len(self.record.seen) and node.decided == len(self.record.decided)

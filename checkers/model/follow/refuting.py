@@ -1,0 +1,211 @@
+"""Observations that no state explains, whatever happened inside: necessary conditions of a record.
+
+One pass over the record bounds from above (an over-approximation) what any state may hold by then:
+
+- An offset exists only if a produce that was sent by then may cover it. One that was acknowledged
+  covers the offsets that its client was told, one that was refused none, and any other may fill a
+  gap.
+- A replica's log ends where that of its broker ended before, or where an answer that its fetcher
+  got says, unless the broker has been told to lead the partition.
+- A LeaderAndIsr says what some decision wrote.
+
+A search that has come to such an observation has explained as much as can be, and need not look at
+the other ways to come there. What is not refuted may still be explained by nothing.
+"""
+
+from collections import defaultdict
+
+from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.model.broker.exchange import LIST_OFFSETS
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import (
+    NOT_LEADING,
+    ClientAnswered,
+    ControlSent,
+    CopyBegun,
+    CopyEnded,
+    EpochAnswered,
+    Fate,
+    FetchAnswered,
+    FetchAsked,
+    Number,
+    OffsetAnswered,
+    Question,
+    Record,
+    Reply,
+)
+from kchaos.checkers.model.values.events import Produce, RemoteCopy
+
+
+def first_refuted(record: Record, lookahead: Lookahead) -> tuple[int, str] | None:
+    """Return the index of the first observation that no state explains, and why; None without."""
+    bounds = _Bounds(record, lookahead)
+    for index, item in enumerate(record.seen):
+        why = bounds.refutes(item.what)
+        if why:
+            return index, why
+        bounds.add(item.what)
+    return None
+
+
+_NOT_APPENDED = (*NOT_LEADING, "NOT_ENOUGH_REPLICAS")
+
+
+class _Bounds:
+    """What a record allows at most, up to an observation."""
+
+    def __init__(self, record: Record, lookahead: Lookahead) -> None:
+        self._decisions = len(record.decided)
+        self._lookahead = lookahead
+        self._sent: dict[TopicPartition, list[Produce]] = defaultdict(list)
+        self._ends: dict[TopicPartition, int] = defaultdict(int)
+        self._got: dict[tuple[int, TopicPartition], int] = defaultdict(int)
+        self._led: set[tuple[int, TopicPartition]] = set()
+        self._running: set[int] = set()
+        self._asked: dict[Number, Question] = {}
+        self._copying: dict[tuple[str, int], CopyBegun] = {}
+        # A follower of a tiered log may build it from remote segments.
+        self._is_tiered = any(isinstance(item.what, RemoteCopy) for item in record.seen)
+        self._may_exit: set[int] = set()
+
+    def refutes(self, what: object) -> str:
+        """Return why nothing can be seen so now, or ""."""
+        match what:
+            case ClientAnswered(outcome="ok"):
+                return self._acknowledged(what)
+            case Question() if (
+                what.fate is not Fate.ABANDONED and self._lookahead.questions[what.number] is what
+            ):
+                for about, asked in what.partitions.items():
+                    if isinstance(asked, FetchAsked):
+                        why = self._beyond(what.follower, about, asked.fetch_offset)
+                        if why:
+                            return why
+            case Reply() if what.number in self._asked and not what.error_code:
+                for about, said in what.partitions.items():
+                    end = _end_told(said)
+                    if end > self._ends[about]:
+                        return self._no_record(about)
+            case CopyEnded():
+                begun = self._copying.get((what.label, what.broker))
+                for about, files in begun.files if begun is not None else ():
+                    if files.batches:
+                        why = self._beyond(what.broker, about, files.batches[-1][1] + 1)
+                        if why:
+                            return why
+            case ControlSent() if what.broker in self._running - self._may_exit:
+                for state in what.states:
+                    if not self._lookahead.is_written(state, self._decisions):
+                        return (
+                            f"no decision wrote leader {state.leader}, leader epoch "
+                            f"{state.leader_epoch} and ISR {list(state.isr)} of "
+                            f"{state.topic}-{state.partition}"
+                        )
+        return ""
+
+    def add(self, what: object) -> None:
+        """Take in what may happen from now on."""
+        match what:
+            case StartBroker():
+                self._running.add(what.broker)
+            case StopBroker():
+                self._running.discard(what.broker)
+                # Requests of its connections may be gone, and then their answers are not looked at.
+                self._asked = {
+                    number: question
+                    for number, question in self._asked.items()
+                    if what.broker not in (question.follower, question.leader)
+                }
+            case Produce():
+                about = TopicPartition(what.topic, what.partition)
+                self._sent[about].append(what)
+                self._ends[about] = self._end(about)
+            case ControlSent():
+                self._led |= {
+                    (what.broker, TopicPartition(state.topic, state.partition))
+                    for state in what.states
+                    if state.leader == what.broker
+                }
+            case Question():
+                if what.api == LIST_OFFSETS:
+                    # Out of its leader's range, an old broker may end itself.
+                    self._may_exit.add(what.follower)
+                if what.fate is Fate.ARRIVES and what.partitions:
+                    self._asked[what.number] = what
+            case Reply():
+                if what.fate in (Fate.ARRIVES, Fate.FORGED):
+                    for about, said in what.partitions.items():
+                        key = (what.follower, about)
+                        self._got[key] = max(self._got[key], _end_given(said))
+            case CopyBegun():
+                self._copying[what.label, what.broker] = what
+
+    def _end(self, about: TopicPartition) -> int:
+        """Return where a log ends at most: at the first offset that no produce may cover."""
+        spare = 0
+        covered: list[tuple[int, int]] = []
+        for produce in self._sent[about]:
+            told = self._lookahead.client_answers.get(produce.operation)
+            if told is not None and told.outcome == "ok" and told.base_offset >= 0:
+                covered.append((told.base_offset, told.base_offset + len(produce.records)))
+            elif told is None or told.outcome != "fail" or told.error not in _NOT_APPENDED:
+                spare += len(produce.records)
+        end = 0
+        for first, last in sorted(covered):
+            if first > end:
+                spare -= first - end
+                if spare < 0:
+                    return first + spare
+            end = max(end, last)
+        return end + spare
+
+    def _acknowledged(self, answered: ClientAnswered) -> str:
+        for about, produces in self._sent.items():
+            for produce in produces:
+                if produce.operation == answered.operation:
+                    is_beyond = answered.base_offset > self._ends[about]
+                    return self._no_record(about) if is_beyond else ""
+        return ""
+
+    def _beyond(self, broker: int, about: TopicPartition, offset: int) -> str:
+        if offset > self._ends[about]:
+            return self._no_record(about)
+        is_follower = (broker, about) not in self._led and not self._is_tiered
+        if is_follower and offset > self._got[broker, about]:
+            return (
+                f"broker {broker} never led {about.topic}-{about.partition}, and no answer gave it "
+                f"more than the records before {self._got[broker, about]}"
+            )
+        return ""
+
+    def _no_record(self, about: TopicPartition) -> str:
+        return (
+            f"no produce that was sent by then can be at offset {self._ends[about]} of "
+            f"{about.topic}-{about.partition}"
+        )
+
+
+def _end_told(said: object) -> int:
+    """Return how far an answer says that its leader's log goes, at least."""
+    match said:
+        case FetchAnswered(error_code=0):
+            return max(
+                said.high_watermark, -1 if said.last_offset is None else said.last_offset + 1
+            )
+        case EpochAnswered(error_code=0):
+            return said.end_offset
+    return -1
+
+
+def _end_given(said: object) -> int:
+    """Return where a follower's log may end because of an answer."""
+    match said:
+        case FetchAnswered():
+            diverging = 0 if said.diverging is None else said.diverging[1]
+            end = 0 if said.last_offset is None else said.last_offset + 1
+            return max(diverging, end, said.log_start_offset or 0)
+        case EpochAnswered():
+            return said.end_offset
+        case OffsetAnswered():
+            return said.offset or 0
+    return 0

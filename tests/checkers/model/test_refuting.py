@@ -1,0 +1,98 @@
+"""Refuting ends a search early and says the same as a search that looks at everything."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model import follow
+from kchaos.checkers.model.follow import search
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import ClientAnswered, Record, Reply
+from kchaos.checkers.model.follow.refuting import first_refuted
+from kchaos.checkers.model.values.events import Produce
+from kchaos.checkers.record import record_of
+from tests.golden.stored import OTHER_NAMES, RELEASES, RUNS, unpacked
+
+HARD = RUNS.with_name("hard_to_follow")
+SMALL = ("0.11.0.3", "1.1.1", "3.9.1")
+
+
+@cache
+def record(name: str, runs: Path | None = None) -> Record:
+    with TemporaryDirectory() as folder:
+        return record_of(RunEvidence(unpacked(name, Path(folder), runs=runs)))
+
+
+def without(whole: Record, index: int) -> Record:
+    """Leave out an item, of a produce with its answer."""
+    what = whole.seen[index].what
+    operation = what.operation if isinstance(what, Produce) else None
+    seen = tuple(
+        item
+        for at, item in enumerate(whole.seen)
+        if at != index
+        and not (isinstance(item.what, ClientAnswered) and item.what.operation == operation)
+    )
+    return replace(whole, seen=seen)
+
+
+def changed(name: str) -> Iterator[Record]:
+    """Yield the run with an item left out, drawn from the name."""
+    whole, drawn = record(name), random.Random(name)
+    items = [at for at, item in enumerate(whole.seen) if isinstance(item.what, Produce | Reply)]
+    for index in drawn.sample(items, min(5, len(items))):
+        yield without(whole, index)
+    for index in drawn.sample(range(len(whole.decided)), min(3, len(whole.decided))):
+        yield replace(whole, decided=whole.decided[:index] + whole.decided[index + 1 :])
+
+
+@pytest.mark.parametrize("name", [*RELEASES, *OTHER_NAMES])
+def test_nothing_of_a_run_as_it_was_recorded_is_refuted(name: str) -> None:
+    whole = record(name)
+    assert first_refuted(whole, Lookahead(whole)) is None
+
+
+@pytest.mark.parametrize("name", sorted(folder.name for folder in HARD.iterdir()))
+def test_nothing_of_a_run_that_is_hard_to_follow_is_refuted(name: str) -> None:
+    whole = record(name, HARD)
+    assert first_refuted(whole, Lookahead(whole)) is None
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_search_that_refutes_ends_at_the_same_observation_as_one_that_does_not(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+    for each in changed(name):
+        found = follow(each)
+        with monkeypatch.context() as patched:
+            patched.setattr(search, "first_refuted", lambda *_: None)
+            whole = follow(each, most_states=8_000)
+        if whole.limit:
+            continue
+        compared += 1
+        named = [one and (one.source, one.what) for one in (found.emptied_by, whole.emptied_by)]
+        assert named[0] == named[1]
+        assert found.states <= whole.states
+    assert compared >= 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Produce, "no produce that was sent by then can be at offset 6 of t-1"),
+        (Reply, "no answer gave it more than the records before"),
+    ],
+)
+def test_what_is_left_out_of_a_hard_run_is_found_within_a_few_states(kind: type, said: str) -> None:
+    whole = record("2.5.1", HARD)
+    items = [at for at, item in enumerate(whole.seen) if isinstance(item.what, kind)]
+    told = [follow(without(whole, at), most_states=5_000) for at in items[4:40:6]]
+    whys = [one.emptied_by.why for one in told if one.emptied_by is not None]
+    assert any(said in why for why in whys)
