@@ -8,15 +8,12 @@ the harness waits until a cluster has done so.
 
 from collections.abc import Iterator
 
-from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.releases.rules.kafka_3143 import KAFKA_3143
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
-from kchaos.harness.gates import fetching, gates
-from kchaos.harness.gates.able import is_able, may_keep_back
-from kchaos.harness.gates.replication import fetcher_failure
+from kchaos.harness.gates import gates
+from kchaos.harness.gates.cluster_look import PartitionLook, look_at
 from kchaos.harness.play.play import Play
 
 QUIET_S = 10.0
@@ -62,28 +59,20 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
 
 
 def _missing(play: Play, *, level: bool) -> Iterator[str]:
-    metadata = play.cluster.metadata
-    able = {one.id for one in play.cluster.brokers.values() if is_able(one)}
-    able &= metadata.registered()
-    elected = metadata.controller()
-    if not able or (elected is not None and not _can_work(play, elected, able)):
+    look = look_at(play)
+    elected = look.controller
+    is_stuck = elected is not None and (
+        elected not in look.working or look.keeps_back(elected, None)
+    )
+    if not look.working or is_stuck:
         # Nobody works, or it is a controller that cannot, and whose session has not ended.
         return
     if elected is None:
         yield "no broker is the controller"
         return
     left_in_isr = _left_in_isr(play, elected, play.observer.look_at_controller())
-    for topic in metadata.topics():
-        for partition, replicas in metadata.assignment(topic).items():
-            about = TopicPartition(topic, partition)
-            state = metadata.state(*about)
-            if state is not None:
-                working = [one for one in replicas if one in able]
-                yield from _of_partition(play, about, state, working, elected, left_in_isr, level)
-
-
-def _can_work(play: Play, elected: int, able: set[int]) -> bool:
-    return elected in able and not may_keep_back(play, elected, None)
+    for partition in look.partitions():
+        yield from _of_partition(partition, elected, left_in_isr, level)
 
 
 def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[int]:
@@ -101,58 +90,40 @@ def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[i
 
 
 def _of_partition(
-    play: Play,
-    about: TopicPartition,
-    state: LeaderAndIsr,
-    replicas: list[int],
-    elected: int,
-    left_in_isr: frozenset[int],
-    level: bool,
+    partition: PartitionLook, elected: int, left_in_isr: frozenset[int], level: bool
 ) -> Iterator[str]:
     """What the partition still lacks.
 
     Args:
-        replicas: Those that run, are registered and can answer.
         elected: The controller.
         left_in_isr: Brokers that it does not take out of the ISR.
     """
-    name = f"{about.topic}-{about.partition}"
-    leader, isr = state.leader, list(state.isr)
-    if gates.is_news_to_controller(play, about, state, elected):
+    look, leader, isr = partition.cluster, partition.leader, list(partition.state.isr)
+    working = [replica for replica in partition.replicas if replica in look.working]
+    if partition.is_news_to_controller:
         return
     if leader < 0:
-        if set(isr) & set(replicas):
-            yield f"{name} has no leader, and of its ISR {isr} some could lead"
+        if set(isr) & set(working):
+            yield f"{partition.name} has no leader, and of its ISR {isr} some could lead"
         return
     gone = [
         broker
-        for broker in sorted({*isr} - play.cluster.metadata.registered() - left_in_isr)
-        if not gates.was_taken_out(play, about, broker, elected)
+        for broker in sorted({*isr} - look.registered - left_in_isr)
+        if not gates.was_taken_out(look.play, partition.about, broker, elected)
     ]
     if gone:
-        yield f"{gone} are gone, and {name} has leader {leader} and ISR {isr}"
+        yield f"{gone} are gone, and {partition.name} has leader {leader} and ISR {isr}"
         return
-    unaware = [one for one in replicas if not gates.is_delivered(play, about, one, state)]
-    for broker in replicas:
-        if may_keep_back(play, elected, broker):
+    unaware = [replica for replica in working if not partition.has_heard(replica)]
+    for broker in working:
+        if look.keeps_back(elected, broker):
             continue
         if broker in unaware:
-            yield f"broker {broker} has not heard of {name} with {state}"
-        elif broker == leader or leader not in replicas or leader in unaware:
+            yield f"broker {broker} has not heard of {partition.name} with {partition.state}"
+        elif broker == leader or leader not in working or leader in unaware:
             continue
-        elif not may_keep_back(play, broker, leader):
-            yield from _of_follower(play, about, broker, leader, level)
-
-
-def _of_follower(
-    play: Play, about: TopicPartition, broker: int, leader: int, level: bool
-) -> Iterator[str]:
-    name = f"{about.topic}-{about.partition}"
-    if fetcher_failure(play, broker, leader, about):
-        return
-    if not fetching.is_fetching(play, about, broker, leader):
-        yield f"broker {broker} has not fetched {name} from {leader}"
-    elif level:
-        own, end = (gates.last_offset(play, one, about) + 1 for one in (broker, leader))
-        if own != end:
-            yield f"{name} ends at {own} on broker {broker}, and at {end} on {leader}"
+        elif not look.keeps_back(broker, leader) and not partition.failure(broker):
+            if not partition.is_fetching(broker):
+                yield f"broker {broker} has not fetched {partition.name} from {leader}"
+            elif level:
+                yield from partition.uneven([broker])

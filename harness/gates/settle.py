@@ -17,14 +17,12 @@ from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
-from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.gates import fetching, gates
-from kchaos.harness.gates.loops import fetch_loop
+from kchaos.harness.gates.cluster_look import NO_STATE, PartitionLook, look_at
 from kchaos.harness.gates.probe import is_probe_replicated, probe
 from kchaos.harness.gates.replication import (
     await_high_watermarks,
-    fetcher_failure,
     first_difference,
     lasting_difference,
     log_ends,
@@ -36,7 +34,6 @@ from kchaos.harness.play.play import Play
 
 _BOUNDS = 10
 """For how many bounds a partition may change on and on."""
-_NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
 
 
 def settle(
@@ -171,7 +168,7 @@ def _unless_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) ->
 
 def _has_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) -> bool:
     """Whether ZooKeeper has another state of the partition than the one that was seen."""
-    state = play.cluster.metadata.state(*about) or _NO_STATE
+    state = play.cluster.metadata.state(*about) or NO_STATE
     now = (state.leader, state.leader_epoch, list(state.isr))
     return now != (seen["leader"], seen["leader_epoch"], seen["isr"])
 
@@ -260,19 +257,21 @@ def _await_rest(
 
 
 def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[str, Any]:
-    state = play.cluster.metadata.state(*about) or _NO_STATE
+    look = look_at(play)
+    state = play.cluster.metadata.state(*about) or NO_STATE
+    partition = PartitionLook(cluster=look, about=about, state=state, replicas=replicas)
     live = [broker for broker in replicas if play.cluster.brokers[broker].is_running]
     failed = {}
     looping = []
     for broker in live:
         if broker == state.leader or broker in state.isr:
             continue
-        line = fetcher_failure(play, broker, state.leader, about)
+        line = partition.failure(broker)
         # A fenced fetcher says the same until it hears of the present leader epoch.
-        if line and gates.is_delivered(play, about, broker, state):
+        if line and partition.has_heard(broker):
             failed[str(broker)] = line
             continue
-        line = fetch_loop(play, broker, state.leader, about)
+        line = partition.loop(broker)
         if line:
             failed[str(broker)] = line
             looping.append(str(broker))
@@ -281,7 +280,7 @@ def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[st
         "leader_epoch": state.leader_epoch,
         "isr": list(state.isr),
         "live": live,
-        "registered": sorted({*play.cluster.metadata.registered()} & {*live}),
+        "registered": sorted(look.registered & {*live}),
         "failed": failed,
         "looping": looping,
     }

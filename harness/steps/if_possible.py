@@ -5,20 +5,17 @@ dead, cut off or held at that moment.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.client import NoAnswer, NotSent
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.errors import FaultError
 from kchaos.harness.errors import NotPossible
 from kchaos.harness.gates import gates
-from kchaos.harness.gates.able import able_brokers, able_followers, may_keep_back
-from kchaos.harness.gates.replication import fetcher_failure
+from kchaos.harness.gates.cluster_look import ClusterLook, PartitionLook, look_at
 from kchaos.harness.play.play import Play
 
 POSSIBLE_S = 15.0
@@ -103,103 +100,76 @@ class AwaitLevel:
         _await(play, "every able follower to end where the leader ends", self.timeout_s, _level)
 
 
-Lacks = Callable[["_Scene"], Iterator[str]]
+Lacks = Callable[[PartitionLook], Iterator[str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scene:
-    """One partition at one moment, and who is able."""
-
-    play: Play
-    about: TopicPartition
-    state: LeaderAndIsr
-    replicas: Sequence[int]
-    registered: frozenset[int]
-    able: set[int]
-    controller: int | None
-
-    @property
-    def name(self) -> str:
-        return f"{self.about.topic}-{self.about.partition}"
-
-    @property
-    def leader(self) -> int:
-        return self.state.leader
-
-    @property
-    def candidates(self) -> list[int]:
-        """Able brokers that the controller may elect."""
-        unclean = any(
-            broker.properties.get("unclean.leader.election.enable") == "true"
-            for broker in self.play.cluster.brokers.values()
-        )
-        among = self.replicas if unclean else self.state.isr
-        return [broker for broker in among if broker in self.able]
-
-    @property
-    def is_news_to_controller(self) -> bool:
-        """Whether a former controller wrote the state, and the present one does not know of it."""
-        found = self.controller
-        return found is not None and gates.is_news_to_controller(
-            self.play, self.about, self.state, found
-        )
-
-    def followers(self) -> list[int]:
-        """Able followers of an able leader that heard of it and whose fetchers live."""
-        if self.leader not in self.able or self.is_kept_from_controller(self.leader):
-            return []
-        if self.is_news_to_controller:
-            return []
-        return [
-            broker
-            for broker in able_followers(self.play, self.replicas, self.leader, self.able)
-            if not self.is_kept_from_controller(broker)
-            and not fetcher_failure(self.play, broker, self.leader, self.about)
-        ]
-
-    def is_kept_from_controller(self, broker: int) -> bool:
-        """Either way: what the controller decides, and what a leader asks of it."""
-        other = self.controller
-        return other is None or any(
-            may_keep_back(self.play, *ends) for ends in ((other, broker), (broker, other))
-        )
+def _candidates(partition: PartitionLook) -> list[int]:
+    """Able brokers that the controller may elect."""
+    look = partition.cluster
+    unclean = any(
+        broker.properties.get("unclean.leader.election.enable") == "true"
+        for broker in look.play.cluster.brokers.values()
+    )
+    among = partition.replicas if unclean else partition.state.isr
+    return [broker for broker in among if broker in look.able]
 
 
-def _leader(scene: _Scene) -> Iterator[str]:
-    if scene.leader in scene.able:
-        if scene.is_kept_from_controller(scene.leader) or scene.is_news_to_controller:
+def _is_kept_from_controller(look: ClusterLook, broker: int) -> bool:
+    """Either way: what the controller decides, and what a leader asks of it."""
+    other = look.controller
+    return other is None or look.keeps_back(other, broker) or look.keeps_back(broker, other)
+
+
+def _followers(partition: PartitionLook) -> list[int]:
+    """Able followers of an able leader that heard of it and whose fetchers live."""
+    look, leader = partition.cluster, partition.leader
+    if leader not in look.able or _is_kept_from_controller(look, leader):
+        return []
+    if partition.is_news_to_controller:
+        return []
+    return [
+        broker
+        for broker in partition.replicas
+        if broker in look.able
+        and broker != leader
+        and not look.keeps_back(broker, leader)
+        and not _is_kept_from_controller(look, broker)
+        and not partition.failure(broker)
+    ]
+
+
+def _leader(partition: PartitionLook) -> Iterator[str]:
+    look, leader = partition.cluster, partition.leader
+    if leader in look.able:
+        if _is_kept_from_controller(look, leader) or partition.is_news_to_controller:
             return
-        if not gates.is_delivered(scene.play, scene.about, scene.leader, scene.state):
-            yield f"broker {scene.leader} has not heard that it leads {scene.name}"
-    elif scene.leader not in scene.registered and scene.candidates:
-        yield f"{scene.name} has leader {scene.leader}, and could have one of {scene.candidates}"
+        if not partition.has_heard(leader):
+            yield f"broker {leader} has not heard that it leads {partition.name}"
+    elif leader not in look.registered and (candidates := _candidates(partition)):
+        yield f"{partition.name} has leader {leader}, and could have one of {candidates}"
 
 
-def _in_sync(scene: _Scene) -> Iterator[str]:
-    yield from _leader(scene)
-    missing = [broker for broker in scene.followers() if broker not in scene.state.isr]
+def _in_sync(partition: PartitionLook) -> Iterator[str]:
+    yield from _leader(partition)
+    missing = [broker for broker in _followers(partition) if broker not in partition.state.isr]
     if missing:
-        yield f"{missing} are not in the ISR of {scene.name}: {scene.state}"
+        yield f"{missing} are not in the ISR of {partition.name}: {partition.state}"
 
 
-def _level(scene: _Scene) -> Iterator[str]:
-    yield from _leader(scene)
-    followers = scene.followers()
-    if followers:
-        end = gates.last_offset(scene.play, scene.leader, scene.about)
-        for broker in followers:
-            own = gates.last_offset(scene.play, broker, scene.about)
-            if own != end:
-                ends = f"{own + 1} on broker {broker}, at {end + 1} on the leader"
-                yield f"{scene.name} ends at {ends}"
+def _level(partition: PartitionLook) -> Iterator[str]:
+    yield from _leader(partition)
+    yield from partition.uneven(_followers(partition))
 
 
 def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
     lacking: list[str] = []
 
     def holds() -> bool:
-        lacking[:] = _unregistered(play) if lacks is _in_sync else []
-        lacking.extend(one for scene in _scenes(play) for one in lacks(scene))
+        look = look_at(play)
+        lacking[:] = _unregistered(look) if lacks is _in_sync else []
+        # Nobody decides anything until the session of a controller that is not able ends.
+        if look.controller is None or look.controller in look.able:
+            lacking.extend(one for partition in look.partitions() for one in lacks(partition))
         return not lacking
 
     await_until(
@@ -212,30 +182,9 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
     )
 
 
-def _unregistered(play: Play) -> list[str]:
+def _unregistered(look: ClusterLook) -> list[str]:
     """Brokers that run and reach ZooKeeper, and whose session has not come back yet."""
-    missing = sorted(able_brokers(play, play.cluster.brokers) - play.cluster.metadata.registered())
+    missing = sorted(
+        broker for broker in look.answering - look.registered if not look.keeps_back(broker, None)
+    )
     return [f"{missing} run, and are not registered"] if missing else []
-
-
-def _scenes(play: Play) -> Iterator[_Scene]:
-    metadata = play.cluster.metadata
-    registered = metadata.registered()
-    able = able_brokers(play, registered)
-    elected = metadata.controller()
-    if elected is not None and elected not in able:
-        # Nobody decides anything until its session ends.
-        return
-    for topic in metadata.topics():
-        for partition, replicas in metadata.assignment(topic).items():
-            state = metadata.state(topic, partition)
-            if state is not None:
-                yield _Scene(
-                    play=play,
-                    about=TopicPartition(topic, partition),
-                    state=state,
-                    replicas=replicas,
-                    registered=registered,
-                    able=able,
-                    controller=elected,
-                )

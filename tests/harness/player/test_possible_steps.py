@@ -234,4 +234,6 @@ def test_what_a_former_controller_wrote_behind_the_present_one_stays_as_it_is(
 
 def test_a_follower_that_ends_earlier_is_awaited(tmp_path: Path, disks: dict[int, int]) -> None:
     disks[1] = 5
-    assert lacks(play_with(tmp_path), LEVEL) == "t-0 ends at 6 on broker 1, at 10 on the leader"
+    assert lacks(play_with(tmp_path), LEVEL) == (
+        "t-0 ends at 6 on broker 1, and at 10 on its leader 0"
+    )

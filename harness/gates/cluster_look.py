@@ -1,0 +1,149 @@
+"""One look at a cluster, which the gates of rest share: who can take part, and who has heard.
+
+Each gate says what is missing of what it waits for; here is what all of them ask. A look is made
+anew for each try of a gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.api import Broker, Disconnectable, Pausable
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.harness.gates import fetching, gates
+from kchaos.harness.gates.loops import fetch_loop
+from kchaos.harness.gates.replication import fetcher_failure
+from kchaos.harness.play.play import Play
+
+NO_STATE = LeaderAndIsr(leader=-1, leader_epoch=-1, isr=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterLook:
+    """The cluster at one moment.
+
+    Attributes:
+        registered: Brokers whose session lives.
+        answering: Brokers whose process runs, is not paused and has its network.
+        controller: The broker that is the controller, or None.
+    """
+
+    play: Play
+    registered: frozenset[int]
+    answering: frozenset[int]
+    controller: int | None
+
+    @property
+    def working(self) -> frozenset[int]:
+        """Return the registered brokers that answer."""
+        return self.answering & self.registered
+
+    @property
+    def able(self) -> frozenset[int]:
+        """Return the working brokers that nothing keeps from ZooKeeper."""
+        return frozenset(one for one in self.working if not self.keeps_back(one, None))
+
+    def keeps_back(self, source: int, target: int | None) -> bool:
+        """Whether a cut or a hold may concern what one asks of the other, None for ZooKeeper."""
+        links = self.play.cluster.links
+        return links is not None and links.may_keep_back(source, target)
+
+    def partitions(self) -> Iterator[PartitionLook]:
+        """Yield every partition that has a state."""
+        metadata = self.play.cluster.metadata
+        for topic in metadata.topics():
+            for partition, replicas in metadata.assignment(topic).items():
+                state = metadata.state(topic, partition)
+                if state is not None:
+                    about = TopicPartition(topic, partition)
+                    yield PartitionLook(
+                        cluster=self, about=about, state=state, replicas=tuple(replicas)
+                    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLook:
+    """One partition at that moment.
+
+    Attributes:
+        state: As ZooKeeper has it; `NO_STATE` where there is none.
+        replicas: The preferred one first.
+    """
+
+    cluster: ClusterLook
+    about: TopicPartition
+    state: LeaderAndIsr
+    replicas: Sequence[int]
+
+    @property
+    def name(self) -> str:
+        """Return topic and partition in Kafka's way."""
+        return f"{self.about.topic}-{self.about.partition}"
+
+    @property
+    def leader(self) -> int:
+        """Return the leader, or -1."""
+        return self.state.leader
+
+    @property
+    def is_news_to_controller(self) -> bool:
+        """Whether a former controller wrote the state, and the present one does not know of it."""
+        controller = self.cluster.controller
+        return controller is not None and gates.is_news_to_controller(
+            self.cluster.play, self.about, self.state, controller
+        )
+
+    def has_heard(self, broker: int) -> bool:
+        """Whether the broker has answered the LeaderAndIsr with this state; True without links."""
+        return gates.is_delivered(self.cluster.play, self.about, broker, self.state)
+
+    def is_fetching(self, follower: int) -> bool:
+        """Whether the follower has fetched from the leader in its present term."""
+        return fetching.is_fetching(self.cluster.play, self.about, follower, self.leader)
+
+    def failure(self, follower: int) -> str:
+        """Return the log line with which the follower gave up the present leader, or ""."""
+        return fetcher_failure(self.cluster.play, follower, self.leader, self.about)
+
+    def loop(self, follower: int) -> str:
+        """Return how often the follower is told for ever that it is out of range, or ""."""
+        return fetch_loop(self.cluster.play, follower, self.leader, self.about)
+
+    def end(self, broker: int) -> int:
+        """Return the log end offset on the broker's disk."""
+        return gates.last_offset(self.cluster.play, broker, self.about) + 1
+
+    def uneven(self, followers: Sequence[int]) -> Iterator[str]:
+        """Yield a sentence for each of these followers that ends elsewhere than the leader."""
+        end = self.end(self.leader) if followers else 0
+        for broker in followers:
+            own = self.end(broker)
+            if own != end:
+                yield (
+                    f"{self.name} ends at {own} on broker {broker}, and at {end} on its leader "
+                    f"{self.leader}"
+                )
+
+
+def look_at(play: Play) -> ClusterLook:
+    """Look at processes, registrations and controller, one after the other."""
+    metadata = play.cluster.metadata
+    return ClusterLook(
+        play=play,
+        answering=frozenset(
+            broker.id for broker in play.cluster.brokers.values() if is_answering(broker)
+        ),
+        registered=frozenset(metadata.registered()),
+        controller=metadata.controller(),
+    )
+
+
+def is_answering(broker: Broker) -> bool:
+    """Whether its process runs, is not paused and has its network."""
+    if not broker.is_running:
+        return False
+    if isinstance(broker, Pausable) and broker.is_paused:
+        return False
+    return not isinstance(broker, Disconnectable) or broker.is_connected
