@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.evidence.about import ClusterAsked
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
@@ -53,7 +54,7 @@ def found(
         decisions=timed,
         events=started,
         deletions={},
-        scenario=SimpleNamespace(cluster={}),
+        scenario=SimpleNamespace(cluster=ClusterAsked()),
     )
     return [one.message for one in decided.impossible_decisions(evidence)]  # type: ignore[arg-type]
 
