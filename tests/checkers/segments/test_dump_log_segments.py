@@ -36,9 +36,6 @@ FORMATS = {
 ONE_BROKER = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.num.partitions": "1",
     "log.cleaner.enable": "true",
     "log.cleaner.backoff.ms": "100",
     "log.cleaner.dedupe.buffer.size": "2000000",
