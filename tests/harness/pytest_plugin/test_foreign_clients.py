@@ -1,5 +1,6 @@
 """A user's own clients on real clusters: where they write, a run is unknown, and red if due."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -175,6 +176,30 @@ def test_what_others_lost_by_clean_elections_and_no_disk_has_is_seen_at_the_link
     told = found.evidence["partitions"]["t-0"]
     assert told["offsets"] == [(1, 1)]
     assert "at the links" in told["seen"]
+
+
+@pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
+def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos: Chaos) -> None:
+    chaos.create_topic("t", replicas=[0, 1, 2])
+    chaos.produce("t", records=5, acks="all")
+    servers = chaos.cluster.bootstrap_servers
+    ended = threading.Event()
+
+    def write() -> None:
+        with KafkaProducer(bootstrap_servers=servers, acks="all") as producer:
+            while not ended.is_set():
+                producer.send("t", b"mine").add_errback(lambda _error: None)
+                ended.wait(0.01)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        with chaos.inject(KillBroker(broker=0)):
+            chaos.produce("t", records=5, acks="all")
+        results = chaos.end()
+    finally:
+        ended.set()
+    assert results.findings == (note(results),)
 
 
 @pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
