@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.errors import CheckpointError
-from kchaos.checkers.evidence.actions import TimedEvent
+from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import LogCleaned, Snapshot
 
@@ -13,7 +13,8 @@ def cleaning_disagreements(evidence: RunEvidence) -> Iterator[str]:
     """Yields what the journal says of a log cleaner and the next snapshot denies.
 
     **Verifies**: of each LogCleaned that a snapshot follows before its broker ends: that the
-    broker's cleaner-offset-checkpoint has its offset there.
+    broker's cleaner-offset-checkpoint has its offset there; and that such a file names only topics
+    that something compacts.
     **Does not verify**: one that no snapshot follows; which records are there, since the model says
     which must be.
     """
@@ -21,6 +22,25 @@ def cleaning_disagreements(evidence: RunEvidence) -> Iterator[str]:
     for number, one in enumerate(events):
         if isinstance(one.event, LogCleaned):
             yield from _checkpointed(evidence, one.event, events[number + 1 :])
+    named = str(evidence.scenario.steps) + str(evidence.broker_properties)
+    for snapshot in evidence.snapshots:
+        for broker in snapshot.brokers:
+            yield from _not_compacted(evidence, snapshot.label, broker, named)
+
+
+def _not_compacted(evidence: RunEvidence, label: str, broker: int, named: str) -> Iterator[str]:
+    """A cleaner notes only topics that are compacted, and those that were once."""
+    try:
+        cleaned = evidence.copied.cleaned(label, broker)
+    except CheckpointError:
+        return  # The rules say so.
+    for topic, partition in sorted(cleaned):
+        is_compacted = "compact" in evidence.configurations.get(topic, {}).get("cleanup.policy", "")
+        if not is_compacted and "compact" not in named and not is_internal(topic):
+            yield (
+                f"snapshot {label!r}: broker {broker}'s log cleaner has noted {topic}-{partition}, "
+                "and nothing compacts that topic"
+            )
 
 
 def _checkpointed(

@@ -1,5 +1,6 @@
 """Cross-check of clients: history.jsonl beside actions.jsonl and the steps of scenario.json."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import Produce
 
 _APART_S = 60.0
+_CLOCK_S = 10.0
+"""How far the clock may be put while one operation begins."""
 
 
 def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -16,7 +19,8 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
     **Verifies**: that each produce is in both, with the same broker, partition, acks and records,
     within a minute; that its step is a Produce of that name, acks, codec and number of records, or
-    settling's probe.
+    settling's probe; that it ended before the next step began if its step waited for it, and that
+    its records' timestamps are of when it was invoked.
     **Does not verify**: reads, which the model does not act upon.
     """
     sent: dict[str, TimedEvent] = {}
@@ -41,6 +45,8 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
     for name in sorted(sent.keys() & told.keys()):
         yield from _differences(name, sent[name], told[name])
         yield from _unlike_the_step(evidence, name, sent[name], told[name])
+        yield from _unlike_its_time(told[name])
+    yield from _too_late(evidence, sent, told)
 
 
 def _reads(evidence: RunEvidence) -> Iterator[str]:
@@ -79,6 +85,42 @@ def _differences(name: str, timed: TimedEvent, told: Operation) -> Iterator[str]
         yield f"produce {name!r} has other {', '.join(different)} in {HISTORY} than in {ACTIONS}"
     if abs(timed.time - told.invoked_at) > _APART_S:
         yield f"produce {name!r} was invoked at {told.invoked_at} and acted upon at {timed.time}"
+
+
+def _unlike_its_time(told: Operation) -> Iterator[str]:
+    """A client's records say when it was asked to send them."""
+    sent_ms = told.timestamp_ms
+    if sent_ms is not None and abs(sent_ms / 1000 - told.invoked_at) > _CLOCK_S:
+        yield (
+            f"the records of produce {told.operation!r} are of {sent_ms / 1000}, and it was "
+            f"invoked at {told.invoked_at}"
+        )
+
+
+def _too_late(
+    evidence: RunEvidence, sent: Mapping[str, TimedEvent], told: Mapping[str, Operation]
+) -> Iterator[str]:
+    """A step that waits for an answer has it before the next step begins."""
+    steps = [step.get("do") or step for step in evidence.scenario.steps]
+    begun = {one.step: one.time for one in evidence.observed if one.kind == "step"}
+    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    awaited = {
+        str(step.get("operation")): number
+        for number, step in enumerate(steps)
+        if step.get("step") == "AwaitAnswer"
+    }
+    for name in sorted(sent.keys() & told.keys()):
+        ended = told[name].ended_at
+        number = awaited.get(name, sent[name].step)
+        if ended is None or number in undone or not 0 <= number < len(steps):
+            continue
+        is_awaited = name in awaited or steps[number].get("await_answer", True)
+        following = begun.get(number + 1, math.inf)
+        if is_awaited and ended > following + 1:
+            yield (
+                f"produce {name!r} ended {ended - following:.1f} s after step {number + 1} began, "
+                "which waited for it"
+            )
 
 
 def _unlike_the_step(

@@ -1,5 +1,6 @@
 """Cross-check of snapshots: beside their actions, the files in them, and ZooKeeper's log."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,10 +18,14 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot
 from kchaos.checkers.formats.checkpoints import parse_meta_properties, parse_partition_metadata
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
-from kchaos.checkers.segments.directory import topic_partition
+from kchaos.checkers.segments.directory import read_segment_file, segment_files, topic_partition
+from kchaos.checkers.segments.errors import SegmentError
 
 _APART_S = 60.0
 _META = "meta.properties"
+_OF_PARTITIONS = re.compile(
+    r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)|leader-epoch-checkpoint|partition\.metadata"
+)
 _METADATA = "partition.metadata"
 _BEFORE_HEALING = "before-healing"
 _WHY = "snapshot "
@@ -36,8 +41,9 @@ def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
     looked at, or before which something was healed at the end; that each has every broker of the
     run, with a folder of as many files as were copied, read in the moments before; that the state
     of each partition is the one in ZooKeeper's log at the snapshot's zxid, or one that followed
-    while it was taken; that each `meta.properties` names its broker and the cluster, and each
-    `partition.metadata` the topic.
+    while it was taken; that nothing lies beside the files that are copied, and an empty last
+    segment begins where the records before it end; that each `meta.properties` names its broker
+    and the cluster, and each `partition.metadata` the topic.
     **Does not verify**: that there was no other snapshot of which nothing else tells either.
     """
     actions = {one.event.label: one for one in evidence.actions if isinstance(one.event, Snapshot)}
@@ -90,6 +96,8 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
     if set(taken.brokers) != set(evidence.about.brokers):
         yield f"snapshot {label!r} has brokers {sorted(taken.brokers)}, not those of the run"
     yield from _folders(evidence, taken)
+    yield from _foreign_files(evidence, taken)
+    yield from _empty_ends(evidence, taken)
     yield from _states(evidence, taken, action)
     topic_ids = dict(evidence.topic_ids)
     for broker, copied in sorted(taken.brokers.items()):
@@ -123,6 +131,43 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
             yield (
                 f"snapshot {taken.label!r}: of broker {broker} {copied.files} files were copied, "
                 f"and {number} are there"
+            )
+
+
+def _foreign_files(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
+    """Whatever lies among a broker's files and is never copied."""
+    root = evidence.files.run.path / "snapshots" / taken.label
+    for broker in sorted(taken.brokers):
+        for directory in sorted(root.glob(f"broker-{broker}/*/")):
+            name = f"snapshot {taken.label!r}: broker-{broker}/{directory.name}"
+            if topic_partition(directory.name) is None:
+                yield f"{name} is of no partition, and was not copied by kchaos"
+                continue
+            for file in sorted(directory.iterdir()):
+                if not _OF_PARTITIONS.fullmatch(file.name):
+                    yield f"{name}/{file.name} is no file that kchaos copies"
+
+
+def _empty_ends(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
+    """An empty last segment begins where the records before it end: its name is the log's end."""
+    for broker, about in evidence.copied.replicas(taken.label, taken.brokers):
+        directory = evidence.copied.directory(taken.label, broker, about)
+        try:
+            files = segment_files(directory)
+        except SegmentError:
+            continue  # The rules say so.
+        filled = [file for file in files if file.stat().st_size]
+        policy = evidence.configurations.get(about.topic, evidence.broker_properties)
+        is_compacted = "compact" in policy.get("cleanup.policy", "")
+        if not filled or filled[-1] == files[-1] or is_compacted:
+            continue
+        batches = read_segment_file(filled[-1], decode_records=False).batches
+        end = batches[-1].last_offset + 1 if batches else int(filled[-1].stem)
+        if int(files[-1].stem) != end:
+            yield (
+                f"snapshot {taken.label!r}: broker {broker}'s log of {about.topic}-"
+                f"{about.partition} ends with the empty segment {files[-1].name}, and its records "
+                f"end before offset {end}"
             )
 
 

@@ -1,12 +1,17 @@
 """Cross-check of the ending: outcome.json's settle record beside history and ZooKeeper's log."""
 
+import dataclasses
 from collections.abc import Iterator
 
 from kchaos.checkers.cross_checks.copies import possible_states
 from kchaos.checkers.evidence.about import OUTCOME
 from kchaos.checkers.evidence.history import HISTORY
+from kchaos.checkers.evidence.observed import OBSERVATIONS
 from kchaos.checkers.evidence.run import RunEvidence
 
+_LEAST_BOUND_S = 20.0
+_SET = "set for this run"
+"""What the source of a bound begins with that somebody chose."""
 _STATES = ("converged", "failed", "stalled")
 
 
@@ -14,8 +19,9 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
     """Yields what the settle record says and nothing else does.
 
     **Verifies**: that its state is one of the three, a failed or stalled one with a reason or with
-    two replicas that differ; that it has a bound, and every partition's last state as ZooKeeper's
-    log has it; that each probe which it names is in the history, with that end, and each partition
+    two replicas that differ; that it has a bound, a small one only if somebody set it; that it is
+    what was observed when settling ended, and every partition's last state as ZooKeeper's log has
+    it; that each probe which it names is in the history, with that end, and each partition
     with a leader has one.
     **Does not verify**: that a reason is true; the log ends, which the copied files tell.
     """
@@ -35,6 +41,9 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield f"{OUTCOME}: settling ended as converged, with reasons against it"
     if settle.bound_s is None or settle.bound_s <= 0:
         yield f"{OUTCOME}: the settle record does not say for how long nothing had to change"
+    elif settle.bound_s < _LEAST_BOUND_S and not settle.bound_from.startswith(_SET):
+        yield f"{OUTCOME}: nothing had to change for {settle.bound_s} s alone, and nobody set that"
+    yield from _as_observed(evidence)
     yield from _probes(evidence)
     zxid = max((one.zxid for one in evidence.snapshots if one.is_final), default=0)
     for about in evidence.partitions:
@@ -47,6 +56,21 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
         known = [(s.leader, s.leader_epoch, list(s.isr)) for s in states if s is not None]
         if known and told not in known:
             yield f"{OUTCOME}: {name} was seen last as {told}, which it never was"
+
+
+def _as_observed(evidence: RunEvidence) -> Iterator[str]:
+    """What settling came to is observed when it ends, and told again of the run as a whole."""
+    settle = evidence.outcome.settle
+    assert settle is not None
+    seen = [one.detail for one in evidence.observed if one.kind == "settled"]
+    if not seen:
+        yield f"{OBSERVATIONS} does not say how settling ended"
+        return
+    told = {one.name: getattr(settle, one.name) for one in dataclasses.fields(settle)}
+    told["reasons"] = [dict(one) for one in settle.reasons]
+    different = [name for name, value in told.items() if seen[-1].get(name) != value]
+    if different:
+        yield f"{OUTCOME} and {OBSERVATIONS} tell of another {', '.join(different)} of settling"
 
 
 def _probes(evidence: RunEvidence) -> Iterator[str]:

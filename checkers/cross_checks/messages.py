@@ -13,6 +13,7 @@ from kchaos.checkers.model.values.events import PartitionState
 
 _ENDED = ("passed", "released", "delayed", "abandoned", "forged")
 _METADATA = "UPDATE_METADATA"
+_CONTROL = ("LEADER_AND_ISR", _METADATA, "STOP_REPLICA")
 _AT_LINKS = (CutLink, HealLink, Hold, ReleaseHold, ForgeAnswers, EndForgery)
 
 
@@ -21,8 +22,9 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
     **Verifies**: that the log is there if the cluster was linked, and not if it was not; that its
     lines are numbered one by one; that all messages of a connection have one source, where it is
-    known, and one target; that no message ended twice, and one that the links could read was read;
-    that each control request is of a controller with an epoch that it had taken, and
+    known, and one target; that a controller's requests on one are numbered without a gap, and each
+    but the last was answered; that no message ended twice, and one that the links could read was
+    read; that each control request is of a controller with an epoch that it had taken, and
     UpdateMetadata has states that were written.
     **Does not verify**: that a message was cut or held while a cut or a hold acted; a request of
     which only the answer is there, since links leave out fetches that ask for nothing new.
@@ -50,6 +52,7 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
     yield from _connections(messages)
     yield from _ended_twice(messages)
     yield from _unread(messages)
+    yield from _left_out(messages)
     yield from _untrue(evidence, messages)
 
 
@@ -82,6 +85,35 @@ def _unread(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
     for one in messages:
         if one.detail is None and (one.api_key, one.api_version, one.direction) in kinds:
             yield f"{one.read_at} says nothing, and others of its kind do"
+
+
+def _left_out(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
+    """Of a controller's requests on a connection each has the next number, and one is under way.
+
+    A client numbers its requests one by one (NetworkClient.newClientRequest), and a controller's
+    thread sends the next when the last was answered (RequestSendThread.doWork, 0.10.2 to 3.9).
+    """
+    asked: dict[int, list[LinkMessage]] = {}
+    answered = {
+        (one.connection, one.correlation_id) for one in messages if one.direction == "response"
+    }
+    for one in messages:
+        before = asked.setdefault(one.connection, [])
+        is_new = one.direction == "request" and (
+            not before or before[-1].correlation_id != one.correlation_id
+        )
+        if not is_new:
+            continue
+        if before and one.api in _CONTROL:
+            last = before[-1]
+            if last.api in _CONTROL and one.correlation_id != last.correlation_id + 1:
+                yield (
+                    f"{one.read_at} is request {one.correlation_id} of connection "
+                    f"{one.connection}, and {last.correlation_id} came before: {LINKS} lacks some"
+                )
+            if last.api != "FETCH" and (last.connection, last.correlation_id) not in answered:
+                yield f"{last.read_at} has no answer, and its sender went on with {one.read_at}"
+        before.append(one)
 
 
 def _untrue(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> Iterator[str]:

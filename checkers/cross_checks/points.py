@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from kchaos.checkers.acts import HoldPoint, StartBroker, TopicPartition
+from kchaos.checkers.acts import HoldPoint, ReleasePoint, StartBroker, TopicPartition
 from kchaos.checkers.evidence.hits import HITS, PointHit
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.run import RunEvidence
@@ -13,6 +13,7 @@ from kchaos.checkers.model.values.events import TopicCreated
 
 _ASIDE_S = 10.0
 """How far a leader's clock may be from that of the harness when it tells what it knows."""
+_CLOCK_S = 1.0
 _HELLO = "hello"
 _ALL_WRITTEN = (_HELLO, FETCH_COUNTED, ISR_CHECK)
 _ENDED = ("released", "gone")
@@ -24,8 +25,9 @@ def point_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
     **Verifies**: that each hit is of a broker, life and point that the gate counted, that each life
     began with the agent's greeting, that a thread was held only by a hold that an act made, once,
-    and went on once; that what leaders told is all there, and is of their replicas, of offsets that
-    the follower asked for, and of times that had come, of a leader's first look at them too.
+    and went on once, not before its hold was released, which says how many it kept; that what
+    leaders told is all there, and is of their replicas, of offsets that the follower asked for, and
+    of times that had come, of a leader's first look at them too.
     **Does not verify**: threads that passed, of which only the first is written down.
     """
     counts = _counts(evidence)
@@ -79,9 +81,36 @@ def _holds(evidence: RunEvidence) -> Iterator[str]:
         begun[hit.number] = hit
         if hit.hold and not any(hit.hold in (name, f"{name}-{hit.broker}") for name in named):
             yield f"{hit.read_at} was {hit.fate} by {hit.hold!r}, which no act made"
+    yield from _as_released(evidence, [hit for hit in begun.values() if hit.hold])
     for number, hit in begun.items():
         if hit.fate == "held" and number not in ended and evidence.outcome.finished:
             yield f"{hit.read_at} was held, and nothing says that it went on"
+
+
+def _as_released(evidence: RunEvidence, kept: list[PointHit]) -> Iterator[str]:
+    """A hold that is released says whom it kept; who is held goes on then, and not before."""
+    kept_by = Counter(hit.hold for hit in kept)
+    acts = (one.event for one in evidence.actions if isinstance(one.event, HoldPoint))
+    # One that holds several brokers names its hits by broker.
+    names = {act.name for act in acts} - {hit.hold.rpartition("-")[0] for hit in kept}
+    for one in evidence.observed:
+        held = one.detail.get("held") or []
+        name = one.text("name")
+        is_released = one.kind == "released" and name in names and isinstance(held, list)
+        if is_released and kept_by[name] != len(held):
+            yield (
+                f"{one.read_at} says that {name!r} kept {len(held)} threads, and {HITS} has "
+                f"{kept_by[name]}"
+            )
+    ended = {
+        one.event.name: one.time if one.began is None else one.began
+        for one in evidence.actions
+        if isinstance(one.event, ReleasePoint)
+    }
+    for hit in evidence.hits:
+        until = ended.get(hit.hold)
+        if hit.fate == "released" and until is not None and hit.time < until - _CLOCK_S:
+            yield f"{hit.read_at} goes on {until - hit.time:.1f} s before {hit.hold!r} was released"
 
 
 def _of(hit: PointHit) -> tuple[object, ...]:

@@ -5,11 +5,17 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from kchaos.checkers.evidence.actions import ACTIONS
+from kchaos.checkers.evidence.history import HISTORY
 from kchaos.checkers.evidence.hits import HITS
+from kchaos.checkers.evidence.observed import OBSERVATIONS
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import TIER
 
 _OUTSIDE_S = 120.0
+_CLOCK_S = 10.0
+"""How far the clock of this machine may be put during a run."""
+_BY_KCHAOS = (ACTIONS, HISTORY, OBSERVATIONS, TIER)
+"""What the process writes that says when the run began and how long it took."""
 _ASIDE_S = 1.0
 """How long the harness may wait for its turn between asking for a zxid and looking at its clock."""
 
@@ -72,10 +78,10 @@ def _times(evidence: RunEvidence) -> Iterator[str]:
     seconds = evidence.outcome.seconds
     if seconds is not None and seconds < 0:
         yield f"the run took {seconds} s"
-    earliest = begun - _OUTSIDE_S
-    latest = math.inf if seconds is None else begun + max(seconds, 0) + _OUTSIDE_S
+    latest = math.inf if seconds is None else begun + max(seconds, 0)
     for what, times in _all_times(evidence).items():
-        outside = [time for time in times if not earliest <= time <= latest]
+        aside = _CLOCK_S if what in _BY_KCHAOS else _OUTSIDE_S
+        outside = [time for time in times if not begun - aside <= time <= latest + aside]
         if outside:
             yield f"{what} has {len(outside)} times outside the run, such as {outside[0]}"
 
@@ -85,7 +91,8 @@ def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
     copied = [one for snapshot in evidence.snapshots for one in snapshot.brokers.values()]
     return {
         ACTIONS: [one.time for one in evidence.actions],
-        "history.jsonl": [
+        OBSERVATIONS: [one.time for one in evidence.observed],
+        HISTORY: [
             *(one.invoked_at for one in evidence.client_operations),
             *(time for time in ended if time is not None),
         ],

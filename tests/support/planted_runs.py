@@ -111,6 +111,7 @@ def torn_segment_before_the_last(path: Path) -> RunDirectory:
     build = clean(path)
     replica = path / "snapshots/final/broker-1/t-0"
     whole = (replica / SEGMENT).read_bytes()
+    build.copied("final", 1, "t-0/00000000000000000007.log", "")
     shutil.copy(replica / SEGMENT, replica / "00000000000000000007.log")
     (replica / SEGMENT).write_bytes(whole + whole[:30])
     return build.seal()
@@ -124,7 +125,7 @@ def segment_without_an_offset(path: Path) -> RunDirectory:
 
 def unreadable_epoch_cache(path: Path) -> RunDirectory:
     build = clean(path)
-    (path / "snapshots/final/broker-0/t-0/leader-epoch-checkpoint").write_text("0\n2\n0 0\n")
+    build.copied("final", 0, "t-0/leader-epoch-checkpoint", "0\n2\n0 0\n")
     return build.seal()
 
 

@@ -11,8 +11,10 @@ from typing import Any
 from crc32c import crc32c
 
 from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.formats.asked_versions import asked_versions
 from kchaos.checkers.formats.kafka_jars import SERVER_JARS
 from kchaos.checkers.model import events
+from kchaos.checkers.model.releases.versions import line_of, parse_version
 from kchaos.checkers.model.values.events import Action, event_to_json
 from kchaos.checkers.run_directory import RunDirectory
 
@@ -392,13 +394,16 @@ class RunBuilder:
 
     def link(self, **fields: Any) -> "RunBuilder":
         self.is_linked = True
+        api = str(fields.get("api", "OFFSET_FOR_LEADER_EPOCH"))
         record = {
             "connection": 1,
             "source": 1,
             "target": 0,
             "api_key": 23,
             "api": "OFFSET_FOR_LEADER_EPOCH",
-            "api_version": 0 if self.release.startswith(("0", "1")) else 1,
+            "api_version": max(
+                asked_versions(api, line_of(parse_version(self.release))), default=0
+            ),
             "correlation_id": 1,
             "direction": "request",
             "fate": "passed",
@@ -457,21 +462,23 @@ class RunBuilder:
         """The run, whole; `before` may still damage it before it is sealed."""
         self.write_zookeeper()
         self._write_about()
+        settled = settle and {
+            "state": settle,
+            "reasons": [dict(reason) for reason in reasons],
+            "bound_s": 20.0,
+            "bound_from": "the least there is",
+            "probes": list(self.probes.values()),
+            "last_seen": {name: dict(state) for name, state in self.states.items()},
+        }
+        if settled:
+            self.observe("settled", len(self.steps), self.clock, **settled)
         self.run.write(
             "outcome.json",
             {
                 "finished": finished,
                 "unknown": unknown,
                 "seconds": round(self.clock - START, 3),
-                "settle": settle
-                and {
-                    "state": settle,
-                    "reasons": [dict(reason) for reason in reasons],
-                    "bound_s": 20.0,
-                    "bound_from": "the least there is",
-                    "probes": list(self.probes.values()),
-                    "last_seen": {name: dict(state) for name, state in self.states.items()},
-                },
+                "settle": settled,
             },
         )
         before(self.run)
