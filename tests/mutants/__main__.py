@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
 from tests.mutants.agreement_with_spark import disagreements_with_spark
 from tests.mutants.kinds import KINDS
-from tests.mutants.suite import Judged, in_turn, judged_mutants, kinds_named, wrong
+from tests.mutants.suite import Judged, in_turn, judged_mutants, kinds_named, share, wrong
 from tests.mutants.survivors import OF_TIERED, SURVIVORS
 
 _TABLE = Path(__file__).parents[2] / "docs" / "mutants.md"
@@ -89,8 +89,17 @@ def _summary(judged: Sequence[Judged]) -> str:
     return (
         f"{len(judged)} mutants of {len(kinds)} kinds over {len({one.run for one in judged})} "
         "runs: "
-        f"{believed} believed, all but those below with a reason in tests/mutants/survivors.py"
+        f"{believed} believed, all but those below with a reason in tests/mutants/survivors.py\n"
+        f"{_flips(judged)}"
     )
+
+
+def _flips(judged: Sequence[Judged]) -> str:
+    of_unsafe = [one for one in judged if one.is_of_unsafe and not KINDS[one.kind].is_harmless]
+    flipped = [one for one in of_unsafe if one.is_flipped]
+    named = "".join(f"\n  {one.kind} ({one.run}, {one.place})" for one in flipped)
+    times = share(len(flipped), len(of_unsafe))
+    return f"unsafe runs whose mutants are safe: {times}{named}"
 
 
 def _table(judged: Sequence[Judged]) -> str:
@@ -98,8 +107,8 @@ def _table(judged: Sequence[Judged]) -> str:
     for one in judged:
         by_area[KINDS[one.kind].area].append(one)
     lines = [
-        "| evidence | kinds | mutants | finding | unknown | believed | harmless |",
-        "|---|---|---|---|---|---|---|",
+        "| evidence | kinds | mutants | finding | unknown | hides | invents | unread | harmless |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for area, found in sorted(by_area.items()):
         changing = [one for one in found if not KINDS[one.kind].is_harmless]
@@ -110,10 +119,14 @@ def _table(judged: Sequence[Judged]) -> str:
             len(found),
             len(refused) - unknown,
             unknown,
-            len(changing) - len(refused),
+            *(
+                sum(one.believed_as == how for one in changing)
+                for how in ("hides", "invents", "unread")
+            ),
             len(found) - len(changing),
         )
         lines.append(f"| {area} | {' | '.join(map(str, numbers))} |")
+    lines += ["", _flips(judged) + "."]
     lines += ["", "Believed, and why:", "", "| change | of | reason |", "|---|---|---|"]
     for name, reason in {**OF_TIERED, **SURVIVORS}.items():
         of = [one for one in judged if one.kind == name]

@@ -264,3 +264,139 @@ def _lowered(run: RunCopy) -> str:
             line["action"]["unclean_leader_election"] = True
     run.write_lines(ACTIONS, lines)
     return "format 1"
+
+
+def _beside(name: str, file: str, content: bytes | None = None) -> None:
+    """One more file beside a replica's segments, counted."""
+
+    def mutate(run: RunCopy) -> str:
+        directory = run.in_sync_directory()
+        segment = run.content(f"{directory}/{SEGMENT}")
+        run.write(f"{directory}/{file}", segment if content is None else content)
+        return _counted(run, directory)
+
+    add(f"whole: {name}", mutate)
+
+
+def _counted(run: RunCopy, directory: str) -> str:
+    broker = directory.split("/")[2].removeprefix("broker-")
+
+    def edit(value: dict[str, Any]) -> None:
+        value["brokers"][broker]["files"] += 1
+
+    run.edit_json(_of_final(run), edit)
+    return directory
+
+
+SEGMENT = "00000000000000000000.log"
+_beside("an empty segment far behind the end", "00000000000000000052.log", b"")
+_beside("a segment that was being swapped", f"{SEGMENT}.swap")
+_beside("a segment that was being cleaned", f"{SEGMENT}.cleaned")
+_beside("a segment that was being deleted", f"{SEGMENT}.deleted")
+_beside("a file that nobody writes", "records.txt")
+
+
+@kind("whole: a log cleaner has noted the partition")
+def _noted(run: RunCopy) -> str:
+    directory = run.in_sync_directory()
+    root, _, partition = directory.rpartition("/")
+    topic, _, number = partition.rpartition("-")
+    run.write(f"{root}/cleaner-offset-checkpoint", f"0\n1\n{topic} {number} 3\n".encode())
+    return _counted(run, directory)
+
+
+def _exchange_gone(name: str, api: str, directions: tuple[str, ...]) -> None:
+    """Messages of one exchange taken out, and the rest numbered anew."""
+
+    def mutate(run: RunCopy) -> str:
+        lines = run.lines(LINKS)
+        of = [(one["connection"], one["correlation_id"]) for one in lines if one["api"] == api]
+        last = {connection: number for connection, number in of}
+        first = {connection: number for connection, number in reversed(of)}
+        inner = [one for one in of if first[one[0]] < one[1] < last[one[0]]]
+        gone = run.pick(inner, f"{api} between two others")
+        kept = [
+            one
+            for one in lines
+            if (one["connection"], one["correlation_id"]) != gone
+            or one["direction"] not in directions
+        ]
+        run.write_lines(LINKS, [one | {"sequence": at + 1} for at, one in enumerate(kept)])
+        return f"{api} {gone}"
+
+    add(f"whole: {name}", mutate)
+
+
+_BOTH = ("request", "response")
+_exchange_gone("an exchange of UpdateMetadata is gone", "UPDATE_METADATA", _BOTH)
+_exchange_gone("an exchange of LeaderAndIsr is gone", "LEADER_AND_ISR", _BOTH)
+_exchange_gone("an answer to UpdateMetadata is gone", "UPDATE_METADATA", ("response",))
+_exchange_gone("an answer to LeaderAndIsr is gone", "LEADER_AND_ISR", ("response",))
+
+
+@kind("whole: an acknowledgement came 40 s later")
+def _later(run: RunCopy) -> str:
+    return run.edit_line(
+        "history.jsonl",
+        lambda line: line.update(time=line["time"] + 40),
+        lambda line: line["type"] == "ok" and not line["probe"],
+        "acknowledgement",
+    )
+
+
+@kind("whole: a client's timestamps of the day before")
+def _yesterday(run: RunCopy) -> str:
+    return run.edit_line(
+        "history.jsonl",
+        lambda line: line.update(timestamp_ms=line["timestamp_ms"] - 86_400_000),
+        lambda line: "timestamp_ms" in line,
+        "timestamp",
+    )
+
+
+@kind("whole: observations of an hour before")
+def _hour_before(run: RunCopy) -> str:
+    lines = run.lines(SEEN)
+    run.write_lines(SEEN, [{**line, "time": line["time"] - 3600} for line in lines])
+    return SEEN
+
+
+@kind("whole: nothing observed of how settling ended")
+def _not_settled(run: RunCopy) -> str:
+    lines = run.lines(SEEN)
+    run.write_lines(SEEN, [line for line in lines if line["kind"] != "settled"])
+    return SEEN
+
+
+@kind("whole: a bound of a millisecond, everywhere")
+def _bound(run: RunCopy) -> str:
+    lines = run.lines(SEEN)
+    for line in lines:
+        if line["kind"] == "settled":
+            line["bound_s"] = 0.001
+    run.write_lines(SEEN, lines)
+    return run.edit_json(OUTCOME, lambda value: value["settle"].update(bound_s=0.001))
+
+
+# Of threads at points.
+HITS = "hits.jsonl"
+
+
+@kind("points: a hold and its end are gone")
+def _hold_gone(run: RunCopy) -> str:
+    lines = run.lines(HITS)
+    number = run.pick([one["number"] for one in lines if one["fate"] == "held"], "held thread")
+    run.write_lines(HITS, [one for one in lines if one["number"] != number])
+    return f"number {number}"
+
+
+@kind("points: a hold half as long")
+def _hold_halved(run: RunCopy) -> str:
+    lines = run.lines(HITS)
+    begun = {one["number"]: one["time"] for one in lines if one["fate"] == "held"}
+    return run.edit_line(
+        HITS,
+        lambda line: line.update(time=(line["time"] + begun[line["number"]]) / 2),
+        lambda line: line["fate"] == "released",
+        "released thread",
+    )

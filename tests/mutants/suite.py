@@ -1,5 +1,7 @@
 """Makes mutants of runs, judges each, and says which of them were believed."""
 
+import json
+import math
 import random
 import shutil
 import time
@@ -20,6 +22,7 @@ from tests.golden.stored import OTHER_NAMES
 from tests.mutants import (  # noqa: F401 - each registers its kinds
     kinds_actions,
     kinds_alike,
+    kinds_apart,
     kinds_bytes,
     kinds_checkpoints,
     kinds_forgeries,
@@ -59,8 +62,12 @@ class Judged:
         kind: Its kind's name.
         run: The name of the run that it was made of.
         place: What was changed where.
-        is_believed: Whether the judge takes it for a run that is as expected.
+        is_believed: Whether the judge takes it for a run that is as expected, or is flipped.
         is_unknown: Whether it says that it cannot know.
+        is_of_unsafe: Whether the run itself is unsafe.
+        is_flipped: Whether the run itself is unsafe and the mutant safe, whatever was expected.
+        believed_as: Of one that is believed, "hides" if it lacks a finding about safety that the
+            run has, "invents" if it has one more, "unread" if no answer depends on the change.
         said: What the judge found instead, or why it cannot know.
         crash: The last line of a checker's traceback, or "".
         seconds: How long judging took.
@@ -71,6 +78,9 @@ class Judged:
     place: str
     is_believed: bool
     is_unknown: bool
+    is_of_unsafe: bool
+    is_flipped: bool
+    believed_as: str
     said: str
     crash: str
     seconds: float
@@ -123,17 +133,54 @@ def judged_mutants(
         results, why = judge_path(
             mutant.path, few_states=few_states, original=original if is_thorough else None
         )
+        is_flipped = original.safe is False and _is_safe(mutant, results, few_states)
+        is_believed = is_flipped or (results is not None and results.expected)
         yield Judged(
             kind=kind.name,
             run=run.name,
             place=place,
-            is_believed=results is not None and results.expected,
+            is_believed=is_believed,
             is_unknown=results is None or bool(results.unknown),
+            is_of_unsafe=original.safe is False,
+            is_flipped=is_flipped,
+            believed_as=_as(results, original) if is_believed and results is not None else "",
             said=why if results is None else said(results),
             crash=_crash(results) if results is not None else why if ESCAPED in why else "",
             seconds=time.perf_counter() - begun,
         )
         shutil.rmtree(mutant.path)
+
+
+def _as(results: Results, original: Results) -> str:
+    if _safety(original) - _safety(results):
+        return "hides"
+    return "invents" if _safety(results) - _safety(original) else "unread"
+
+
+def _is_safe(mutant: RunDirectory, results: Results | None, few_states: int) -> bool:
+    """Whether a mutant is judged safe where nothing was expected of it but what the model says."""
+    if results is None or results.safe or results.expectation_from == "model":
+        return results is not None and results.safe is True
+    scenario = mutant.path / "scenario.json"
+    asked = json.loads(scenario.read_text()) | {"expectation": None}
+    # The mutant's files are links to the run's own.
+    for name in (scenario, mutant.path / MANIFEST):
+        name.unlink()
+    scenario.write_text(json.dumps(asked))
+    mutant.seal()
+    again, _ = judge_path(mutant.path, few_states=few_states)
+    return again is not None and again.safe is True
+
+
+def share(times: int, of: int) -> str:
+    """A share in per cent with its 95 % interval (Wilson)."""
+    if of == 0:
+        return "none of none"
+    p, z = times / of, 1.96
+    middle = (p + z * z / (2 * of)) / (1 + z * z / of)
+    half = z / (1 + z * z / of) * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of))
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return f"{times} of {of}, {100 * p:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def judge_path(
