@@ -43,6 +43,19 @@ _ACTS = (
 )
 _KNOWN_LATER = frozenset({"checkpointed", "log_end_offset"})
 _BEFORE_THE_STEPS = -1
+_LEFT = {
+    "AwaitFollowing": "state",
+    "AwaitHeld": "held",
+    "AwaitHighWatermark": "high-watermark",
+    "AwaitMessage": "message",
+    "AwaitReplicated": "log-end",
+    "AwaitState": "state",
+    "CreateTopic": "state",
+    "Heal": "healed",
+    "Inject": "injected",
+    "ReorderReplicas": "state",
+}
+"""What a step leaves in the observations when it is done."""
 
 
 def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -50,8 +63,8 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
     **Verifies**: that acts and high watermarks in checkpoints, one for one, are in actions and in
     observations, with the same fields (what an act only knew afterwards aside), but for acts of a
-    step that was not possible or that ended the run; that each broker's first start has the release
-    and settings of run.json and scenario.json.
+    step that was not possible or that ended the run; that each step left its observation; that each
+    broker's first start has the release and settings of run.json and scenario.json.
     **Does not verify**: observations of other kinds, which nothing is judged by.
     """
     if not evidence.files.has(OBSERVATIONS):
@@ -70,6 +83,8 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
     yield from _high_watermarks(evidence, actions)
     yield from _pinned(evidence)
     yield from _other_observations(evidence)
+    if evidence.outcome.finished:
+        yield from _unobserved(evidence)
     yield from _first_starts(evidence)
     yield from _about_the_run(evidence)
 
@@ -159,6 +174,19 @@ def _pinned(evidence: RunEvidence) -> Iterator[str]:
             f"{OBSERVATIONS}: settling saw or pinned {mark} of {topic}-{partition} on broker "
             f"{broker}, and not both"
         )
+
+
+def _unobserved(evidence: RunEvidence) -> Iterator[str]:
+    """Each step is observed when it begins, and many once more when their gate holds."""
+    seen: dict[int, set[str]] = {}
+    for one in evidence.observed:
+        seen.setdefault(one.step, set()).add(one.kind)
+    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    for number, step in enumerate(step.get("do") or step for step in evidence.scenario.steps):
+        name = str(step.get("step"))
+        wanted = {"step"} | ({_LEFT[name]} if name in _LEFT and number not in undone else set())
+        for kind in sorted(wanted - seen.get(number, set())):
+            yield f"{OBSERVATIONS} has no {kind} of step {number}, {name}"
 
 
 def _other_observations(evidence: RunEvidence) -> Iterator[str]:

@@ -29,7 +29,7 @@ def broker_disagreements(evidence: RunEvidence) -> Iterator[str]:
     settings of the last start, no other setting that lets records be deleted, and the addresses
     with which the broker registered, which its log names too; that these lead over links exactly
     if the run says so.
-    **Does not verify**: a build in a folder, whose name says nothing; what a run of format 1 lacks:
+    **Does not verify**: which build of a release lies in a folder; what a run of format 1 lacks:
     it may have been stored without the brokers' own files.
     """
     yield from _jars(evidence)
@@ -58,24 +58,29 @@ def _kafkas(evidence: RunEvidence) -> Mapping[int, str]:
 
 
 def _jars(evidence: RunEvidence) -> Iterator[str]:
-    if evidence.about.images:
-        return  # An image has its jars inside, and is named by its own digest.
     for broker, kafka in sorted(_kafkas(evidence).items()):
         about = evidence.about.brokers.get(broker)
         jars = evidence.about.jars.get(kafka)
-        if jars is None:
+        if about is None:
+            continue
+        # An image has its jars inside, and is named by its own digest.
+        if jars is None and not evidence.about.images:
             yield f"{RUN} lists no jars of {kafka}, which broker {broker} ran"
-            continue
-        own = {name: match[1] for name in jars if (match := _SERVER_JAR.fullmatch(name))}
-        if not is_release(kafka) or about is None:
-            continue
-        if set(own.values()) != {about.release}:
-            yield f"broker {broker} is {about.release} in {RUN}, and its jars are {sorted(own)}"
-        for name, release in own.items():
-            if jars[name] != SERVER_JARS.get(release, jars[name]):
-                yield f"{RUN}: {name} has another SHA-256 than Kafka {release} as it was published"
-        if about.release not in SERVER_JARS and not _logged(evidence, broker):
+        is_released = bool(jars) and is_release(kafka)
+        if is_released:
+            yield from _released(broker, about.release, jars or {})
+        if not (is_released and about.release in SERVER_JARS) and not _logged(evidence, broker):
             yield f"only {RUN} says that broker {broker} was {about.release}: no log of it is there"
+
+
+def _released(broker: int, release: str, jars: Mapping[str, str]) -> Iterator[str]:
+    """Kafka's own jar has the release's name and digest."""
+    own = {name: match[1] for name in jars if (match := _SERVER_JAR.fullmatch(name))}
+    if set(own.values()) != {release}:
+        yield f"broker {broker} is {release} in {RUN}, and its jars are {sorted(own)}"
+    for name in own:
+        if jars[name] != SERVER_JARS.get(release, jars[name]):
+            yield f"{RUN}: {name} has another SHA-256 than Kafka {release} as it was published"
 
 
 def _logged(evidence: RunEvidence, broker: int) -> set[str]:
@@ -85,12 +90,11 @@ def _logged(evidence: RunEvidence, broker: int) -> set[str]:
 
 
 def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
-    if not is_release(_kafkas(evidence).get(broker, "")):
-        return
     logged = _logged(evidence, broker)
     known = {one.release for one in _starts(evidence, broker)}
     known |= {evidence.about.brokers[broker].release, *_rolled_to(evidence, broker)}
-    if not logged <= known:
+    # A build of one's own says more than the release from which it was made.
+    if not all(any(one.startswith(release) for release in known) for one in logged):
         yield (
             f"brokers/{broker}/server.log is of Kafka {', '.join(sorted(logged))}, and the broker "
             f"was started as {', '.join(sorted(known))}"

@@ -16,7 +16,12 @@ from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot
-from kchaos.checkers.formats.checkpoints import parse_meta_properties, parse_partition_metadata
+from kchaos.checkers.formats.checkpoints import (
+    HIGH_WATERMARKS,
+    RECOVERY_POINTS,
+    parse_meta_properties,
+    parse_partition_metadata,
+)
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.segments.directory import read_segment_file, segment_files, topic_partition
 from kchaos.checkers.segments.errors import SegmentError
@@ -27,6 +32,8 @@ _OF_PARTITIONS = re.compile(
     r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)|leader-epoch-checkpoint|partition\.metadata"
 )
 _METADATA = "partition.metadata"
+_ALWAYS = (_META, HIGH_WATERMARKS, RECOVERY_POINTS)
+"""What a broker makes when it starts, in every release."""
 _BEFORE_HEALING = "before-healing"
 _WHY = "snapshot "
 """What begins the reason for which every broker is looked at while a snapshot is taken."""
@@ -95,6 +102,13 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
         yield f"snapshot {label!r} is of {taken.time}, and was taken at {action.time}"
     if set(taken.brokers) != set(evidence.about.brokers):
         yield f"snapshot {label!r} has brokers {sorted(taken.brokers)}, not those of the run"
+    looked_at = {
+        one.detail.get("broker")
+        for one in evidence.observed
+        if one.kind == "broker" and one.text("why") == f"{_WHY}{label}"
+    }
+    if looked_at != set(taken.brokers):
+        yield f"snapshot {label!r}: the brokers {sorted(map(str, looked_at))} were looked at"
     yield from _folders(evidence, taken)
     yield from _foreign_files(evidence, taken)
     yield from _empty_ends(evidence, taken)
@@ -126,6 +140,9 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
             )
     for broker, copied in taken.brokers.items():
         folder = root / f"broker-{broker}"
+        for name in _ALWAYS if copied.is_running else ():
+            if folder.is_dir() and not (folder / name).is_file():
+                yield f"snapshot {taken.label!r}: broker {broker} has no {name}, and it runs"
         number = sum(file.is_file() for file in folder.rglob("*"))
         if copied.files is not None and folder.is_dir() and number != copied.files:
             yield (

@@ -14,6 +14,8 @@ from kchaos.checkers.evidence.tier import TIER
 _OUTSIDE_S = 120.0
 _CLOCK_S = 10.0
 """How far the clock of this machine may be put during a run."""
+_STOPPING_S = 120.0
+"""How long a cluster may take to stop, and its logs to be copied."""
 _BY_KCHAOS = (ACTIONS, HISTORY, OBSERVATIONS, TIER)
 """What the process writes that says when the run began and how long it took."""
 _ASIDE_S = 1.0
@@ -31,6 +33,7 @@ def time_disagreements(evidence: RunEvidence) -> Iterator[str]:
     yield from _order(evidence)
     yield from _zxids(evidence)
     yield from _times(evidence)
+    yield from _length(evidence)
 
 
 def _order(evidence: RunEvidence) -> Iterator[str]:
@@ -84,6 +87,21 @@ def _times(evidence: RunEvidence) -> Iterator[str]:
         outside = [time for time in times if not begun - aside <= time <= latest + aside]
         if outside:
             yield f"{what} has {len(outside)} times outside the run, such as {outside[0]}"
+
+
+def _length(evidence: RunEvidence) -> Iterator[str]:
+    """The run began and ended when what was observed first and last says so."""
+    begun, seconds = evidence.about.started_at, evidence.outcome.seconds
+    if begun is None or seconds is None or not evidence.outcome.finished:
+        return
+    for one in evidence.observed:
+        took = one.detail.get("seconds")
+        is_start = one.kind == "start-up" and isinstance(took, int | float)
+        if is_start and abs(one.time - took - begun) > _ASIDE_S:
+            yield f"{one.read_at} began at {one.time - took}, and the run at {begun}"
+    latest = max((one.time for one in evidence.observed), default=math.inf)
+    if begun + seconds > latest + _STOPPING_S:
+        yield f"the run ended {begun + seconds - latest:.0f} s after the last of {OBSERVATIONS}"
 
 
 def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:

@@ -238,6 +238,7 @@ class RunBuilder:
             return 0
         step = {"step": "Produce", "operation": action.operation, "acks": action.acks}
         self.steps.append(step | {"codec": action.codec})
+        self.observe("step", len(self.steps) - 1, self.clock, name="Produce")
         return len(self.steps) - 1
 
     def history(self, operation: str, kind: str, **detail: Any) -> "RunBuilder":
@@ -339,6 +340,15 @@ class RunBuilder:
             file = root / f"broker-{broker}" / "replication-offset-checkpoint"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"0\n1\n{topic} 0 {offset}\n")
+        for broker in logs:
+            for name in ("meta.properties", "recovery-point-offset-checkpoint"):
+                text = f"version=0\nbroker.id={broker}\n" if name[0] == "m" else "0\n0\n"
+                (root / f"broker-{broker}" / name).write_text(text)
+            marks = root / f"broker-{broker}" / "replication-offset-checkpoint"
+            if not marks.exists():
+                marks.write_text("0\n0\n")
+            why = f"snapshot {label}"
+            self.observe("broker", len(self.steps), self.clock, broker=broker, why=why)
         brokers = {
             str(broker): {
                 "is_running": running is None or broker in running,
