@@ -95,9 +95,8 @@ def _length(evidence: RunEvidence) -> Iterator[str]:
     if begun is None or seconds is None or not evidence.outcome.finished:
         return
     for one in evidence.observed:
-        took = one.detail.get("seconds")
-        is_start = one.kind == "start-up" and isinstance(took, int | float)
-        if is_start and abs(one.time - took - begun) > _ASIDE_S:
+        took = one.detail.get("seconds") if one.kind == "start-up" else None
+        if isinstance(took, int | float) and abs(one.time - took - begun) > _ASIDE_S:
             yield f"{one.read_at} began at {one.time - took}, and the run at {begun}"
     latest = max((one.time for one in evidence.observed), default=math.inf)
     if begun + seconds > latest + _STOPPING_S:

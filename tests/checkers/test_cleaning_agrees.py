@@ -29,6 +29,9 @@ def told(offset: int | None, *events: object) -> list[str]:
     evidence: Any = SimpleNamespace(
         events=tuple(SimpleNamespace(event=one) for one in events),
         copied=SimpleNamespace(cleaned=cleaned),
+        snapshots=(),
+        scenario=SimpleNamespace(steps=()),
+        broker_properties={},
     )
     return list(cleaning_disagreements(cast(RunEvidence, evidence)))
 

@@ -103,7 +103,7 @@ def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path
         "observations.jsonl", {"time": 1.0, "kind": "high-watermarks-pinned", "topic": "t"}
     )
 
-    with pytest.raises(ScenarioDataError, match=r"jsonl:1: partition, brokers, high_"):
+    with pytest.raises(ScenarioDataError, match=r"jsonl:2: partition, brokers, high_"):
         RunEvidence(ended(build)).read()
 
 
