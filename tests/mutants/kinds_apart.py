@@ -172,9 +172,8 @@ def _renamed(run: RunCopy) -> str:
     (folder / other).rename(folder / one)
     (folder / "kept").rename(folder / other)
     for label in (one, other):
-        run.edit_json(
-            f"snapshots/{label}/snapshot.json", lambda v, name=label: v.update(label=name)
-        )
+        about = f"snapshots/{label}/snapshot.json"
+        run.write_json(about, run.json(about) | {"label": label})
     return f"{one} and {other}"
 
 
