@@ -75,7 +75,6 @@ SURVIVORS = {
     "apart: another client id": "Who asks is told by the connection and the body.",
     "apart: monotonic times of nothing": "Shown only; the order is that of the lines.",
     "apart: no log start checkpoints": "Logs that nothing shortens begin at 0 without it too.",
-    "apart: no high watermark checkpoints": "Where settling and gates saw none of their values.",
     "apart: no producer snapshots": "Of idempotent producers alone.",
     "apart: no topic ids on disk": "A broker writes them some time after the directory.",
     "apart: no wish for an ISR": (
@@ -85,9 +84,6 @@ SURVIVORS = {
         "A connection's first number is any, and so is its last: nobody counts connections."
     ),
     "apart: the last UPDATE_METADATA of a connection is gone": "As above.",
-    "apart: the first LEADER_AND_ISR of a connection is gone": "As above, where nothing came of it.",
-    "apart: the last LEADER_AND_ISR of a connection is gone": "As above.",
-    "apart: what a gate saw of high watermarks, nowhere": "Where it was no gate of a step.",
     "apart: format 1, and no broker's own files": (
         "Runs of format 1 may lack them: the release is known by its jar's digest then, and no "
         "setting that lets brokers lose records is believed."
