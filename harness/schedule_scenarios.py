@@ -95,7 +95,7 @@ def steps_of(schedule: Schedule, *, gated: bool) -> tuple[Step, ...]:
     return tuple(_steps(schedule, gated))
 
 
-def text_of(act: Move) -> str:
+def text_of(act: Move) -> str:  # noqa: C901
     """What an act is, for people."""
     match act.kind:
         case "write-one":

@@ -23,6 +23,7 @@ ReleaseCluster = Callable[[str], "JvmCluster"]
 
 # Set by .ci/run, where a test run without Docker is none.
 _REQUIRED = "KCHAOS_REQUIRE_DOCKER"
+_UNIT_TIMEOUT_S, _SLOW_TIMEOUT_S, _CLUSTER_TIMEOUT_S = 60, 300, 900
 _WHY_NO_DOCKER = pytest.StashKey[str]()
 
 
@@ -44,6 +45,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     live at a time, and none beside the tests that start their own. Groups that pytest-xdist keeps
     in one process saved no time (32 minutes with, 28 without), and put them first.
     """
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_seconds_for(item)))
     docker = [item for item in items if item.get_closest_marker("docker") is not None]
     if docker:
         why = why_no_docker()
@@ -81,6 +85,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             "On Debian, as root, .ci/run gets an engine by itself; by hand: apt-get install "
             "docker.io mmdebstrap, then dockerd --storage-driver=overlay2."
         )
+
+
+def _seconds_for(item: pytest.Item) -> int:
+    """How long a test may take before it counts as one that hangs; no test is expected to."""
+    if any(item.get_closest_marker(name) for name in ("cluster", "docker", "spark")):
+        return _CLUSTER_TIMEOUT_S
+    return _SLOW_TIMEOUT_S if item.get_closest_marker("slow") else _UNIT_TIMEOUT_S
 
 
 def _release_of_item(item: pytest.Item) -> tuple[int, ...]:

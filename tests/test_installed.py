@@ -14,6 +14,8 @@ import pytest
 
 from tests.golden.stored import unpacked
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 NAMES = ("harness", "tests", "checkers", "clusters", "faults")
 INSTALLS = ("wheel", "editable")

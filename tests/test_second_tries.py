@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ("pytester",)
 ROOT = Path(__file__).parent.parent
 

@@ -13,7 +13,7 @@ _ONE_BROKER = ("broker", "source", "target", "follower", "leader")
 _BROKERS = "brokers"
 
 
-def check_steps(scenario: Scenario) -> None:
+def check_steps(scenario: Scenario) -> None:  # noqa: C901
     """Refuses what could only end a run as unknown. What is done `IfPossible` may be impossible.
 
     Raises:

@@ -16,6 +16,10 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.unmounting import unmount_below
 
 WHY_NOT = remedy()
+# Set by .ci/run, where tests that are skipped would not be missed.
+_REQUIRED = "KCHAOS_REQUIRE_SLOW_DISK"
+if WHY_NOT and os.environ.get(_REQUIRED):
+    raise RuntimeError(f"{_REQUIRED} is set, and no disk can be made slow here: {WHY_NOT}")
 needs_disk = pytest.mark.skipif(
     WHY_NOT != "", reason=f"NO DISK CAN BE MADE SLOW HERE, so nothing of it is tested: {WHY_NOT}"
 )

@@ -19,6 +19,8 @@ from kchaos.harness.documents import (
     Row,
 )
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["--schedules", "0", "--most-states", "0"]
 
 

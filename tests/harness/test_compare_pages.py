@@ -17,6 +17,8 @@ from kchaos.harness.documents.searching import Bounds
 from kchaos.harness.errors import UsageError
 from tests.harness.test_compare import QUICK, small
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parent.parent.parent / "docs"
 GENERATED = {"KIP-279": "kip-279.md", "KAFKA-7601": "kafka-7601.md"}
 

@@ -23,6 +23,8 @@ from kchaos.harness.steps.scenario_steps import (
     Tell,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def scenario() -> Scenario:

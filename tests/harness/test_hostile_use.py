@@ -19,6 +19,8 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.run.scenario import Scenario
 from tests.golden.stored import unpacked
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 KCHAOS = (sys.executable, "-m", "kchaos")
 SCENARIO = Scenario(

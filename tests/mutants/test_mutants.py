@@ -11,6 +11,8 @@ from tests.mutants.run_copy import RunCopy
 from tests.mutants.suite import in_turn, judge_path, judged_mutants, wrong
 from tests.mutants.survivors import OF_TIERED, SURVIVORS
 
+pytestmark = pytest.mark.slow
+
 _SHARES = 10
 
 

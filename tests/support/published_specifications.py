@@ -158,7 +158,7 @@ def _controller_moves(bounds: Bounds) -> Iterator[Move]:
         yield _move(f"ControllerElectLeader {replica}", elect, replica)
 
 
-def _leader_moves(bounds: Bounds) -> Iterator[Move]:
+def _leader_moves(bounds: Bounds) -> Iterator[Move]:  # noqa: C901
     def become_leader(epoch: int, read: Read) -> Changes:
         request = read(("request", epoch))
         if request is None or request.leader is None:
@@ -201,7 +201,7 @@ def _follow(read: Read, replica: int, request: Quorum) -> Changes:
     return {("view", replica): view, ("isr", replica): request.isr}
 
 
-def _isr_moves(bounds: Bounds) -> Iterator[Move]:
+def _isr_moves(bounds: Bounds) -> Iterator[Move]:  # noqa: C901
     def is_true_leader(read: Read, leader: int) -> bool:
         view = read(("view", leader))
         if view.leader != leader:

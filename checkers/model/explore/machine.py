@@ -219,7 +219,7 @@ def _queued_at(machine: Machine, one: int) -> Iterator[Action]:
         yield HearOwnEpoch(broker=one)
 
 
-def possible_faults(machine: Machine) -> Iterator[Action]:
+def possible_faults(machine: Machine) -> Iterator[Action]:  # noqa: C901
     """Yield every action that the machine's faults allow in some state."""
     faults, replicas = machine.faults, sorted(machine.generations)
     for one in replicas:

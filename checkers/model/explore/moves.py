@@ -75,7 +75,7 @@ MIX = (
 """The moves as often as a search draws them, so that damage is healed and there is data to lose."""
 
 
-def events_of(
+def events_of(  # noqa: C901
     world: World, deciding: InstantController, move: Move, operation: str
 ) -> Iterator[Event]:
     """Yield the events of one move, none where it is not possible; decisions come of themselves."""

@@ -23,7 +23,7 @@ from kchaos.checkers.model.values.requests import (
 )
 
 
-def at_follower(
+def at_follower(  # noqa: C901
     state: State, broker_id: int, leader_id: int, lookahead: Lookahead, index: int, decided: int
 ) -> Iterator[World]:
     """A fetcher thread handles an answer, truncates without a question, or asks as before."""

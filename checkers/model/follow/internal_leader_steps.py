@@ -59,7 +59,7 @@ def _at_leader(
         yield from _go_on(state, follower, leader_id, one, lookahead, index, asking)
 
 
-def _go_on(
+def _go_on(  # noqa: C901
     state: State,
     follower: int,
     leader_id: int,

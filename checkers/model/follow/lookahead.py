@@ -74,7 +74,7 @@ class Lookahead:
                 key = (about, state.leader, state.leader_epoch)
                 self._written[key].append((index, frozenset(state.isr)))
 
-    def _add(self, index: int, what: object) -> None:
+    def _add(self, index: int, what: object) -> None:  # noqa: C901
         match what:
             case Question():
                 self.questions.setdefault(what.number, what)

@@ -91,7 +91,7 @@ def _asked_differs(asked: Asked, said: observations.Asked) -> str:
     return ""
 
 
-def answers_as_seen(
+def answers_as_seen(  # noqa: C901
     exchange: Exchange, seen: Reply
 ) -> tuple[tuple[tuple[TopicPartition, Answer], ...], str]:
     """Return the answers as they reached the follower, and how they differ from what was seen.

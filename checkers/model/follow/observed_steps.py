@@ -95,7 +95,7 @@ def take_decision(world: World, decision: Decision) -> None:
     happen(world, decision, {})
 
 
-def take(
+def take(  # noqa: C901
     world: World,
     what: Action | Observation,
     lookahead: Lookahead,

@@ -68,7 +68,7 @@ class _Bounds:
         self._is_tiered = any(isinstance(item.what, RemoteCopy) for item in record.seen)
         self._may_exit: set[int] = set()
 
-    def refutes(self, what: object) -> str:
+    def refutes(self, what: object) -> str:  # noqa: C901
         """Return why nothing can be seen so now, or ""."""
         match what:
             case ClientAnswered(outcome="ok"):

@@ -56,7 +56,7 @@ from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, Pre
 from kchaos.checkers.model.values.replica import Replica
 
 
-def happen(world: World, event: Event, generations: Mapping[int, Generation]) -> None:
+def happen(world: World, event: Event, generations: Mapping[int, Generation]) -> None:  # noqa: C901
     """Let one event take effect, without what brokers do because of it.
 
     Args:

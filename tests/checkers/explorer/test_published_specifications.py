@@ -12,6 +12,8 @@ from tests.support.published_specifications import (
     truncate_to_high_watermark,
 )
 
+pytestmark = pytest.mark.slow
+
 BOUNDS = Bounds(replicas=2, log_size=3, max_records=3, max_leader_epoch=3)
 
 

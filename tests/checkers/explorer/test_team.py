@@ -26,6 +26,8 @@ from kchaos.checkers.explorer.part import Part
 from tests.support.published_specifications import Bounds, kip_101, kip_279
 from tests.support.small_systems import counters, exchanged
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kchaos.checkers.segments.reader import read_segment, split_segment
 from tests.support.segment_encoder import Pair, batch, message, wrapper
+
+pytestmark = pytest.mark.slow
 
 Builder = Callable[[int, list[Pair]], bytes]
 

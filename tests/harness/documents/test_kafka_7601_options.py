@@ -25,6 +25,8 @@ from kchaos.harness.documents.kafka_7601_options import (
 )
 from kchaos.harness.documents.searching import explored
 
+pytestmark = pytest.mark.slow
+
 WIDE = Bounds(most_states=30_000)
 OPTIONS = ["max. format", "clear", "segments", "segments, split"]
 

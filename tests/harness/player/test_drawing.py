@@ -17,6 +17,8 @@ from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.scenario_steps import CreateTopic
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 2_000
 END_OF_PROCESS = ("KillBroker", "StopBroker", "FastBounce", "RollBroker")
 NOTHING_TO_HEAL = ("PreferredElection", "MoveController", "ConfigureTopic")

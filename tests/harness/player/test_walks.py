@@ -37,6 +37,8 @@ from kchaos.harness.steps.scenario_steps import (
     Tell,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def drawn(seed: int, **more: Any) -> Scenario:
     return draw(seed, **{"kafka": "2.8.2", "steps": 25, "mix": "walks", **more})

@@ -30,6 +30,8 @@ from tests.support.known_holes import (
     flapping,
 )
 
+pytestmark = pytest.mark.slow
+
 STORM = (
     "write-one", "write-pair", "write-all", "expire", "register", "prefer", "kill", "restart"
 )  # fmt: skip

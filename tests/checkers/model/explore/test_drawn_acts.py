@@ -8,6 +8,8 @@ from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import KINDS, Move
 
+pytestmark = pytest.mark.slow
+
 BROKERS = 3
 MOVES = 30
 EXAMPLES = 150

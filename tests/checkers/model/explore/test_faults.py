@@ -8,6 +8,8 @@ from kchaos.checkers.model.explore import system_of
 from kchaos.checkers.model.explore.actions import Kill
 from kchaos.checkers.model.explore.bounds import Faults, Grain, Machine
 
+pytestmark = pytest.mark.slow
+
 PROPERTIES = ("strong-isr", "kept", "agreement")
 
 

@@ -12,6 +12,8 @@ from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.explore.properties import PROPERTIES
 from kchaos.checkers.model.state.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def machine(
     release: str,

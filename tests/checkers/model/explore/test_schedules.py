@@ -1,10 +1,14 @@
 """Schedules: what breaks a cluster for good and can be forced upon it from outside."""
 
+import pytest
+
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore import Schedule, Schedules, find_schedule
 from kchaos.checkers.model.explore.moves import Move
 from kchaos.checkers.model.state.world import World
+
+pytestmark = pytest.mark.slow
 
 
 def found(release: str, *, most_states: int) -> Schedule | None:

@@ -15,6 +15,8 @@ from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 6
 
 
