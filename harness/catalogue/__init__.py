@@ -17,6 +17,7 @@ from kchaos.harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
 from kchaos.harness.catalogue.kafka_7601_mixed_default import KAFKA_7601_MIXED_DEFAULT
 from kchaos.harness.catalogue.kafka_7897 import KAFKA_7897
 from kchaos.harness.catalogue.kafka_9491 import KAFKA_9491
+from kchaos.harness.catalogue.kafka_10706 import KAFKA_10706
 from kchaos.harness.catalogue.kafka_12315 import KAFKA_12315
 from kchaos.harness.catalogue.kip_101_1 import KIP_101_1
 from kchaos.harness.catalogue.kip_101_2 import KIP_101_2
@@ -67,6 +68,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KAFKA_7601_MIXED_DEFAULT,
         KAFKA_7897,
         KAFKA_9491,
+        KAFKA_10706,
         KAFKA_12315,
         KIP_101_1,
         KIP_101_2,

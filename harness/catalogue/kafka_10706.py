@@ -1,0 +1,98 @@
+"""KAFKA-10706: a follower never gets rid of an epoch that begins at its log's end."""
+
+from typing import Any
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import CutLink, PreferredElection
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import (
+    AwaitFollowing,
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    ReorderReplicas,
+    Step,
+    Tell,
+)
+
+A, B, C, CONTROLLER = 0, 1, 2, 3
+_T0: dict[str, Any] = {"topic": "t", "partition": 0}
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (A, B, C, CONTROLLER)),
+        first_broker=CONTROLLER,
+        properties=QUICK,
+    )
+
+
+def _elected(leader: int, replicas: tuple[int, ...]) -> tuple[Step, ...]:
+    return (
+        ReorderReplicas(replicas=replicas, **_T0),
+        Inject(name=f"elect-{leader}", fault=PreferredElection(**_T0)),
+        AwaitState(leader=leader, **_T0),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((C, A, B),)),
+        Produce(operation="all", records=1, acks=-1, **_T0),
+        AwaitHighWatermark(brokers=(A, B, C), high_watermark=1, **_T0),
+        Tell(text="B leads in the next epoch; A is cut off, and B and C alone get record 1"),
+        *_elected(B, (B, A, C)),
+        AwaitFollowing(follower=A, leader=B, **_T0),
+        AwaitFollowing(follower=C, leader=B, **_T0),
+        Inject(name="A-B", fault=CutLink(source=A, target=B)),
+        Inject(name="A-C", fault=CutLink(source=A, target=C)),
+        Produce(operation="b-and-c", records=1, acks=1, **_T0),
+        AwaitReplicated(brokers=(B, C), log_end_offset=2, **_T0),
+        Tell(text="A leads, notes its epoch at 1, and gets nothing; then C leads"),
+        *_elected(A, (A, B, C)),
+        AwaitFollowing(follower=C, leader=A, **_T0),
+        *_elected(C, (C, A, B)),
+        AwaitFollowing(follower=A, leader=C, **_T0),
+        Heal(name="A-B"),
+        Heal(name="A-C"),
+    )
+
+
+_SOURCE = (
+    "KAFKA-10706 (fixed in 2.6.1 and 2.7.0); by `kchaos explore --kafka 2.6.0 --property "
+    "truncation-ends`"
+)
+_CASE = "preferred"
+_ASKED = {"round": {"follower": A, "leader": C, "end_offset": 2}}
+
+KAFKA_10706 = Entry(
+    name="KAFKA-10706",
+    title="A follower asks for ever where an epoch ends in which it led and wrote nothing",
+    story=(
+        "A is cut off from B and C and misses record 1, the first of B's epoch. It is elected, "
+        "notes its own epoch at its log's end, and gets nothing; then C is elected, who has never "
+        "fetched from A. A asks where its epoch ends, and C answers with B's, which A does not "
+        "have. A goes back to its epoch before, which ends at A's log end: nothing is to be cut, "
+        "and up to 2.6.0 the noted epoch stays then. A asks again, for ever, and never fetches. "
+        "2.6.1 drops what begins at the log's end."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "two preferred elections"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CASE, "2.6.0"): Expectation(
+            safe=False,
+            findings=(("replication-stopped", (C,), -1, -1),),
+            witness=(_ASKED,),
+            source=_SOURCE,
+        ),
+        (_CASE, "2.6.1"): Expectation(safe=True, witness=(_ASKED,), source=_SOURCE),
+    },
+    default_releases=("2.6.0", "2.6.1"),
+)
