@@ -127,6 +127,14 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         "somebody else than kchaos wrote: what was acknowledged to them is not known",
         (),
     ),
+    (_N, "broker-error", "a broker logged errors, or an exception that nobody caught", ()),
+    (_N, "thread-ended", "an error ended a thread of a broker, by the broker's own log", ()),
+    (
+        _N,
+        "out-of-sync",
+        "a replica stayed out of the ISR for 14 s or longer, and no fault acted that explains it",
+        (),
+    ),
     (_N, "torn-tail", "the last bytes of the active segment are an unfinished batch", ()),
     (_N, "zero-tail", "the active segment is preallocated and ends in zeros", ()),
     (

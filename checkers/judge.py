@@ -29,6 +29,8 @@ from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.rules.decided import impossible_decisions
 from kchaos.checkers.rules.foreign import FOREIGN, foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
+from kchaos.checkers.rules.logged import logged_errors
+from kchaos.checkers.rules.out_of_sync import out_of_sync
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.settings import not_followed
 from kchaos.checkers.verdict import Unknown, Verdict, find_witnesses, verdict
@@ -83,6 +85,8 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     """
     yield from impossible_decisions(evidence)
     yield from ghosts(evidence)
+    yield from logged_errors(evidence)
+    yield from out_of_sync(evidence)
     yield from foreign_at_links(evidence)
     if prediction is not None and prediction.emptied_by is not None:
         yield _emptied(prediction.emptied_by)

@@ -127,7 +127,7 @@ def dropped_followers(
         looks: When each leader, where it tells that, looked who is in sync, ascending. What it
             wrote then is in ZooKeeper later.
     """
-    brokers = _Healthy()
+    brokers = Healthy()
     before: PartitionState | None = None
     out: dict[int, DroppedFollower] = {}
     for timed in events:
@@ -146,7 +146,7 @@ def dropped_followers(
 
 
 @dataclass(frozen=True, slots=True)
-class _Healthy:
+class Healthy:
     """Brokers that are registered, run and do not stand still."""
 
     registered: set[int] = field(default_factory=set)
