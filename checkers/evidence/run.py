@@ -5,6 +5,7 @@ name of each other is joined here: operations with the ISR of their time, partit
 names them.
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -52,6 +53,7 @@ from kchaos.checkers.evidence.tier import (
 )
 from kchaos.checkers.evidence.zookeeper import (
     TopicDeletion,
+    broker_configurations,
     cluster_id,
     decisions,
     member_logs,
@@ -382,7 +384,9 @@ class RunEvidence:
         return self._is_set(topic, _EXPIRING)
 
     def _is_set(self, topic: str, names: tuple[str, ...]) -> bool:
-        set_there = {name.removeprefix("log.") for name in self.broker_properties}
+        changed = (dict(given) for _, given in broker_configurations(self.znode_changes))
+        of_brokers = itertools.chain(self.broker_properties, *changed)
+        set_there = {name.removeprefix("log.") for name in of_brokers}
         return not set_there.union(self.configurations.get(topic, {})).isdisjoint(names)
 
     def is_compacted(self, topic: str) -> bool:

@@ -131,13 +131,14 @@ def read_segment_file(path: Path, *, decode_records: bool = True) -> SegmentCont
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             return SegmentContents(batches=(), findings=(), end_position=0)
-        with (
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
-            memoryview(mapped) as view,
-        ):
-            return read_segment(
-                view, base_offset=base_offset, file=path.name, decode_records=decode_records
-            )
+        # Not closed here: what reads a part of it may still have that part when reading fails.
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return read_segment(
+            memoryview(mapped),
+            base_offset=base_offset,
+            file=path.name,
+            decode_records=decode_records,
+        )
 
 
 def topic_partition(name: str) -> tuple[str, int] | None:

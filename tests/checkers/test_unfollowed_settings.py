@@ -42,11 +42,26 @@ def test_a_run_without_such_settings_conforms(tmp_path: Path) -> None:
         (
             [("/config/brokers/<default>", {"log.retention.ms": "1000"})],
             {},
-            "every broker was given log.retention.ms=1000",
+            "brokers may delete records of t, and without links nobody knows when they did",
         ),
-        ([("/config/topics/t", {"retention.ms": "1000"})], {}, "topic t was given retention.ms"),
+        (
+            [("/config/topics/t", {"retention.ms": "1000"})],
+            {},
+            "brokers may delete records of t, and without links nobody knows when they did",
+        ),
+        (
+            [("/config/topics/t", {"follower.replication.throttled.replicas": "*"})],
+            {},
+            "topic t was given follower.replication.throttled.replicas=*",
+        ),
     ],
-    ids=["in the scenario", "while the broker ran", "while all ran", "of a topic"],
+    ids=[
+        "in the scenario",
+        "while the broker ran",
+        "retention while all ran",
+        "retention of a topic",
+        "of a topic",
+    ],
 )
 def test_one_with_such_a_setting_is_unknown_by_name(
     znodes: list[Any], properties: dict[str, str], told: str, tmp_path: Path
