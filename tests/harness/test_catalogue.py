@@ -1,9 +1,14 @@
-"""Every entry of the catalogue, on the releases that it makes a statement about, once."""
+"""Every case of the catalogue, once on each side of the border that it is about.
 
+`kchaos measure` plays the other releases.
+"""
+
+import itertools
 from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
@@ -53,11 +58,34 @@ ALSO_SHOWN_BY_OTHERS = {
     ("KIP-405-upload-fails", "fails-and-heals", "3.6.2"),
     ("KIP-405-half-uploaded", "leader-dies", "3.6.2"),
 }
+
+
+def at_borders(name: str, case: str) -> set[str]:
+    """Return the releases of a case whose neighbours end otherwise: the last red, the first green.
+
+    Where all of them end alike it is the newest one that is played here at all.
+    """
+    expectations = entry_named(name).expectations
+    releases = sorted((one for played, one in expectations if played == case), key=parse_version)
+    ends = [expectations[case, release].safe for release in releases]
+    borders = {
+        release
+        for (before, after), release in itertools.chain(
+            zip(itertools.pairwise(ends), releases, strict=False),
+            zip(itertools.pairwise(ends), releases[1:], strict=False),
+        )
+        if before != after
+    }
+    played = [one for one in releases if (name, case, one) not in ALSO_SHOWN_BY_OTHERS]
+    return borders.intersection(played) or set(played[-1:])
+
+
 QUICK = [
     cell
     for cell in CELLS
     if cell.values not in ALSO_SHOWN_BY_OTHERS
     and cell.values[1] not in entry_named(str(cell.values[0])).measured_only
+    and cell.values[2] in at_borders(str(cell.values[0]), str(cell.values[1]))
 ]
 
 
