@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
 from tests import where
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_page_says_what_the_docstrings_say() -> None:

@@ -18,6 +18,8 @@ from kchaos.harness.report import write_report
 from tests.support.hostile_runs import hostile_runs
 from tests.support.kafka_6361_runs import kafka_6361
 
+pytestmark = pytest.mark.slow
+
 SAID = {
     "broker-that-is-a-number": r"cluster: brokers\[0\] is no object, but 1\.5",
     "step-that-tries-a-number": r"steps\[0\]: do: is no object, but 7|do is no object, but 7",

@@ -19,6 +19,8 @@ from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import record_of
 from tests.golden.stored import BORDERS, unpacked
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True, kw_only=True)
 class Border:

@@ -10,6 +10,8 @@ from kchaos.checkers.run_directory import RunDirectory
 from tests.golden.stored import unpacked
 from tests.mutants.fuzz import Fuzzed, fuzz_types
 
+pytestmark = pytest.mark.slow
+
 _PLACES = {
     "2.8.2": (
         *("run.json", "scenario.json", "outcome.json", "actions.jsonl", "history.jsonl"),

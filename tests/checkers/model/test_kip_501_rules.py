@@ -28,6 +28,8 @@ from kchaos.harness.documents.kip_501_proposals import (
 )
 from kchaos.harness.documents.proposal import Proposal, with_proposals
 
+pytestmark = pytest.mark.slow
+
 WRITE, SHRINK = Write(leader=0), Shrink(leader=0, follower=1)
 ASK, LOOK = Ask(follower=1, leader=0), Look(follower=1, leader=0)
 ANSWER, HANDLE = Answer(follower=1, leader=0), Handle(follower=1, leader=0)

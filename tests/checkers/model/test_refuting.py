@@ -19,6 +19,8 @@ from kchaos.checkers.model.values.events import Produce
 from kchaos.checkers.record import record_of
 from tests.golden.stored import OTHER_NAMES, RELEASES, RUNS, unpacked
 
+pytestmark = pytest.mark.slow
+
 HARD = RUNS.with_name("hard_to_follow")
 SMALL = ("0.11.0.3", "1.1.1", "3.9.1")
 

@@ -18,6 +18,8 @@ from kchaos.harness.documents.kip_279_compaction import compare as compare_compa
 from kchaos.harness.documents.kip_279_scenes import BASE, scenario_1
 from kchaos.harness.documents.searching import explored
 
+pytestmark = pytest.mark.slow
+
 QUIET = Bounds(schedules=0, most_states=0)
 WIDE = Bounds(most_states=30_000)
 
