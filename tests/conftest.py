@@ -23,7 +23,7 @@ ReleaseCluster = Callable[[str], "JvmCluster"]
 
 # Set by .ci/run, where a test run without Docker is none.
 _REQUIRED = "KCHAOS_REQUIRE_DOCKER"
-_UNIT_TIMEOUT_S, _SLOW_TIMEOUT_S, _CLUSTER_TIMEOUT_S = 60, 300, 900
+_UNIT_TIMEOUT_S, _SLOW_TIMEOUT_S, _CLUSTER_TIMEOUT_S = 120, 600, 900
 _WHY_NO_DOCKER = pytest.StashKey[str]()
 
 
