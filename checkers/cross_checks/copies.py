@@ -30,6 +30,7 @@ _APART_S = 60.0
 _META = "meta.properties"
 _OF_PARTITIONS = re.compile(
     r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)|leader-epoch-checkpoint|partition\.metadata"
+    r"|remote_log_snapshot"  # Of a tiered log, in 3.6 (FileBasedRemoteLogMetadataCache).
 )
 _METADATA = "partition.metadata"
 _ALWAYS = (_META, HIGH_WATERMARKS, RECOVERY_POINTS)

@@ -203,7 +203,12 @@ def explain(
                 live=context.live - set(unseen),
                 shutting_down=frozenset(shutting_down),
             )
-            for decision in possible(knowing, known, is_reassigned=is_reassigned):
+            decisions = [*possible(knowing, known, is_reassigned=is_reassigned)]
+            if known.leader not in surely_live:
+                # It may have been away when the controller last looked: then the partition is
+                # offline for it until it elects, the same leader perhaps.
+                decisions += filter(None, [elect_for_offline(knowing, known)])
+            for decision in decisions:
                 if (decision.leader, frozenset(decision.isr)) == (written.leader, isr):
                     return True
     return False

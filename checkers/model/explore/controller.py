@@ -104,7 +104,7 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
     KafkaController.processBrokerChange: brokers that came back unseen count as gone first, from the
     release on that tells them apart (KIP-380).
     """
-    epoch = world.controller_epochs()[-1]
+    epoch, state = world.controller_epochs()[-1], known_state(world)
     controller, registered = world.controller(epoch), world.registered()
     has_queues = machine.grain.has_queues
     if has_queues and not isinstance(queues.pop_event(world), BrokerChange):
@@ -125,7 +125,8 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
     for broker in gone:
         world.put(("stopping", broker), None)
     outboxes.observe(world, epoch)
-    if known_state(world).leader != NO_LEADER:
+    was_offline = state.leader not in dict(controller.seen)
+    if known_state(world).leader != NO_LEADER and not was_offline:
         return True
     elected = decisions.elect_for_offline(
         _context(world, machine, set(registered), stopping), _known(world)

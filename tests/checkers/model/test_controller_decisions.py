@@ -17,7 +17,14 @@ from kchaos.checkers.model.controller.decisions import (
     explain,
     remove_from_isr,
 )
-from kchaos.checkers.model.explore.actions import Action, EndSession, Kill, SeeBrokers, Start
+from kchaos.checkers.model.explore.actions import (
+    Action,
+    EndSession,
+    Kill,
+    MoveController,
+    SeeBrokers,
+    Start,
+)
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
 from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.state.state import State
@@ -100,6 +107,7 @@ def test_a_new_controller_removes_who_is_offline_before_it_elects() -> None:
         (LeaderAndIsr(leader=1, isr=(1, 3)), {1, 3}, True),
         (LeaderAndIsr(leader=1, isr=(1,)), {1, 3}, False),
         (LeaderAndIsr(leader=1, isr=(1, 2, 3)), {1, 2, 3}, False),
+        (LeaderAndIsr(leader=1, isr=(1, 2, 3)), {2, 3}, True),
     ],
     ids=[
         "the leader was not seen",
@@ -110,6 +118,7 @@ def test_a_new_controller_removes_who_is_offline_before_it_elects() -> None:
         "a follower was not seen",
         "two followers at once",
         "a new epoch for nothing",
+        "a leader that was away for its controller",
     ],
 )
 def test_a_decision_is_explained_by_what_its_controller_can_have_known(
@@ -168,3 +177,28 @@ def test_the_explorer_elects_uncleanly_where_that_is_allowed() -> None:
     written = World(state).partition_state(PARTITION)
     assert written is not None
     assert (written.leader, written.isr) == (2, (2,))
+
+
+@pytest.mark.parametrize(
+    ("release", "written"), [("2.2.2", (1, 1, (1,))), ("2.8.2", (2, NO_LEADER, (2,)))]
+)
+def test_a_leader_that_was_away_for_a_new_controller_is_elected_again(
+    release: str, written: tuple[int, int, tuple[int, ...]]
+) -> None:
+    machine = Machine(
+        generations=dict.fromkeys((1, 2), generation_for(release)),
+        records=1,
+        leader_epoch=4,
+        log_size=1,
+        faults=Faults(kills=2, controllers=1),
+    )
+    state = initial_state(machine)
+    steps: list[Action] = [
+        *(Kill(broker=1), Kill(broker=2), EndSession(broker=1), EndSession(broker=2)),
+        *(MoveController(), Start(broker=1), SeeBrokers()),
+    ]
+    for step in steps:
+        state = next_state(machine, state, step)
+    known = World(state).partition_state(PARTITION)
+    assert known is not None
+    assert (known.leader_epoch, known.leader, known.isr) == written
