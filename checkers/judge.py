@@ -180,6 +180,7 @@ class _Judging:
             foreign = [*_foreign(judged.findings), *dict.fromkeys(said for _, said in unfollowed)]
             self._conformance += foreign
             self._unless_unsafe += foreign or _untraceable(read, prediction)
+            self._conformance += _unexplained_by_ours(read, prediction)
         if read is not None and read.is_tiered:
             deleted = [*_deleted(read)]
             self._safety += [*_unread(read, prediction), *deleted]
@@ -396,6 +397,16 @@ def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterat
                 f"{given} what they wrote to {about.topic}-{about.partition}, if anything, may be "
                 f"gone without a trace: {what} of broker {excuse.broker}"
             )
+
+
+def _unexplained_by_ours(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
+    """Yields where clients of others may be why no state explains an observation."""
+    is_unexplained = prediction is not None and prediction.emptied_by is not None
+    if evidence.is_open_to_others and is_unexplained:
+        yield (
+            "somebody was given the cluster's addresses, and what no state explains may come of "
+            "their writes"
+        )
 
 
 def _unread(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:

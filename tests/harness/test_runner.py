@@ -166,7 +166,7 @@ def test_a_cluster_that_never_comes_up_leaves_a_sealed_unknown_run_with_its_logs
     reason, results = unknown_of(run)
     assert reason.startswith("the cluster never came up: broker 0 exited with code 1")
     assert "nonsense" in reason
-    assert results.findings == ()
+    assert {finding.kind for finding in results.findings} == {"broker-error"}
     logs = [run.path / "brokers" / "0" / name for name in ("server.log", "console.log")]
     assert any("nonsense" in log.read_text() for log in logs)
     properties = (run.path / "brokers" / "0" / "server.properties").read_text()

@@ -239,6 +239,8 @@ def _with_digest(run: RunCopy) -> str:
 
     own = run.json(ABOUT)["release"]
     place = _as(_patch, *_TOLD)(run)
+    if _ANOTHER[own] not in SERVER_JARS:
+        raise NotApplicableError(f"no digest of {_ANOTHER[own]} is known")
     digest = SERVER_JARS[_ANOTHER[own]]
     run.write(ABOUT, run.content(ABOUT).replace(SERVER_JARS[own].encode(), digest.encode()))
     return place

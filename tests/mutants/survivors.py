@@ -52,6 +52,14 @@ SURVIVORS = {
     "zookeeper: an election that nobody made, the other replica": (
         "A preferred election, for which anybody may ask."
     ),
+    "zookeeper: an election that nobody made, the leader in a shrunk ISR": (
+        "At the very end, of a member that had registered again: its controller need not have seen "
+        "that yet, and nobody was told of the decision any more."
+    ),
+    "brokers: an empty log": (
+        "Where run.json names Kafka's published jars by their digests, no log is needed to tell "
+        "the release."
+    ),
     "zookeeper: an ISR that nobody wrote": (
         "Up to 2.6 a leader may throw out a follower that has just joined: it had reached the high "
         "watermark, and need never have been at the end of the leader's log in that leader epoch."

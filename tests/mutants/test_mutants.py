@@ -33,6 +33,8 @@ def test_no_change_of_evidence_is_believed_that_is_not_in_the_list(
 def test_no_change_of_what_only_some_runs_have_is_believed(name: str, tmp_path: Path) -> None:
     ((_, kinds),) = in_turn([name], list(KINDS.values()))
 
+    if not kinds:
+        pytest.skip("this run has nothing that golden runs lack")
     judged = list(judged_mutants(unpacked(name, tmp_path), kinds, tmp_path))
 
     assert len(judged) > len(kinds) / 2
