@@ -3,7 +3,7 @@
 A thread has one request in flight that it awaits. A request that it gave up stays with the leader,
 which may still read its log for it: the answer reaches nobody. Read from kafka.server.
 ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages and DelayedFetch,
-1.1.1 and 2.8.2. What a thread asks after OFFSET_OUT_OF_RANGE, and when, is `resetting`'s.
+1.1.1 and 2.8.2. What a thread asks after OFFSET_OUT_OF_RANGE, and when, is in `offset_reset`.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Schedules: what can be done to a cluster from outside, each act followed by all that it sets off.
 
-What acts there are, and what each of them leads to, is in `from_outside`;
+What acts there are, and what each of them leads to, is in `acts`;
 `harness.schedule_scenarios` makes a scenario of a schedule. It is a counterexample only if
 everything stays broken once every fault is healed.
 """
