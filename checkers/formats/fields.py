@@ -1,4 +1,7 @@
-"""Fields of variable length: varints, and bytes that may be null."""
+"""Fields of variable length: varints, bytes that may be null, and fields of flexible versions."""
+
+import base64
+import struct
 
 
 class MalformedError(ValueError):
@@ -6,6 +9,7 @@ class MalformedError(ValueError):
 
 
 _MAX_VARINT_BITS = 63
+_MAX_LENGTH_BITS = 31
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
@@ -49,3 +53,70 @@ def take_nullable(data: bytes | memoryview, position: int, length: int) -> tuple
     if end > len(data):
         raise MalformedError(f"a field of {length} bytes does not fit")
     return bytes(data[position:end]), end
+
+
+def unsigned_varint(value: int) -> bytes:
+    """The unsigned variable-length form of a number that is not negative."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+class CompactReader:
+    """Reads fields of a flexible version of Kafka's message format, one after the other.
+
+    Each method raises `IndexError` or `struct.error` where the bytes end, `MalformedError` for a
+    length of more than 32 bits.
+    """
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        """How many bytes were not read."""
+        return len(self._value) - self._at
+
+    def varint(self) -> int:
+        """An unsigned varint."""
+        value, self._at = read_unsigned_varint(self._value, self._at, most_bits=_MAX_LENGTH_BITS)
+        return value
+
+    def number(self, form: str) -> int:
+        """A number of that form of `struct`."""
+        return int(self._take(form))
+
+    def real(self) -> float:
+        """A number of 64 bits with a fraction."""
+        return float(self._take(">d"))
+
+    def octets(self) -> bytes | None:
+        """Bytes, or the bytes of a text, behind their length; None for null."""
+        length = self.varint() - 1
+        return None if length < 0 else self.exactly(length)
+
+    def exactly(self, length: int) -> bytes:
+        """So many bytes."""
+        if length > self.left:
+            raise IndexError(f"{length} bytes are announced, and {self.left} are there")
+        value = self._value[self._at : self._at + length]
+        self._at += length
+        return value
+
+    def uuid(self) -> str:
+        """A uuid as Kafka prints it."""
+        return base64.urlsafe_b64encode(self.exactly(16)).rstrip(b"=").decode()
+
+    def tags(self) -> dict[int, bytes]:
+        """The tagged fields that are there, each with its bytes."""
+        return {self.varint(): self.exactly(self.varint()) for _ in range(self.varint())}
+
+    def _take(self, form: str) -> int | float:
+        (value,) = struct.unpack_from(form, self._value, self._at)
+        self._at += struct.calcsize(form)
+        assert isinstance(value, int | float)
+        return value

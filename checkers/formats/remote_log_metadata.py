@@ -5,9 +5,10 @@ Kafka's storage module, which are the same in 3.6.2 and 3.9; RemoteLogMetadataSe
 AbstractApiMessageSerde for the frame around them; RemoteLogSegmentState for the numbers of states.
 """
 
-import base64
 import struct
 from dataclasses import dataclass
+
+from kchaos.checkers.formats.fields import CompactReader, MalformedError
 
 SEGMENT, SEGMENT_UPDATE = 0, 1
 _FRAME = 1
@@ -58,7 +59,7 @@ def parse_remote_segment(value: bytes) -> RemoteSegmentRecord | None:
 
     Raises RemoteLogMetadataError for another shape, or a version that is not known.
     """
-    reader = _Reader(value)
+    reader = CompactReader(value)
     try:
         frame, kind, version = reader.varint(), reader.varint(), reader.varint()
         if frame != _FRAME:
@@ -68,14 +69,14 @@ def parse_remote_segment(value: bytes) -> RemoteSegmentRecord | None:
         if version != 0:
             raise RemoteLogMetadataError(f"a record of kind {kind} has version {version}, not 0")
         found = _segment(reader) if kind == SEGMENT else _update(reader)
-    except (struct.error, IndexError, UnicodeDecodeError, KeyError) as error:
+    except (struct.error, IndexError, UnicodeDecodeError, KeyError, MalformedError) as error:
         raise RemoteLogMetadataError(f"a record breaks off or is damaged: {error!r}") from error
     if reader.left:
         raise RemoteLogMetadataError(f"a record has {reader.left} bytes after its end")
     return found
 
 
-def _segment(reader: "_Reader") -> RemoteSegmentRecord:
+def _segment(reader: CompactReader) -> RemoteSegmentRecord:
     topic, topic_id, partition, segment_id = _identity(reader)
     start_offset, end_offset = reader.number(">q"), reader.number(">q")
     broker = reader.number(">i")
@@ -104,7 +105,7 @@ def _segment(reader: "_Reader") -> RemoteSegmentRecord:
     )
 
 
-def _update(reader: "_Reader") -> RemoteSegmentRecord:
+def _update(reader: CompactReader) -> RemoteSegmentRecord:
     topic, topic_id, partition, segment_id = _identity(reader)
     broker, time_ms = reader.number(">i"), reader.number(">q")
     reader.octets()
@@ -121,7 +122,7 @@ def _update(reader: "_Reader") -> RemoteSegmentRecord:
     )
 
 
-def _identity(reader: "_Reader") -> tuple[str, str, int, str]:
+def _identity(reader: CompactReader) -> tuple[str, str, int, str]:
     topic = (reader.octets() or b"").decode()
     topic_id = reader.uuid()
     partition = reader.number(">i")
@@ -129,64 +130,3 @@ def _identity(reader: "_Reader") -> tuple[str, str, int, str]:
     segment_id = reader.uuid()
     reader.tags()
     return topic, topic_id, partition, segment_id
-
-
-class _Reader:
-    """Reads fields of a flexible version of Kafka's message format, one after the other."""
-
-    def __init__(self, value: bytes) -> None:
-        self._value = value
-        self._at = 0
-
-    @property
-    def left(self) -> int:
-        """How many bytes were not read."""
-        return len(self._value) - self._at
-
-    def varint(self) -> int:
-        """An unsigned varint."""
-        result = shift = 0
-        while True:
-            byte = self._value[self._at]
-            self._at += 1
-            result |= (byte & 0x7F) << shift
-            if not byte & 0x80:
-                return result
-            shift += 7
-            if shift > 28:
-                raise RemoteLogMetadataError("a length has more than five bytes")
-
-    def number(self, form: str) -> int:
-        """A number of that form of `struct`."""
-        (found,) = struct.unpack_from(form, self._value, self._at)
-        self._at += struct.calcsize(form)
-        return int(found)
-
-    def octets(self) -> bytes | None:
-        """Bytes, or the bytes of a text, behind their length; None for null."""
-        length = self.varint() - 1
-        if length < 0:
-            return None
-        if length > self.left:
-            raise IndexError(f"{length} bytes are announced, and {self.left} are there")
-        found = self._value[self._at : self._at + length]
-        self._at += length
-        return found
-
-    def uuid(self) -> str:
-        """A uuid as Kafka prints it."""
-        found = self._value[self._at : self._at + 16]
-        if len(found) < 16:
-            raise IndexError("a uuid breaks off")
-        self._at += 16
-        return base64.urlsafe_b64encode(found).rstrip(b"=").decode()
-
-    def tags(self) -> None:
-        """Tagged fields, which none of these records has: whatever is there is passed over."""
-        for _ in range(self.varint()):
-            self.varint()
-            self.octets_of_tag()
-
-    def octets_of_tag(self) -> None:
-        """Pass over a tagged field."""
-        self._at += self.varint()
