@@ -170,6 +170,8 @@ class Finding:
         snapshot: Label of the snapshot in which it was seen, or "".
         message: One sentence for people.
         evidence: Plain JSON values: leader epochs, file positions, batch headers on both sides.
+        fingerprint: The same for the same bug in another run (`checkers.fingerprint`); "" until
+            the run as a whole is judged.
     """
 
     kind: str
@@ -181,6 +183,7 @@ class Finding:
     snapshot: str = ""
     message: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

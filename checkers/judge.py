@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from kchaos.checkers.acts import Hold, StartBroker, TopicPartition
 from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError, ModelError
-from kchaos.checkers.evidence.about import SCENARIO
+from kchaos.checkers.evidence.about import SCENARIO, Outcome
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.given_settings import given_settings
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import DELETING, RunEvidence
 from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.fingerprint import with_fingerprints
 from kchaos.checkers.formats.api_keys import FOLLOWED
 from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.values.events import TopicCreated
@@ -189,12 +190,16 @@ class _Judging:
             self._conformance += _unpredicted(read, prediction)
         builds = self.attempt("the builds", lambda: evidence.builds)
         outcome = self.attempt("the outcome", lambda: evidence.outcome)
+        findings = self.attempt(
+            "the fingerprints",
+            lambda: with_fingerprints(judged.findings, evidence.scenario, outcome or Outcome()),
+        )
         answer = self._verdict(expectation, judged, witnesses or ())
         return Results(
             **{name: getattr(about, name) for name in _FROM_RUN},
             **asdict(answer),
             build="; ".join(builds or ()),
-            findings=judged.findings,
+            findings=judged.findings if findings is None else findings,
             predicted_findings=judged.predicted_findings,
             witness=witnesses or (),
             not_checked=tuple(_not_checked(read)),

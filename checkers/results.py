@@ -170,6 +170,7 @@ def _short(finding: Finding) -> dict[str, Any]:
         "brokers": list(finding.brokers),
         "first_offset": finding.first_offset,
         "last_offset": finding.last_offset,
+        "fingerprint": finding.fingerprint,
     }
 
 

@@ -115,8 +115,8 @@ def finding_row(run: str, role: str, finding: Finding) -> dict[str, Any]:
 
 
 def finding_of_row(row: Mapping[str, Any]) -> Finding:
-    """The finding that `finding_row` put into a row."""
-    columns = {field.name: row[field.name] for field in fields(Finding)}
+    """The finding that `finding_row` put into a row; its fingerprint comes later."""
+    columns = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
     return from_json(Finding, columns | {"evidence": json.loads(row["evidence"])})
 
 

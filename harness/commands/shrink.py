@@ -14,6 +14,7 @@ from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import view_of
+from kchaos.harness.player.drawn_settings import ENTRY, SHRUNK
 from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.player.lines import Line, signs_of
 from kchaos.harness.player.shrinking import PlaysUsedUp, Shrunk, Steps
@@ -156,7 +157,8 @@ class _Player:
         self.line = line
         whole = self.scenario
         title = f"{len(steps)} of {len(whole.steps)} steps: {whole.title}".removesuffix(": ")
-        smaller = replace(whole, steps=steps, title=title).to_json()
+        entry = SHRUNK if whole.entry == ENTRY else whole.entry
+        smaller = replace(whole, entry=entry, steps=steps, title=title).to_json()
         self.file.write_text(json.dumps(smaller, indent=1) + "\n")
 
 

@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-ENTRY = "chaos"
+from kchaos.checkers.fingerprint import DRAWN
+
+ENTRY = DRAWN
+SHRUNK = "shrunk"
+"""The entry of a schedule that was drawn and then shrunk: now each of its steps counts."""
 NO_GATES = "no-gates"
 # A broker that is cut off or paused keeps its session until a step ends it: with less time it
 # would end by itself while a gate waits, and the schedule would be about another cluster.

@@ -407,6 +407,7 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
                 "brokers": [0, 1],
                 "first_offset": 11,
                 "last_offset": 20,
+                "fingerprint": results.findings[0].fingerprint,
             }
         ],
         "seconds": results.seconds,
