@@ -15,7 +15,7 @@ from kchaos.checkers.model.values.events import (
 )
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.model.values.requests import (
-    ControlRequest,
+    Received,
     StopReplica,
     UpdateMetadata,
 )
@@ -24,56 +24,41 @@ Errors = tuple[tuple[TopicPartition | None, str], ...]
 """What a broker answers: (partition, or None for the whole request; Kafka's error or "")."""
 
 
-def may_handle(
-    world: World,
-    broker_id: int,
-    controller_epoch: int,
-    request: ControlRequest,
-    *,
-    broker_epoch: int = -1,
-) -> bool:
+def may_handle(world: World, broker_id: int, received: Received) -> bool:
     """Tell whether a broker can handle a request now: who is refused waits for no fetcher."""
-    is_refused = bool(_refusal(world, broker_id, controller_epoch, broker_epoch))
-    return is_refused or offset_reset.may_handle(world, broker_id, request)
+    is_refused = bool(_refusal(world, broker_id, received))
+    return is_refused or offset_reset.may_handle(world, broker_id, received.request)
 
 
-def _refusal(world: World, broker_id: int, controller_epoch: int, broker_epoch: int) -> str:
+def _refusal(world: World, broker_id: int, received: Received) -> str:
     """Return the error with which a broker refuses a whole request at once, or ""."""
     broker = world.broker(broker_id)
     if broker is None:
         return ""
-    error = broker.generation.error_of_broker_epoch(broker_epoch, broker.epoch)
+    error = broker.generation.error_of_broker_epoch(received.broker_epoch, broker.epoch)
     if error:
         return error
-    return "STALE_CONTROLLER_EPOCH" if controller_epoch < broker.controller_epoch else ""
+    is_stale = received.controller_epoch < broker.controller_epoch
+    return "STALE_CONTROLLER_EPOCH" if is_stale else ""
 
 
-def handle(
-    world: World,
-    broker_id: int,
-    controller_epoch: int,
-    request: ControlRequest,
-    *,
-    broker_epoch: int = -1,
-    is_last: bool = True,
-) -> Errors:
-    """Handle a control request on a broker; returns what it answers.
+def handle(world: World, broker_id: int, received: Received, *, is_last: bool = True) -> Errors:
+    """Handle a control request, or a part of one, on a broker; returns what it answers.
 
     Args:
         world: The transition.
         broker_id: Who handles it.
-        controller_epoch: Of the controller that sent it.
-        request: What is handled, the whole request or a part of it.
-        broker_epoch: The generation that it is meant for; -1 if it does not say.
+        received: What is handled.
         is_last: Whether no other part of the request is left.
     """
     broker = world.broker(broker_id)
     assert broker is not None
-    refusal = _refusal(world, broker_id, controller_epoch, broker_epoch)
+    refusal = _refusal(world, broker_id, received)
     if refusal:
         return ((None, refusal),)
-    if controller_epoch > broker.controller_epoch:
-        world.put_broker(broker_id, replace(broker, controller_epoch=controller_epoch))
+    if received.controller_epoch > broker.controller_epoch:
+        world.put_broker(broker_id, replace(broker, controller_epoch=received.controller_epoch))
+    request = received.request
     if isinstance(request, UpdateMetadata):
         now = world.broker(broker_id)
         assert now is not None

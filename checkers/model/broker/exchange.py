@@ -101,6 +101,15 @@ def question(world: World, broker_id: int, leader: int, api: str) -> Exchange | 
     return Exchange(api=api, asked=asked) if asked else None
 
 
+def ask(world: World, broker_id: int, leader: int) -> Exchange | None:
+    """Let the thread send what it has to ask; returns that as it stands then, None for nothing."""
+    for api in (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, FETCH):
+        asked = question(world, broker_id, leader, api)
+        if asked is not None:
+            return send(world, broker_id, leader, asked)
+    return None
+
+
 def send(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
     """Put a request on its way; returns it as it stands then."""
     kept = _holds(world, broker_id, leader, exchange, "request")
@@ -140,6 +149,22 @@ def read(
         The request as it stands then, and whether the leader's own state changed.
     """
     return count(world, broker_id, leader, look(world, broker_id, leader, exchange), asks)
+
+
+def answer(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
+    """Let the leader do all that is left until its answer is made, without waiting for records.
+
+    Returns:
+        The request as it stands then, and whether the leader's own state changed.
+    """
+    changed = False
+    if exchange.stage in (Stage.SENT, Stage.ARRIVED):
+        exchange = look(world, broker_id, leader, exchange)
+    if exchange.stage is Stage.READ:
+        exchange, changed = count(world, broker_id, leader, exchange)
+    if exchange.stage is Stage.WAITING:
+        exchange = answer_waiting(world, broker_id, leader, exchange)
+    return exchange, changed
 
 
 def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:

@@ -29,6 +29,7 @@ from kchaos.checkers.model.values.requests import (
     ControlRequest,
     LeaderAndIsr,
     Outbox,
+    Received,
     StopReplica,
     UpdateMetadata,
 )
@@ -174,11 +175,7 @@ def may_send(world: World, epoch: int, broker_id: int) -> bool:
 
 def may_deliver(world: World, epoch: int, broker_id: int) -> bool:
     """Tell whether the broker can handle the first request of an outbox now."""
-    outbox = world.outbox(epoch, broker_id)
-    assert outbox is not None
-    told = _told_epoch(world, epoch, broker_id)
-    request = outbox.requests[0]
-    return control_handling.may_handle(world, broker_id, epoch, request, broker_epoch=told)
+    return control_handling.may_handle(world, broker_id, received(world, epoch, broker_id))
 
 
 def may_answer(world: World, epoch: int, broker_id: int) -> bool:
@@ -206,15 +203,26 @@ def deliver(world: World, epoch: int, broker_id: int) -> None:
     """Let a broker handle the first request of an outbox; its answer is then on its way."""
     outbox = world.outbox(epoch, broker_id)
     assert outbox is not None
+    request = received(world, epoch, broker_id)
     source = world.controller(epoch).broker
-    request = outbox.requests[0]
-    kept = _holds(world, source, broker_id, request, "response")
+    kept = _holds(world, source, broker_id, request.request, "response")
     world.put(
         ("outbox", epoch, broker_id),
-        Outbox(requests=outbox.requests[1:], is_unanswered=True, held_by=kept),
+        replace(outbox, requests=outbox.requests[1:], is_unanswered=True, held_by=kept),
     )
-    told = _told_epoch(world, epoch, broker_id)
-    control_handling.handle(world, broker_id, epoch, request, broker_epoch=told)
+    control_handling.handle(world, broker_id, request)
+
+
+def received(world: World, epoch: int, broker_id: int) -> Received:
+    """Return the first request of an outbox as its broker gets it."""
+    outbox = world.outbox(epoch, broker_id)
+    assert outbox is not None
+    return Received(
+        number=(epoch, outbox.connection),
+        controller_epoch=epoch,
+        request=outbox.requests[0],
+        broker_epoch=_told_epoch(world, epoch, broker_id),
+    )
 
 
 def _told_epoch(world: World, epoch: int, broker_id: int) -> int:

@@ -138,6 +138,8 @@ def _register(world: World, machine: Machine, broker: int) -> None:
     czxid: int = world.get(_LAST_CZXID) + 1
     world.put(_LAST_CZXID, czxid)
     outboxes.broker_registered(world, BrokerRegistered(broker=broker, czxid=czxid))
+    if not machine.grain.has_queues:
+        outboxes.learn_epoch(world, broker)
     queues.notice(world, machine)
 
 

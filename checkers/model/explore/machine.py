@@ -77,7 +77,7 @@ from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, Component, Read, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import TopicCreated
-from kchaos.checkers.model.values.requests import Controller, Outbox, UpdateMetadata
+from kchaos.checkers.model.values.requests import Controller, Outbox, Received, UpdateMetadata
 
 __all__ = ["Action", "Grain", "Machine", "actions", "initial_state", "next_state"]
 
@@ -91,7 +91,12 @@ def initial_state(machine: Machine) -> State:
     world.put(("registered",), seen)
     for broker_id, generation in machine.generations.items():
         _start(world, machine, broker_id, generation)
-        control_handling.handle(world, broker_id, CONTROLLER_EPOCH, UpdateMetadata(live=live))
+        told = Received(
+            number=(CONTROLLER_EPOCH, 0),
+            controller_epoch=CONTROLLER_EPOCH,
+            request=UpdateMetadata(live=live),
+        )
+        control_handling.handle(world, broker_id, told)
     for epoch in machine.controller_epochs:
         # A controller's own release says whether it tells a broker that came back from another.
         _start(world, machine, machine.controller_of(epoch), machine.generations[replicas[0]])

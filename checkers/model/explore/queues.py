@@ -79,7 +79,7 @@ def arrive(world: World, _: Machine, action: Arrive) -> bool:
     return True
 
 
-def reach_broker(world: World, machine: Machine, action: ReachBroker) -> bool:
+def reach_broker(world: World, _: Machine, action: ReachBroker) -> bool:
     """Let a control request get into a broker's queue, and its controller wait for the answer."""
     broker, epoch = action.broker, action.controller_epoch
     outbox = world.outbox(epoch, broker)
@@ -90,14 +90,7 @@ def reach_broker(world: World, machine: Machine, action: ReachBroker) -> bool:
         return False
     if world.running(broker) is None:
         return False
-    told = dict(world.controller(epoch).seen).get(broker, -1)
-    acting = outboxes.generation_of(world, machine.controller_of(epoch))
-    received = Received(
-        number=(epoch, outbox.connection),
-        controller_epoch=epoch,
-        request=outbox.requests[0],
-        broker_epoch=told if acting.tells_broker_epoch else -1,
-    )
+    received = outboxes.received(world, epoch, broker)
     # Which of two controllers was first means nothing: any request may be the next.
     ordered = sorted((*waiting, received), key=lambda one: one.controller_epoch)
     world.put(("control", broker), tuple(ordered))
@@ -114,13 +107,10 @@ def serve(world: World, _: Machine, action: Serve) -> bool:
         return False
     index = places[action.place]
     handled = waiting[index]
-    told = handled.broker_epoch
-    if not control_handling.may_handle(world, broker, epoch, handled.request, broker_epoch=told):
+    if not control_handling.may_handle(world, broker, handled):
         return False
     world.put(("control", broker), (*waiting[:index], *waiting[index + 1 :]) or None)
-    control_handling.handle(
-        world, broker, epoch, handled.request, broker_epoch=handled.broker_epoch
-    )
+    control_handling.handle(world, broker, handled)
     outbox = world.outbox(epoch, broker)
     if outbox is not None and handled.number == (epoch, outbox.connection):
         left = replace(outbox, requests=outbox.requests[1:], is_unanswered=False)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.model.broker import control_handling, exchange, leader
-from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from kchaos.checkers.model.broker import exchange, leader
+from kchaos.checkers.model.broker.exchange import LIST_OFFSETS
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.explore import controller, crashes, lag, queues
 from kchaos.checkers.model.explore.actions import (
@@ -109,29 +109,26 @@ def _deliver(world: World, machine: Machine, action: Deliver) -> bool:
     requests = outbox.requests if machine.skips_epochs else outbox.requests[:1]
     for index, request in enumerate(requests):
         assert isinstance(request, LeaderAndIsr)
-        if request.states[0].leader_epoch != action.leader_epoch:
-            continue
-        if world.running(action.broker) is None:
-            return False
-        if not control_handling.may_handle(world, action.broker, CONTROLLER_EPOCH, request):
-            return False
-        left = replace(outbox, requests=outbox.requests[index + 1 :])
-        world.put(("outbox", CONTROLLER_EPOCH, action.broker), left)
-        control_handling.handle(world, action.broker, CONTROLLER_EPOCH, request)
-        return True
+        if request.states[0].leader_epoch == action.leader_epoch:
+            left = replace(outbox, requests=outbox.requests[index:])
+            world.put(("outbox", CONTROLLER_EPOCH, action.broker), left)
+            return _deliver_first(world, CONTROLLER_EPOCH, action.broker)
     return False
 
 
 def _receive(world: World, _: Machine, action: Receive) -> bool:
     """Whatever comes first of what one controller has queued; an older controller is refused."""
-    epoch, broker = action.controller_epoch, action.broker
+    return _deliver_first(world, action.controller_epoch, action.broker)
+
+
+def _deliver_first(world: World, epoch: int, broker: int) -> bool:
     outbox = world.outbox(epoch, broker)
     if outbox is None or not outbox.requests or world.running(broker) is None:
         return False
-    if not control_handling.may_handle(world, broker, epoch, outbox.requests[0]):
+    if not outboxes.may_deliver(world, epoch, broker):
         return False
-    world.put(("outbox", epoch, broker), replace(outbox, requests=outbox.requests[1:]))
-    control_handling.handle(world, broker, epoch, outbox.requests[0])
+    outboxes.deliver(world, epoch, broker)
+    outboxes.answered(world, epoch, broker)
     return True
 
 
@@ -271,21 +268,18 @@ def _ask(world: World, machine: Machine, action: Ask) -> bool:
         return False
     if exchange.go_on_without_asking(world, follower_id, leader_id):
         return True
-    for api in (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, FETCH):
-        asked = exchange.question(world, follower_id, leader_id, api)
-        if asked is None:
-            continue
-        sent = exchange.send(world, follower_id, leader_id, asked)
-        if machine.grain.has_requests:
-            return True
-        answered = _answered(world, machine, follower_id, leader_id, sent)
-        if machine.grain is Grain.ROUNDS and answered is not None:
-            exchange.handle(world, follower_id, leader_id, answered)
-            # What it asks because it is out of range belongs to the same round.
-            if exchange.question(world, follower_id, leader_id, LIST_OFFSETS) is not None:
-                _ask(world, machine, action)
+    sent = exchange.ask(world, follower_id, leader_id)
+    if sent is None:
+        return False
+    if machine.grain.has_requests:
         return True
-    return False
+    answered = _answered(world, machine, follower_id, leader_id, sent)
+    if machine.grain is Grain.ROUNDS and answered is not None:
+        exchange.handle(world, follower_id, leader_id, answered)
+        # What it asks because it is out of range belongs to the same round.
+        if exchange.question(world, follower_id, leader_id, LIST_OFFSETS) is not None:
+            _ask(world, machine, action)
+    return True
 
 
 def _look(world: World, machine: Machine, action: Look) -> bool:
@@ -326,10 +320,8 @@ def _answered(
         request = exchange.look(world, follower_id, leader_id, request)
         request = lag.note_look(world, machine, follower_id, leader_id, request)
     lag.count(world, machine, follower_id, leader_id, request)
-    request, _ = exchange.count(world, follower_id, leader_id, request)
-    if request.stage is Stage.WAITING:
-        request = exchange.answer_waiting(world, follower_id, leader_id, request)
-    return request
+    answered, _ = exchange.answer(world, follower_id, leader_id, request)
+    return answered
 
 
 def _handle(world: World, _: Machine, action: Handle) -> bool:

@@ -178,13 +178,7 @@ def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[Wor
         parts = [one for one in waiting if one.number == number]
         leading = [one for one in parts if _is_to_lead(one.request, broker_id)]
         first = parts[0]
-        if not control_handling.may_handle(
-            World(state),
-            broker_id,
-            first.controller_epoch,
-            first.request,
-            broker_epoch=first.broker_epoch,
-        ):
+        if not control_handling.may_handle(World(state), broker_id, first):
             continue
         yield from _handle(state, broker_id, leading or parts, len(parts) == 1, lookahead)
 
@@ -200,7 +194,7 @@ def _handle(
             failed = ((None, "UNKNOWN_SERVER_ERROR"),)
             yield _handled(World(state), broker_id, one, failed)
             world = World(state)
-            _errors(world, broker_id, one, is_last)
+            control_handling.handle(world, broker_id, one, is_last=is_last)
             yield _handled(world, broker_id, one, failed)
             continue
         world = World(state)
@@ -213,20 +207,9 @@ def handle_control(
     world: World, broker_id: int, one: Received, *, is_last: bool
 ) -> control_handling.Errors:
     """Let a broker handle a part of a control request; returns what it answers."""
-    errors = _errors(world, broker_id, one, is_last)
+    errors = control_handling.handle(world, broker_id, one, is_last=is_last)
     _handled(world, broker_id, one, errors)
     return errors
-
-
-def _errors(world: World, broker_id: int, one: Received, is_last: bool) -> control_handling.Errors:
-    return control_handling.handle(
-        world,
-        broker_id,
-        one.controller_epoch,
-        one.request,
-        broker_epoch=one.broker_epoch,
-        is_last=is_last,
-    )
 
 
 def _handled(world: World, broker_id: int, one: Received, errors: control_handling.Errors) -> World:

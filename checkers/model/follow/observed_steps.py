@@ -281,13 +281,8 @@ def _why_not_answered(world: World, seen: Reply, found: Exchange) -> str:
     broker = world.broker(seen.leader)
     if broker is None or not broker.is_working or not found.is_at_leader:
         return f"broker {seen.leader} cannot have answered: the request is {found.stage}"
-    if found.stage is Stage.READ:
-        found, _ = exchange.count(world, seen.follower, seen.leader, found)
-    if found.stage is Stage.ARRIVED:
-        found, _ = exchange.read(world, seen.follower, seen.leader, found)
-    if found.stage is Stage.WAITING:
-        found = exchange.answer_waiting(world, seen.follower, seen.leader, found)
-    return answers_as_seen(found, seen)[1] or "another answer was possible before"
+    possible, _ = exchange.answer(world, seen.follower, seen.leader, found)
+    return answers_as_seen(possible, seen)[1] or "another answer was possible before"
 
 
 def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided: int) -> None:

@@ -165,9 +165,7 @@ def _go_on(world: World, broker_id: int, leader_id: int, request: Exchange) -> b
             # What stays in a cut times out at last, and the thread asks anew.
             exchange.end(world, broker_id, leader_id, request)
             return False
-        request, changed = exchange.read(world, broker_id, leader_id, request)
-        if request.stage is Stage.WAITING:
-            request = exchange.answer_waiting(world, broker_id, leader_id, request)
+        request, changed = exchange.answer(world, broker_id, leader_id, request)
         if not world.passes(leader_id, broker_id):
             exchange.end(world, broker_id, leader_id, request)
             return changed

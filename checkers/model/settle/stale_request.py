@@ -13,6 +13,7 @@ from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.requests import (
     ControlRequest,
     LeaderAndIsr,
+    Received,
     StopReplica,
     UpdateMetadata,
 )
@@ -27,17 +28,16 @@ def late_request(world: World, event: StaleRequest) -> None:
     broker = world.broker(event.target)
     if broker is None or not broker.is_working or event.api == "ControlledShutdown":
         return
-    epoch = -1 if event.broker_epoch is None else event.broker_epoch
     requests = late_requests(event)
     for index, request in enumerate(requests, start=1):
-        control_handling.handle(
-            world,
-            event.target,
-            event.controller_epoch,
-            request,
-            broker_epoch=epoch,
-            is_last=index == len(requests),
+        received = Received(
+            number=(event.controller_epoch, 0),
+            controller_epoch=event.controller_epoch,
+            request=request,
+            broker_epoch=-1 if event.broker_epoch is None else event.broker_epoch,
         )
+        is_last = index == len(requests)
+        control_handling.handle(world, event.target, received, is_last=is_last)
     process.write_checkpoint(world, event.target)
 
 

@@ -195,7 +195,7 @@ class Received:
     """A control request that a broker has.
 
     Attributes:
-        number: Which request at the links it is.
+        number: Which request it is: at the links, or its controller's and the connection's.
         broker_epoch: The czxid of the registration that it is meant for; -1 where its version has
             no such field.
         errors: What it answers, (partition or None for the whole, error), once it was handled.

@@ -20,7 +20,7 @@ from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event, PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.model.values.prediction import Prediction
-from kchaos.checkers.model.values.requests import StopReplica
+from kchaos.checkers.model.values.requests import Received, StopReplica
 from tests.support.model_timelines import cluster, kill, replica, start, state, write
 
 AFTER = Snapshot(label="after")
@@ -235,5 +235,6 @@ def test_a_broker_knows_its_epoch_until_it_hears_of_the_next_registration():
     broker = world.broker(1)
     assert broker is not None
     assert broker.epoch == PRESENT
-    errors = handle(world, 1, 1, StopReplica(partition=world.partitions(1)[0]), broker_epoch=300)
-    assert errors == ((None, "UNKNOWN_SERVER_ERROR"),)
+    stop = StopReplica(partition=world.partitions(1)[0])
+    ahead = Received(number=(1, 0), controller_epoch=1, request=stop, broker_epoch=300)
+    assert handle(world, 1, ahead) == ((None, "UNKNOWN_SERVER_ERROR"),)

@@ -42,6 +42,7 @@ from kchaos.checkers.model.values.requests import (
     FetchAnswer,
     LeaderAndIsr,
     OffsetAnswer,
+    Received,
     Stage,
     UpdateMetadata,
 )
@@ -346,7 +347,10 @@ def test_a_control_request_that_is_refused_does_not_wait_for_the_answer() -> Non
     fetched(world, (T, OUT_OF_RANGE))
     told = LeaderAndIsr(states=(state(1, 1, (1,)),))
 
-    assert [control_handling.may_handle(world, 1, epoch, told) for epoch in (2, 3, 4)] == [
+    by_epoch = [
+        Received(number=(epoch, 0), controller_epoch=epoch, request=told) for epoch in (2, 3, 4)
+    ]
+    assert [control_handling.may_handle(world, 1, request) for request in by_epoch] == [
         True,
         False,
         False,

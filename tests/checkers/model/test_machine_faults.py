@@ -135,6 +135,24 @@ def test_a_broker_that_came_back_unseen_is_told_its_partitions_from_kip_380_on(
     assert bool(queued_epochs(state, 1, 1)) is is_told
 
 
+@pytest.mark.parametrize(("release", "is_obeyed"), [("2.1.1", True), ("2.2.0", False)])
+def test_what_was_sent_to_a_brokers_earlier_life_is_refused_from_kip_380_on(
+    release: str, is_obeyed: bool
+) -> None:
+    one = machine(release, faults=Faults(kills=1))
+    back = after(one, Elect(leader=1), Kill(broker=1), Start(broker=1))
+    told = after(one, Receive(broker=1, controller_epoch=1), state=back)
+    assert (replica(told, 1).role is Role.LEADER) is is_obeyed
+
+
+def test_a_broker_that_registered_again_obeys_what_is_sent_to_its_new_registration() -> None:
+    one = machine("2.2.0", faults=Faults(expiries=1))
+    receive = Receive(broker=0, controller_epoch=1)
+    bounced = after(one, EndSession(broker=0), Register(broker=0), SeeBrokers())
+    told = after(one, receive, receive, state=bounced)
+    assert (replica(told, 0).leader, replica(told, 0).leader_epoch) == (1, 1)
+
+
 def test_a_living_broker_whose_session_ended_leads_on_and_cannot_change_the_isr() -> None:
     one = machine("2.1.1", faults=Faults(expiries=1))
     written = after(one, Write(leader=0))
