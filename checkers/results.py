@@ -10,6 +10,7 @@ from kchaos.checkers.evidence.partition import finding_to_json
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.outcome import facts_of
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
 from kchaos.checkers.witness import Witness
 
@@ -31,9 +32,10 @@ LINE_FIELDS = (
 """What the object of `--json` has of results.json as it is."""
 
 _T = TypeVar("_T")
+_MOST_FACTS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Results:
     """What is known of one run after it was judged.
 
@@ -83,6 +85,28 @@ class Results:
     path: Path
     judged_by: str = ""
     prediction: Prediction | None
+
+    @property
+    def outcome(self) -> str:
+        """What happened to the replicas, in one sentence with its release.
+
+        At most two facts are told, the worst first; then how many more there are.
+        """
+        release = f"Kafka {self.release}: " if self.release else ""
+        facts = facts_of(self.findings)
+        if self.safe is False and facts:
+            left = len(facts) - _MOST_FACTS
+            more = f"; and {left} more finding{'s' if left > 1 else ''}" if left > 0 else ""
+            return f"{release}{'; '.join(facts[:_MOST_FACTS])}{more}"
+        if self.safe is None:
+            why = (self.unknown or "the judgement gives no reason").strip()
+            return f"{release}unknown: {why.splitlines()[0]}"
+        safe = f"{release}in-sync replicas agree and hold every promised record"
+        return f"{safe}, but not all is as predicted" if self.conforms is False else safe
+
+    def __repr__(self) -> str:
+        """The outcome, since a failed assertion shows it."""
+        return f"<{self.outcome}; run: {self.path}>"
 
 
 def read_judgement(run: RunDirectory, name: str) -> Results:

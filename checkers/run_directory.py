@@ -27,15 +27,16 @@
       outcome.json        how the run ended: finished, or why it is unknown; seconds, and how many
                           of them were spent waiting
       manifest.json       the seal: format, and size and SHA-256 of each file above; written last
-      judgements/NAME/    prediction.json, findings.jsonl, results.json, report.html
+      judgements/NAME/    prediction.json, findings.jsonl, results.json
+      report.html         the page of the newest judgement; it can be made again at any time
 
 `run.json` says the format. In format 2, the newest, every file above is there that the scenario's
 cluster makes, with every field that kchaos writes: what lacks one is unknown, and the answer names
 it (`checkers.evidence.files`). Runs of format 1 are judged too; they may lack `brokers/`, and then
 nothing is believed that only a broker's own settings could show.
 
-Evidence is everything but `judgements/`. It is appended to while the run goes on and never touched
-after the seal. A judgement is written under a temporary name, then renamed: it is there whole or
+Evidence is everything but `judgements/` and `report.html`. It is appended to while the run goes on
+and never touched after the seal. A judgement is written under a temporary name, then renamed: it is there whole or
 not at all, and no earlier one is overwritten.
 """
 
@@ -56,6 +57,7 @@ from kchaos.checkers.opening import bounded_json, read_bounded, refuse_what_is_n
 FORMAT = 2
 MANIFEST = "manifest.json"
 JUDGEMENTS = "judgements"
+REPORT = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,10 +288,24 @@ class RunDirectory:
             yield working
             _rename_to_next_number(working, root)
 
+    def write_report(self, text: str) -> Path:
+        """Puts the page in the place of the one before, whole or not at all; returns where it is.
+
+        Raises:
+            OSError: Nothing may be written there.
+        """
+        target = self.path / REPORT
+        _write_whole(target, text)
+        return target
+
     def _evidence(self) -> Iterator[Path]:
         for file in sorted(self.path.rglob("*")):
             top = file.relative_to(self.path).parts[0]
-            if file.is_file() and top not in (JUDGEMENTS, MANIFEST) and not top.startswith("."):
+            if (
+                file.is_file()
+                and top not in (JUDGEMENTS, MANIFEST, REPORT)
+                and not top.startswith(".")
+            ):
                 yield file
 
     def _refuse_when_sealed(self, name: str) -> None:

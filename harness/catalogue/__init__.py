@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.catalogue.entry import Entry, Expectation
@@ -114,7 +115,11 @@ def entry_named(name: str) -> Entry:
     for known, entry in CATALOGUE.items():
         if known.lower() == name.lower():
             return entry
-    raise UsageError(f"no bug named {name!r} in the catalogue; known: {', '.join(CATALOGUE)}")
+    near = get_close_matches(name.upper(), CATALOGUE, n=3, cutoff=0.7)
+    begun = [known for known in CATALOGUE if known.startswith(name.upper())][:3]
+    meant = begun or near
+    hint = f"did you mean {' or '.join(meant)}? " if meant else ""
+    raise UsageError(f"no bug named {name!r} in the catalogue; {hint}kchaos list shows them all")
 
 
 def scenario_of(

@@ -1,7 +1,6 @@
 """The command line. Everything heavy is imported inside the command that needs it."""
 
 import json
-import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +9,13 @@ from typing import Any
 import click
 
 from kchaos.harness.commands.cli_compare import compare
+from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releases
 from kchaos.harness.commands.cli_explore import explore
 from kchaos.harness.commands.cli_machine import add_machine_commands
 from kchaos.harness.commands.cli_options import (
     as_json,
     driver,
+    has_colour,
     offline,
     runs_directory,
     sayer,
@@ -31,6 +32,13 @@ def cli() -> None:
     """Run real Kafka clusters, break their replication, judge them by their bytes.
 
     \b
+    Begin with:
+      kchaos doctor                                  what this machine can do
+      kchaos list                                    the bugs there are
+      kchaos reproduce KAFKA-6361 --kafka 1.1.1      play a bug and prove it
+      kchaos report --open                           look at the newest run
+
+    \b
     Exit codes: 0 as expected, 1 a finding that was not expected, 2 unknown;
     64 usage, 69 this machine cannot, 70 a defect of kchaos, 130 interrupted.
     """
@@ -39,33 +47,63 @@ def cli() -> None:
 @cli.command("list")
 @as_json
 def list_entries(as_json: bool) -> None:
-    """Show the catalogue of known bugs."""
+    """Show the catalogue of known bugs, and on which releases each shows."""
     from kchaos.harness.catalogue import CATALOGUE
-    from kchaos.harness.commands.show import entry_lines
+    from kchaos.harness.commands.show import MATRIX_KEY, matrix_lines
 
-    for entry in CATALOGUE.values():
-        if as_json:
-            cases = dict(entry.cases)
-            known = {
-                f"{case} {release}": expectation.to_json()
-                for (case, release), expectation in entry.expectations.items()
-            }
-            value = {"entry": entry.name, "title": entry.title, "cases": cases, "expected": known}
-            click.echo(json.dumps(value | {"source": entry.source}))
-        else:
-            click.echo("\n".join(entry_lines(entry)) + "\n")
+    if as_json:
+        for entry in CATALOGUE.values():
+            click.echo(json.dumps(_entry_json(entry)))
+        return
+    click.echo("\n".join(matrix_lines(CATALOGUE.values())))
+    click.echo(f"\n{MATRIX_KEY}\nkchaos show NAME tells the story of a bug")
 
 
 @cli.command()
-@click.argument("name")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=entries)
+@as_json
+def show(names: tuple[str, ...], as_json: bool) -> None:
+    """Tell the story of NAME, a known bug of `kchaos list`: cases, releases, source."""
+    from kchaos.harness.catalogue import entry_named
+    from kchaos.harness.commands.show import entry_lines
+
+    shown = [entry_named(name) for name in names]
+    for entry in shown:
+        text = json.dumps(_entry_json(entry)) if as_json else "\n".join(entry_lines(entry)) + "\n"
+        click.echo(text)
+
+
+def _entry_json(entry: Any) -> dict[str, Any]:
+    expected = {
+        f"{case} {release}": expectation.to_json()
+        for (case, release), expectation in entry.expectations.items()
+    }
+    return {
+        "entry": entry.name,
+        "title": entry.title,
+        "cases": dict(entry.cases),
+        "expected": expected,
+        "source": entry.source,
+    }
+
+
+@cli.command()
+@click.argument("name", shell_complete=entries)
 @click.option(
     "--kafka",
     "kafkas",
     multiple=True,
     metavar="RELEASE|PATH",
+    shell_complete=releases,
     help="Release, distribution folder or .tgz; may be repeated. Default: the entry's own.",
 )
-@click.option("--case", "cases", multiple=True, help="May be repeated. Default: all cases.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    shell_complete=cases_of_entry,
+    help="May be repeated. Default: all cases.",
+)
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
 @click.option(
     "--protocol",
@@ -234,22 +272,43 @@ def judge(
 
 
 @cli.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--text", is_flag=True, help="Print it instead, 80 columns wide.")
-def report(run: Path, text: bool) -> None:
-    """Write the HTML page of a run, and say where it is."""
+@click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
+@runs_directory
+def report(run: Path | None, text: bool, opened: bool, runs_dir: Path) -> None:
+    """Write the HTML page of RUN, by default the newest run, and say where it is."""
     from kchaos.checkers.run_directory import RunDirectory
+    from kchaos.harness.commands.runs import newest_run
     from kchaos.harness.report import text_report, write_report
 
-    directory = RunDirectory.open(run)
+    directory = RunDirectory.open(run or newest_run(runs_dir))
     if text:
-        click.echo(text_report(directory, width=80, colour=sys.stdout.isatty()))
-    else:
-        click.echo(str(write_report(directory)))
+        click.echo(text_report(directory, width=80, colour=has_colour()))
+        return
+    page = write_report(directory)
+    click.echo(str(page))
+    if opened:
+        click.launch(str(page))
 
 
 @cli.command()
-@click.argument("names", nargs=-1)
+@runs_directory
+@as_json
+def runs(runs_dir: Path, as_json: bool) -> None:
+    """Show the runs that are there, the newest first, with their verdicts."""
+    from kchaos.harness.commands.runs import run_lines, runs_there
+
+    there = runs_there(runs_dir)
+    if as_json:
+        for run in there:
+            click.echo(json.dumps(run.to_json()))
+    else:
+        click.echo(printable("\n".join(run_lines(there))))
+
+
+@cli.command()
+@click.argument("names", nargs=-1, shell_complete=entries)
 @click.option(
     "--runs", type=click.IntRange(1), help="Runs of each case.  [default: 10, of KAFKA-6361 20]"
 )
@@ -305,6 +364,9 @@ def run(arguments: Sequence[str]) -> int:
         _require_working_directory()
         code = cli.main(args=list(arguments), prog_name="kchaos", standalone_mode=False)
         return code if isinstance(code, int) else 0
+    except SystemExit as done:
+        # click leaves so after it has answered a shell that completes a word.
+        return done.code if isinstance(done.code, int) else 0
     except click.Abort:
         return _failed("interrupted; everything was healed and stopped", INTERRUPTED)
     except click.ClickException as error:
@@ -349,5 +411,6 @@ def _print_table(played: list[Any]) -> None:
     from kchaos.harness.commands.show import table_text
 
     click.echo(printable(table_text([one.results for one in played])))
-    reports = sorted({str(one.run.path.parent) for one in played})
-    click.echo(f"reports: {', '.join(reports)}/*/judgements/*/report.html")
+    for one in played:
+        if one.report is not None:
+            click.echo(f"report: {printable(str(one.report))}")

@@ -1,6 +1,8 @@
 """What several commands share: options, and how progress is told."""
 
 import math
+import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +61,12 @@ as_json = click.option(
     is_flag=True,
     help="One JSON object a result on standard output; progress goes to standard error.",
 )
+
+
+def has_colour() -> bool:
+    """Whether standard output is a terminal that shows colours, and the user wants them."""
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wanted and sys.stdout.isatty()
 
 
 def sayer() -> Callable[[str], None]:

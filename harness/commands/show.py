@@ -11,16 +11,55 @@ from kchaos.harness.catalogue import Entry
 
 WIDTH = 80
 _INDENT = "  "
-_ANSWERS = {True: "yes", False: "no", None: "unknown"}
+ANSWERS = {True: "yes", False: "no", None: "unknown"}
+_MARKS = {
+    frozenset[bool](): "·",
+    frozenset({True}): "✓",
+    frozenset({False}): "✗",
+    frozenset({True, False}): "±",
+}
+MATRIX_KEY = "✗ the bug shows, ✓ it does not, ± both, by case or patch; · not stated"
+
+
+def matrix_lines(entries: Iterable[Entry]) -> list[str]:
+    """The catalogue, a line an entry, with a column for each release line that it speaks of."""
+    from kchaos.clusters.releases import release_of
+
+    rows = {
+        entry.name: [
+            (release_of(release).line.line, expectation.safe)
+            for (_case, release), expectation in entry.expectations.items()
+        ]
+        for entry in entries
+    }
+    known = {line for row in rows.values() for line, _safe in row}
+    columns = sorted(known, key=lambda line: tuple(map(int, line.split("."))))
+    names = max(map(len, rows), default=0)
+    cells = [line.split(".")[:2] for line in columns]
+    before = [None, *(major for major, _minor in cells)]
+    # The major number stands once, above the first of its minor numbers.
+    majors = [
+        f"{major + '.' if major != last else ''}"
+        for last, (major, _minor) in zip(before, cells, strict=False)
+    ]
+    table = [("", majors), ("", [minor for _major, minor in cells])]
+    for name, row in rows.items():
+        of_line = [{safe for line, safe in row if line == column} for column in columns]
+        table.append((name, [_MARKS[frozenset(answers)] for answers in of_line]))
+    widths = [max(len(marks[column]) for _, marks in table) for column in range(len(columns))]
+    return [
+        " ".join([f"{name:<{names}}", *map(str.ljust, marks, widths)]).rstrip()
+        for name, marks in table
+    ]
 
 
 def entry_lines(entry: Entry) -> list[str]:
     """One entry of the catalogue: title, story, cases, what is expected where."""
     lines = textwrap.wrap(f"{entry.name}: {entry.title}", WIDTH, subsequent_indent=_INDENT)
     lines += textwrap.wrap(entry.story, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
-    lines += _wrapped(f"source: {entry.source}")
+    lines += wrapped(f"source: {entry.source}")
     for case, what in entry.cases.items():
-        lines += _wrapped(f"case {case}: {what}")
+        lines += wrapped(f"case {case}: {what}")
         for word, safe in (("red", False), ("green", True)):
             releases = [
                 release
@@ -35,24 +74,25 @@ def entry_lines(entry: Entry) -> list[str]:
 
 def result_lines(results: Results) -> list[str]:
     """The verdict on one run, with each safety finding in a sentence."""
-    verdict = f"conforms: {_ANSWERS[results.conforms]}, safe: {_ANSWERS[results.safe]}"
-    lines = [f"{verdict}, as expected: {_ANSWERS[results.expected]}"]
+    verdict = f"conforms: {ANSWERS[results.conforms]}, safe: {ANSWERS[results.safe]}"
+    lines = textwrap.wrap(results.outcome, WIDTH, subsequent_indent=_INDENT)
+    lines.append(f"{verdict}, as expected: {ANSWERS[results.expected]}")
     partitions = {(finding.topic, finding.partition) for finding in results.findings}
     for finding in results.findings:
         about = f" of {finding.topic}-{finding.partition}" if len(partitions) > 1 else ""
         if finding.question is Question.NEITHER:
-            lines += _wrapped(f"({finding.kind}{about}) {finding.message}")
+            lines += wrapped(f"({finding.kind}{about}) {finding.message}")
         else:
-            lines += _wrapped(f"{finding.kind}{about}: {finding.message}")
+            lines += wrapped(f"{finding.kind}{about}: {finding.message}")
     if results.expectation_from == "model":
-        lines += _wrapped("the entry says nothing of this release; the model's answer is expected")
+        lines += wrapped("the entry says nothing of this release; the model's answer is expected")
     if results.build:
-        lines += _wrapped(f"on Kafka {results.release}: {short_build(results.build)}")
+        lines += wrapped(f"on Kafka {results.release}: {short_build(results.build)}")
     if results.unknown:
-        lines += _wrapped(f"unknown: {results.unknown}")
+        lines += wrapped(f"unknown: {results.unknown}")
     if results.reason:
-        lines += _wrapped(f"not as expected: {results.reason}")
-    lines += _wrapped(f"run: {results.path}")
+        lines += wrapped(f"not as expected: {results.reason}")
+    lines += wrapped(f"run: {results.path}")
     return lines
 
 
@@ -79,15 +119,15 @@ def table_text(results: Sequence[Results]) -> str:
             one.case,
             predicted,
             observed,
-            _ANSWERS[one.conforms],
-            _ANSWERS[one.safe],
+            ANSWERS[one.conforms],
+            ANSWERS[one.safe],
             f"{one.seconds:.1f}" if one.seconds is not None else "-",
         )
     output = StringIO()
     Console(file=output, width=WIDTH, highlight=False).print(table)
     text = "\n".join(line.rstrip() for line in output.getvalue().splitlines()).strip("\n")
     builds = sorted({build for one in results for build in one.build.split("; ") if build})
-    lines = [line for build in builds for line in _wrapped(f"build: {short_build(build)}")]
+    lines = [line for build in builds for line in wrapped(f"build: {short_build(build)}")]
     return "\n".join([text, *lines, _expected_text(results)])
 
 
@@ -96,7 +136,7 @@ def _expected_text(results: Sequence[Results]) -> str:
     lines = [f"{len(results) - len(surprising)} of {len(results)} as expected"]
     for one in surprising:
         release = marked(one.release, one.build)
-        lines += _wrapped(f"{release} {one.case}: {one.reason or one.unknown}")
+        lines += wrapped(f"{release} {one.case}: {one.reason or one.unknown}")
     return "\n".join(lines)
 
 
@@ -114,7 +154,8 @@ def _offsets(finding: Finding) -> str:
     return f"{finding.first_offset}-{finding.last_offset}"
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
+    """The text in lines of 80 columns, all of them indented."""
     return textwrap.wrap(
         text,
         WIDTH,
@@ -127,5 +168,5 @@ def _wrapped(text: str) -> list[str]:
 
 def line_lines(line: dict[str, Any]) -> list[str]:
     """One run's JSON object for people, where no more than that is known."""
-    verdict = f"conforms: {_ANSWERS[line['conforms']]}, safe: {_ANSWERS[line['safe']]}"
-    return [f"{line['run']}: {verdict}, as expected: {_ANSWERS[line['expected']]}"]
+    verdict = f"conforms: {ANSWERS[line['conforms']]}, safe: {ANSWERS[line['safe']]}"
+    return [f"{line['run']}: {verdict}, as expected: {ANSWERS[line['expected']]}"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kchaos.checkers.run_directory import REPORT
 from kchaos.harness.pytest_plugin.fixtures import CHAOS, CLUSTER
 from kchaos.harness.pytest_plugin.options import settings_of
 
@@ -136,9 +137,9 @@ def _run_lines(item: pytest.Item, live: "Chaos") -> Iterator[str]:
     kept = settings_of(item.config).keep != "never"
     yield f"run: {live.path}" + ("" if kept else " (removed after the test: --kchaos-keep=never)")
     yield f"replay: {live.run.read('run.json')['replay']}"
-    reports = sorted(live.path.glob("judgements/*/report.html"))
-    if reports:
-        yield f"report: {reports[-1]}"
+    report = live.path / REPORT
+    if report.is_file():
+        yield f"report: {report}"
 
 
 def _finding_line(finding: "Finding") -> str:

@@ -157,6 +157,13 @@ def summary(loaded: Loaded) -> str:
     return text + "."
 
 
+def outcome_of(loaded: Loaded) -> str:
+    """What happened, in the words that the page begins with."""
+    if not loaded.directory.is_sealed:
+        return "This run has not ended: nothing is known"
+    return "This run has not been judged" if loaded.results is None else loaded.results.outcome
+
+
 def title_of(loaded: Loaded) -> str:
     """The entry's title, where the run's data has one."""
     return loaded.scenario.title or loaded.run.title

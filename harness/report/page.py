@@ -68,6 +68,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "name": loaded.directory.name,
         "judgement": loaded.judgement,
         "title": answers.title_of(loaded),
+        "outcome": answers.outcome_of(loaded),
         "headline": answers.headline(loaded),
         "summary": answers.summary(loaded),
         "story": [_sentence(line) for line in story_of(loaded)],

@@ -76,8 +76,9 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
 
 def _head(paper: Paper, loaded: Loaded) -> None:
     paper.add(loaded.directory.name, style="quiet")
+    paper.add(answers.outcome_of(loaded), style="bold")
     if answers.title_of(loaded):
-        paper.add(answers.title_of(loaded), style="bold")
+        paper.add(answers.title_of(loaded), style="quiet")
     for each in answers.answers_of(loaded):
         paper.add(f"{each.symbol} {each.words}", style=each.answer)
     for warning in answers.warnings(loaded):

@@ -13,6 +13,8 @@ import pytest
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.catalogue import CATALOGUE
 from kchaos.harness.commands.cli import run
+from kchaos.harness.commands.cli_options import has_colour
+from tests.support.report_runs import judged
 
 KCHAOS = [sys.executable, "-m", "kchaos"]
 
@@ -20,7 +22,7 @@ KCHAOS = [sys.executable, "-m", "kchaos"]
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["reproduce", "KAFKA-1"], 64, "known: KAFKA-6361"),
+        (["reproduce", "KAFKA-1"], 64, "kchaos list"),
         (["reproduce", "KAFKA-6361", "--case", "n1"], 64, "known: n15"),
         (["reproduce", "KAFKA-6361", "--kafka", "1.1.9.9"], 64, "known are 0.10.2.2"),
         (["reproduce", "KAFKA-6361", "--protocol", "7"], 64, "no known Kafka release"),
@@ -93,13 +95,106 @@ def test_the_catalogue_is_listed_as_json_lines(capsys: pytest.CaptureFixture[str
 
 def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[2 : 2 + len(CATALOGUE)]] == list(CATALOGUE)
+    assert run(["show", *CATALOGUE]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_the_list_marks_each_release_line_by_what_shows_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["list"]) == 0
+    majors, minors, *rows = capsys.readouterr().out.splitlines()
+    marks = next(row for row in rows if row.startswith("KAFKA-6361 "))
+    place = minors.index("11")
+    assert marks[place] == "✗"
+    assert majors.index("3.") == minors.rindex("0")
+    assert marks[minors.rindex("9")] == "✓"
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("kchaos repro", "reproduce"),
+        ("kchaos reproduce kafka-63", "KAFKA-6361"),
+        ("kchaos show KIP-101-", "KIP-101-2"),
+        ("kchaos reproduce KAFKA-6361 --case n1", "n15"),
+        ("kchaos reproduce KAFKA-6361 --kafka 0.11", "0.11.0.3"),
+    ],
+)
+def test_a_shell_completes_words_without_an_error(
+    words: str,
+    completed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("_KCHAOS_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert run([]) == 0
+    out, err = capfd.readouterr()
+    assert f"plain,{completed}" in out.splitlines()
+    assert err == ""
+
+
+def test_a_misspelt_bug_is_answered_with_those_that_may_be_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["show", "kafka-636"]) == 64
+    assert "did you mean KAFKA-6361?" in capsys.readouterr().err
+
+
+def test_runs_are_listed_and_the_newest_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, newer = judged(tmp_path / "older"), judged(tmp_path / "newer")
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn/actions.jsonl").write_text("")
+    about = json.loads((newer.path / "run.json").read_text())
+    about["started_at"] = 1 + json.loads((older.path / "run.json").read_text())["started_at"]
+    (newer.path / "run.json").write_text(json.dumps(about))
+
+    assert run(["runs", "--runs-dir", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    named = [line.split()[-1] for line in lines if not line.startswith("  ")]
+    assert named == ["newer", "older", "torn"]
+    assert "brokers 0 and 1 hold different records" in "\n".join(lines)
+
+    assert run(["report", "--runs-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.strip() == str(newer.path / "report.html")
+    assert run(["report", "--runs-dir", str(tmp_path / "none")]) == 64
+
+
+def test_colours_are_for_terminals_whose_user_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert has_colour()
+    monkeypatch.setenv("TERM", "dumb")
+    assert not has_colour()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not has_colour()
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        *("list", "reproduce", "replay", "judge", "report", "up", "versions", "doctor", "gc"),
+        *(
+            "list",
+            "show",
+            "runs",
+            "reproduce",
+            "replay",
+            "judge",
+            "report",
+            "up",
+            "versions",
+            "doctor",
+            "gc",
+        ),
         *("measure", "chaos", "shrink"),
     ],
 )

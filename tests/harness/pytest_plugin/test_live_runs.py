@@ -200,7 +200,7 @@ def test_a_failed_test_says_what_was_found_and_how_to_play_it_again(
             "seed: *",
             "run: *kchaos-runs*",
             "replay: kchaos replay *",
-            "report: *judgements*0001*report.html",
+            "report: *report.html",
             "*- brokers' last ERROR lines (at most 10 each) -*",
             "broker 1: *ERROR *ReplicaFetcher*",
             "*RunUnknown*",

@@ -1,0 +1,91 @@
+"""The safety findings of a run as clauses of a sentence: what happened to its replicas."""
+
+from collections.abc import Iterable, Sequence
+
+from kchaos.checkers.findings import Finding, Question
+
+# The first kinds are the worst. {brokers}, {partition} and {offsets} come from the findings; those
+# of a kind and partition are told together.
+SENTENCES = {
+    "committed-loss": "promised records of {partition} are lost at {offsets}",
+    "divergence": "{brokers} hold different records of {partition} at {offsets}",
+    "hole": "the log of {partition} on {brokers} has a hole at {offsets}",
+    "missing-tail": "{brokers} in the ISR of {partition} do not hold {offsets}",
+    "not-as-sent": "{brokers} hold records of {partition} that nobody sent, at {offsets}",
+    "corrupt-batch": "{brokers} hold bytes of {partition} that are no batch",
+    "corrupt-checkpoint": "a checkpoint file on {brokers} is not well-formed",
+    "epoch-cache-mismatch": "the leader epochs of {partition} on {brokers} disagree with its "
+    "batches",
+    "truncated-below-high-watermark": "{brokers} truncated {partition} below the high watermark",
+    "high-watermark-regression": "the high watermark of {partition} went back on {brokers}",
+    "offline-partition": "{partition} has no working leader",
+    "replication-stopped": "{brokers} do not replicate {partition} any more",
+    "fetch-loop": "{brokers} fetch the same offset of {partition} for ever",
+    "under-min-isr": "{partition} has fewer in-sync replicas than min.insync.replicas",
+    "generation-not-initialised": "{brokers} never got the first LeaderAndIsr",
+    "stale-request-accepted": "{brokers} obeyed a control request of an earlier broker epoch",
+    "not-down-converted": "an old client cannot read {partition}",
+    "tier-unreadable": "records of {partition} cannot be read from the remote tier",
+    "tier-other-lineage": "the remote tier of {partition} returns other records than the log",
+    "tier-orphan": "the remote tier has records of {partition} that nobody can reach",
+}
+
+
+def facts_of(findings: Iterable[Finding]) -> Sequence[str]:
+    """The safety findings as clauses, the worst first; those of one kind and partition together."""
+    together: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.question is Question.SAFETY:
+            together.setdefault((finding.kind, partition_of(finding)), []).append(finding)
+    worst_first = list(SENTENCES)
+    return [
+        _fact(kind, partition, same)
+        for (kind, partition), same in sorted(
+            together.items(), key=lambda item: worst_first.index(item[0][0])
+        )
+    ]
+
+
+def _fact(kind: str, partition: str, findings: Sequence[Finding]) -> str:
+    brokers = sorted({broker for finding in findings for broker in finding.brokers})
+    with_offsets = [finding for finding in findings if finding.first_offset >= 0]
+    text = SENTENCES[kind].format(
+        brokers=brokers_text(brokers),
+        partition=partition or "a partition",
+        offsets=_offsets_text(with_offsets),
+    )
+    return text if len(brokers) != 1 else _singular(text)
+
+
+def brokers_text(brokers: Sequence[int]) -> str:
+    """Broker ids as people name them: "broker 1", "brokers 0 and 1"."""
+    if not brokers:
+        return "brokers"
+    names = [str(broker) for broker in brokers]
+    if len(names) == 1:
+        return f"broker {names[0]}"
+    return f"brokers {', '.join(names[:-1])} and {names[-1]}"
+
+
+def partition_of(finding: Finding) -> str:
+    """The finding's partition as Kafka names its directory; "" if it has none."""
+    return f"{finding.topic}-{finding.partition}" if finding.topic else ""
+
+
+def _offsets_text(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return "its end"
+    first = min(finding.first_offset for finding in findings)
+    last = max(finding.last_offset for finding in findings)
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
+def _singular(text: str) -> str:
+    """Verbs after a single broker."""
+    for plural, singular in (
+        (" hold ", " holds "),
+        (" do not ", " does not "),
+        (" fetch ", " fetches "),
+    ):
+        text = text.replace(plural, singular, 1)
+    return text

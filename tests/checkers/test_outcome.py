@@ -1,0 +1,96 @@
+"""The outcome of a run, in a sentence made of its findings."""
+
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.findings import KINDS, Finding, Question
+from kchaos.checkers.outcome import SENTENCES, facts_of
+from kchaos.checkers.results import Results
+
+DIVERGENCE = Finding(
+    kind="divergence",
+    topic="t",
+    partition=0,
+    brokers=(0, 1),
+    first_offset=11,
+    last_offset=20,
+    message="-",
+)
+
+
+def results(*findings: Finding, safe: bool | None, **more: object) -> Results:
+    return Results(
+        release="1.1.1",
+        conforms=True,
+        safe=safe,
+        expected=True,
+        findings=findings,
+        path=Path("run"),
+        prediction=None,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def test_every_kind_about_safety_has_a_sentence() -> None:
+    safety = {name for name, kind in KINDS.items() if kind.question is Question.SAFETY}
+    assert set(SENTENCES) == safety
+
+
+@pytest.mark.parametrize("kind", SENTENCES)
+def test_a_sentence_reads_with_a_broker_with_two_and_with_none(kind: str) -> None:
+    of_one = Finding(kind=kind, topic="t", partition=0, brokers=(1,), message="-")
+    of_two = Finding(kind=kind, topic="t", partition=0, brokers=(0, 1), message="-")
+    of_none = Finding(kind=kind, message="-")
+    for finding in (of_one, of_two, of_none):
+        (fact,) = facts_of([finding])
+        assert "{" not in fact
+        assert not fact.startswith(" ")
+    if "{brokers}" in SENTENCES[kind]:
+        assert "broker 1 " in facts_of([of_one])[0] + " "
+        assert "broker 1 hold " not in facts_of([of_one])[0]
+
+
+def test_the_worst_is_told_first_and_the_rest_is_counted() -> None:
+    stopped = Finding(kind="replication-stopped", topic="t", partition=0, brokers=(2,), message="-")
+    hole = Finding(
+        kind="hole",
+        topic="u",
+        partition=1,
+        brokers=(1,),
+        first_offset=3,
+        last_offset=3,
+        message="-",
+    )
+    assert results(stopped, hole, DIVERGENCE, safe=False).outcome == (
+        "Kafka 1.1.1: brokers 0 and 1 hold different records of t-0 at offsets 11 to 20; "
+        "the log of u-1 on broker 1 has a hole at offset 3; and 1 more finding"
+    )
+
+
+def test_findings_of_a_kind_and_partition_are_told_together() -> None:
+    further = Finding(
+        kind="divergence",
+        topic="t",
+        partition=0,
+        brokers=(1, 2),
+        first_offset=25,
+        last_offset=25,
+        message="-",
+    )
+    assert facts_of([DIVERGENCE, further]) == [
+        "brokers 0, 1 and 2 hold different records of t-0 at offsets 11 to 25"
+    ]
+
+
+def test_unknown_and_safe_are_told_as_such() -> None:
+    unknown = results(DIVERGENCE, safe=None, unknown="no snapshot was taken\nmore")
+    assert unknown.outcome == "Kafka 1.1.1: unknown: no snapshot was taken"
+    assert "hold every promised record" in results(safe=True).outcome
+
+
+def test_a_failed_assertion_reads_like_a_sentence() -> None:
+    shown = repr(results(DIVERGENCE, safe=False))
+    assert "brokers 0 and 1 hold different records of t-0 at offsets 11 to 20" in shown
+    assert "run: run" in shown
+    assert len(shown) < 200
