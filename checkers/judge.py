@@ -207,7 +207,7 @@ class _Judging:
             seconds=None if outcome is None else outcome.seconds,
             started_at=about.started_at,
             played_by=about.kchaos if isinstance(about.kchaos, str) else None,
-            run=evidence.run.name,
+            run=evidence.name,
             path=evidence.run.path,
             judged_by=version("kchaos"),
             prediction=prediction,

@@ -36,8 +36,8 @@ it (`checkers.evidence.files`). Runs of format 1 are judged too; they may lack `
 nothing is believed that only a broker's own settings could show.
 
 Evidence is everything but `judgements/` and `report.html`. It is appended to while the run goes on
-and never touched after the seal. A judgement is written under a temporary name, then renamed: it is there whole or
-not at all, and no earlier one is overwritten.
+and never touched after the seal. A judgement is written under a temporary name, then renamed: it is
+there whole or not at all, and no earlier one is overwritten.
 """
 
 import contextlib

@@ -66,5 +66,5 @@ def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
         *(ROOT / "checkers" / name for name in ("judge.py", "record.py", "verdict.py")),
     ]
     found = {str(file.relative_to(ROOT)) for file in files if reading.search(file.read_text())}
-    # These show the bytes of one header, and write the page.
-    assert found == {"harness/report/headers.py", "harness/report/writing.py"}
+    # It shows the bytes of a header.
+    assert found == {"harness/report/headers.py"}

@@ -62,6 +62,7 @@ class RunAbout:
         replay: The command that plays it again; `command` is the one that played it.
         unlinked: Why there were no links although the scenario asked for them, or "".
         format: Of the run directory; see `checkers.run_directory`.
+        name: The run's own, wherever a copy of it lies; "" in runs of before it was written.
         jars: The SHA-256 of each jar by its name, of each Kafka; no jars of one from an image.
     """
 
@@ -76,6 +77,7 @@ class RunAbout:
     brokers: Mapping[int, BrokerAbout] = field(default_factory=dict)
     jars: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     kchaos: Any = None
+    name: str = field(default="", metadata=SOMETIMES)
     title: str = field(default="", metadata=SOMETIMES)
     command: str = field(default="", metadata=SOMETIMES)
     replay: str = field(default="", metadata=SOMETIMES)

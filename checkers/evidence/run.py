@@ -114,6 +114,11 @@ class RunEvidence:
         _ = self.tier_readings, self.remote_events
         return self
 
+    @property
+    def name(self) -> str:
+        """The run's own name, wherever a copy of it lies."""
+        return self.about.name or self.run.path.resolve().name
+
     @cached_property
     def about(self) -> RunAbout:
         """run.json."""

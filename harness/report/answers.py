@@ -1,5 +1,6 @@
 """The three answers of a judgement, in words and in a form that can be drawn."""
 
+import shlex
 from dataclasses import dataclass
 from typing import Literal
 
@@ -162,6 +163,16 @@ def outcome_of(loaded: Loaded) -> str:
     if not loaded.directory.is_sealed:
         return "This run has not ended: nothing is known"
     return "This run has not been judged" if loaded.results is None else loaded.results.outcome
+
+
+def replay_of(loaded: Loaded) -> str:
+    """The command that plays the run again, from where it lies now."""
+    here = shlex.quote(str(loaded.directory.path))
+    recorded = loaded.run.replay
+    if not recorded:
+        return f"kchaos replay {here}"
+    # The last word is the path of the day on which it was played.
+    return recorded.removesuffix(shlex.quote(shlex.split(recorded)[-1])) + here
 
 
 def title_of(loaded: Loaded) -> str:

@@ -65,7 +65,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
     caches = [_cache(view) for view in views[:MOST_PARTITIONS]]
     return {
-        "name": loaded.directory.name,
+        "name": loaded.evidence.name,
         "judgement": loaded.judgement,
         "title": answers.title_of(loaded),
         "outcome": answers.outcome_of(loaded),
@@ -117,7 +117,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "versions": _versions(loaded),
         "brokers": _brokers(loaded),
         "command": loaded.run.command,
-        "replay": loaded.run.replay or f"kchaos replay {loaded.directory.name}",
+        "replay": answers.replay_of(loaded),
     }
 
 

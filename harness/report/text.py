@@ -69,13 +69,12 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
         for each in left_out:
             paper.add(each, indent=2, hang=2, style="quiet")
     paper.heading("Replay")
-    replay = loaded.run.replay or f"kchaos replay {loaded.directory.name}"
-    paper.add(replay, indent=2, hang=2)
+    paper.add(answers.replay_of(loaded), indent=2, hang=2)
     return paper.text()
 
 
 def _head(paper: Paper, loaded: Loaded) -> None:
-    paper.add(loaded.directory.name, style="quiet")
+    paper.add(loaded.evidence.name, style="quiet")
     paper.add(answers.outcome_of(loaded), style="bold")
     if answers.title_of(loaded):
         paper.add(answers.title_of(loaded), style="quiet")

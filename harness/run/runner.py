@@ -237,6 +237,7 @@ def _new_run(
     run = RunDirectory.create(
         path,
         run={
+            "name": path.name,
             "entry": scenario.entry,
             "case": scenario.case,
             "release": _release_of(scenario, brokers),

@@ -2,10 +2,12 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import text_report
 from tests.support.report_runs import DIVERGENCE, diverged, judge_as, judged, observe, prediction_of
 from tests.support.slow_reads import slow_reads_run
@@ -27,12 +29,13 @@ def test_no_line_is_wider_than_asked(tmp_path: Path) -> None:
 def test_it_says_the_same_as_the_page_in_short(tmp_path: Path) -> None:
     lines = text_report(judged(tmp_path / "run")).splitlines()
 
-    assert lines[:4] == ["run", "✓ conforms", "✗ unsafe", "✓ as expected"]
+    outcome = "brokers 0 and 1 hold different records of t-0 at offsets 2 to 3"
+    assert lines[:5] == ["run", outcome, "✓ conforms", "✗ unsafe", "✓ as expected"]
     assert "* divergence  t-0  brokers 0,1  offsets 2-3  in final" in lines
     assert "    as predicted: 0-1 e1 | 2-3 e2 | 4 e3" in lines
     assert "                  ^ divergence 2-3" in lines
     assert "  1 -> 0 t-0 epoch 2? end offset 4  as predicted" in lines
-    assert lines[-1] == "  kchaos replay run"
+    assert "".join(lines[lines.index("Replay") + 1 :]).split()[:2] == ["kchaos", "replay"]
 
 
 def test_what_differs_from_the_prediction_has_a_star(tmp_path: Path) -> None:
@@ -190,3 +193,17 @@ def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_tol
         "<- client c asks broker 1: leader 0 of brokers [0, 1]; there a read gets error 6, "
         "a write 6" in text
     )
+
+
+def test_a_copy_keeps_the_name_of_its_run_and_replays_from_where_it_lies(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run")
+    about = json.loads((run.path / "run.json").read_text())
+    about |= {"name": "KAFKA-6361", "replay": "A='x y' kchaos replay --driver local 'old place/r'"}
+    (run.path / "run.json").write_text(json.dumps(about))
+    copy = tmp_path / "a copy"
+    shutil.copytree(run.path, copy)
+
+    text = text_report(RunDirectory.open(copy), width=200)
+
+    assert text.splitlines()[0] == "KAFKA-6361"
+    assert f"A='x y' kchaos replay --driver local '{copy}'" in text
