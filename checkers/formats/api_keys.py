@@ -1,4 +1,4 @@
-"""The requests that brokers and clients of a ZooKeeper-mode cluster send, by key and by name."""
+"""The requests that brokers, controllers and clients send, by key and by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from enum import IntEnum
 class ApiKey(IntEnum):
     """A Kafka API key, as in the first two bytes of every request.
 
-    Source: ``ApiKeys`` in Kafka 3.9. Key 56 was called AlterIsr in 2.7 to 3.1. A key that is not
+    Source: ``ApiKeys`` in Kafka 3.9, and the message definitions of 4.4.0 for what clusters with
+    KRaft controllers send. Key 56 was called AlterIsr in 2.7 to 3.1. A key that is not
     listed here stays a plain integer in link records; nothing depends on the list being complete.
     ``ApiKey("OffsetForLeaderEpoch")`` finds a key by Kafka's own spelling of its name.
     """
@@ -49,11 +50,21 @@ class ApiKey(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
     ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
     ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
     ALLOCATE_PRODUCER_IDS = 67
+    CONTROLLER_REGISTRATION = 70
+    ASSIGN_REPLICAS_TO_DIRS = 73
 
     @property
     def spelled(self) -> str:

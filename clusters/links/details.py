@@ -22,7 +22,15 @@ has them) and ``partitions``, a list with one entry for each partition that the 
   ``delete_partitions`` beside ``partitions``; its response: ``error_code``;
 - AlterPartition: ``leader_epoch``, ``new_isr`` or ``new_isr_with_epochs``, ``partition_epoch``;
   its response: ``error_code``, ``leader``, ``leader_epoch``, ``isr``, ``partition_epoch``;
-- ControlledShutdown response: ``partitions`` are those that the broker still leads.
+- ControlledShutdown response: ``partitions`` are those that the broker still leads;
+- BrokerRegistration: ``broker_id``, ``incarnation_id``, ``previous_broker_epoch``, ``log_dirs``; its
+  response: ``error_code``, ``broker_epoch``;
+- BrokerHeartbeat: ``broker_id``, ``broker_epoch``, ``current_metadata_offset``, ``want_fence``,
+  ``want_shut_down``; its response: ``error_code``, ``is_caught_up``, ``is_fenced``,
+  ``should_shut_down``;
+- Vote: ``replica_id``, ``replica_epoch``, ``last_offset``, ``last_offset_epoch``, ``pre_vote``; its
+  response: ``vote_granted``, ``leader_id``, ``leader_epoch``, as BeginQuorumEpoch and
+  EndQuorumEpoch have them too.
 
 Fetch, ListOffsets, OffsetForLeaderEpoch and ``is_new`` have None for what their version does not
 carry. Of a message larger than the relay's buffer (256 KiB) the head is read; then ``is_whole`` is
@@ -59,8 +67,23 @@ _LEFT_OUT = frozenset(
         "forgotten_topics",
         "replica_state",
         "live_leaders",
+        "listeners",
+        "features",
+        "leader_endpoints",
     }
 )
+_WITH_IDS = frozenset(
+    {
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+    }
+)
+"""The APIs whose messages name directories and incarnations by 16 bytes."""
+METADATA_TOPIC = "__cluster_metadata"
+_METADATA_TOPIC_ID = (1).to_bytes(16, "big")
 _ABSENT_IN_OLD_VERSIONS: dict[tuple[int, Direction], tuple[str, ...]] = {
     (ApiKey.FETCH, "request"): ("last_fetched_epoch", "current_leader_epoch", "log_start_offset"),
     (ApiKey.FETCH, "response"): ("log_start_offset", "diverging_epoch"),
@@ -76,7 +99,7 @@ class TopicNames:
     """Names of topic ids: those that were set, and those that control requests told."""
 
     def __init__(self) -> None:
-        self._names: dict[bytes, str] = {}
+        self._names: dict[bytes, str] = {_METADATA_TOPIC_ID: METADATA_TOPIC}
 
     def add(self, topic_id: bytes, name: str) -> None:
         """Remember one name; the newest wins."""
@@ -132,15 +155,31 @@ def detail_of(
         ]
     if not is_whole:
         detail["is_whole"] = False
+    if api_key in _WITH_IDS:
+        detail = {name: _plain(value) for name, value in detail.items()}
     return detail
+
+
+def _plain(value: Any) -> Any:
+    """The value with ids as text."""
+    if isinstance(value, bytes):
+        return _id_text(value)
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _plain(element) for name, element in value.items()}
+    return value
+
+
+def _id_text(value: bytes) -> str:
+    """An id as Kafka prints it: base64 for URLs without padding."""
+    return urlsafe_b64encode(value).decode().rstrip("=")
 
 
 def _topic_of(topic: str | bytes, topics: TopicNames) -> dict[str, Any]:
     if isinstance(topic, str):
         return {"topic": topic}
-    # Kafka prints a topic id as base64 for URLs without padding.
-    text = urlsafe_b64encode(topic).decode().rstrip("=")
-    return {"topic": topics.name_of(topic), "topic_id": text}
+    return {"topic": topics.name_of(topic), "topic_id": _id_text(topic)}
 
 
 def _entry(partition: int | dict[str, Any], absent: Mapping[str, None]) -> dict[str, Any]:

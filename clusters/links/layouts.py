@@ -1,11 +1,12 @@
-"""Which fields the requests and responses between brokers have, by version.
+"""Which fields the requests and responses between brokers, and to controllers, have, by version.
 
 Names are Kafka's in snake case, with two liberties: what a message calls ``Name``, ``TopicName``
 or ``Topic`` is ``topic`` here, and ``PartitionIndex`` is ``partition``, so that one piece of code
 can find the partitions of any message.
 
 Source: the message definitions of Kafka 3.9 (they still describe every version), compared with
-``Protocol.java`` of 0.10.2 and the request classes of 1.1 for the versions of that time.
+``Protocol.java`` of 0.10.2 and the request classes of 1.1 for the versions of that time, and with
+the message definitions of 4.4.0 for newer ones.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links import control_layouts as control
+from kchaos.clusters.links import quorum_layouts as quorum
 from kchaos.clusters.links.wire import Field, array, plain, tagged
 
 
@@ -49,6 +51,7 @@ _FETCH_REQUEST = (
                     plain("last_fetched_epoch", "int32", 12),
                     plain("log_start_offset", "int64", 5),
                     plain("partition_max_bytes", "int32"),
+                    tagged(1, "high_watermark", "int64", 18),
                 ),
             ),
         ),
@@ -131,6 +134,7 @@ _LIST_OFFSETS_REQUEST = (
             ),
         ),
     ),
+    plain("timeout_ms", "int32", 10),
 )
 
 _LIST_OFFSETS_RESPONSE = (
@@ -193,10 +197,10 @@ _OFFSET_FOR_LEADER_EPOCH_RESPONSE = (
 
 LAYOUTS: dict[int, Layout] = {
     ApiKey.FETCH: Layout(
-        newest=17, flexible_since=12, request=_FETCH_REQUEST, response=_FETCH_RESPONSE
+        newest=18, flexible_since=12, request=_FETCH_REQUEST, response=_FETCH_RESPONSE
     ),
     ApiKey.LIST_OFFSETS: Layout(
-        newest=9, flexible_since=6, request=_LIST_OFFSETS_REQUEST, response=_LIST_OFFSETS_RESPONSE
+        newest=11, flexible_since=6, request=_LIST_OFFSETS_REQUEST, response=_LIST_OFFSETS_RESPONSE
     ),
     ApiKey.LEADER_AND_ISR: Layout(
         newest=7,
@@ -234,9 +238,53 @@ LAYOUTS: dict[int, Layout] = {
         request=control.ALTER_PARTITION_REQUEST,
         response=control.ALTER_PARTITION_RESPONSE,
     ),
+    ApiKey.BROKER_REGISTRATION: Layout(
+        newest=4,
+        flexible_since=0,
+        request=quorum.BROKER_REGISTRATION_REQUEST,
+        response=quorum.BROKER_REGISTRATION_RESPONSE,
+    ),
+    ApiKey.BROKER_HEARTBEAT: Layout(
+        newest=2,
+        flexible_since=0,
+        request=quorum.BROKER_HEARTBEAT_REQUEST,
+        response=quorum.BROKER_HEARTBEAT_RESPONSE,
+    ),
+    ApiKey.UNREGISTER_BROKER: Layout(
+        newest=0,
+        flexible_since=0,
+        request=quorum.UNREGISTER_BROKER_REQUEST,
+        response=quorum.UNREGISTER_BROKER_RESPONSE,
+    ),
+    ApiKey.ELECT_LEADERS: Layout(
+        newest=2,
+        flexible_since=2,
+        request=quorum.ELECT_LEADERS_REQUEST,
+        response=quorum.ELECT_LEADERS_RESPONSE,
+    ),
+    ApiKey.VOTE: Layout(
+        newest=2,
+        flexible_since=0,
+        request=quorum.VOTE_REQUEST,
+        response=quorum.VOTE_RESPONSE,
+    ),
+    ApiKey.BEGIN_QUORUM_EPOCH: Layout(
+        newest=1,
+        flexible_since=1,
+        request=quorum.BEGIN_QUORUM_EPOCH_REQUEST,
+        response=quorum.QUORUM_EPOCH_RESPONSE,
+    ),
+    ApiKey.END_QUORUM_EPOCH: Layout(
+        newest=1,
+        flexible_since=1,
+        request=quorum.END_QUORUM_EPOCH_REQUEST,
+        response=quorum.QUORUM_EPOCH_RESPONSE,
+    ),
 }
 
 PARTITION_API_KEYS: frozenset[ApiKey] = frozenset(
-    ApiKey(key) for key in LAYOUTS if key != ApiKey.CONTROLLED_SHUTDOWN
+    ApiKey(key)
+    for key, layout in LAYOUTS.items()
+    if any(field.name == "topics" for field in layout.request)
 )
 """The APIs whose requests name partitions that the relay can read."""

@@ -31,7 +31,7 @@ TopicPartition = tuple[str, int]
 
 _REQUEST_HEADER = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
-_CLIENT_ID_OF_BROKER = re.compile(r"(\d+)|broker-(\d+)-.*")
+_CLIENT_ID_OF_NODE = re.compile(r"(?:raft-client-)?(\d+)|broker-(\d+)-.*")
 _HIGHEST_API_KEY = 255
 # Requests that name partitions in a body that this module does not read; so may unknown ones.
 _UNREAD_PARTITIONS = frozenset(
@@ -43,7 +43,6 @@ _UNREAD_PARTITIONS = frozenset(
         ApiKey.OFFSET_FETCH,
         ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.ENVELOPE,
@@ -230,7 +229,7 @@ def _source_of(values: Mapping[str, Any], client_id: str | None) -> int | None:
     ):
         if value is not None and value >= 0:
             return int(value)
-    named = _CLIENT_ID_OF_BROKER.fullmatch(client_id or "")
+    named = _CLIENT_ID_OF_NODE.fullmatch(client_id or "")
     return int(named[1] or named[2]) if named else None
 
 

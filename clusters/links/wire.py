@@ -22,6 +22,7 @@ PRIMITIVES = {
     "bool": "?",
     "int8": "b",
     "int16": "h",
+    "uint16": "H",
     "int32": "i",
     "int64": "q",
     "uuid": "16s",
@@ -74,9 +75,13 @@ def array(
     return Field(name=name, struct=element, array=True, since=since, until=until)
 
 
-def tagged(tag: int, name: str, struct_: tuple[Field, ...], since: int) -> Field:
-    """A tagged field that holds a structure."""
-    return Field(name=name, struct=struct_, since=since, tag=tag)
+def tagged(
+    tag: int, name: str, content: str | tuple[Field, ...], since: int, *, is_array: bool = False
+) -> Field:
+    """A tagged field that holds a primitive type or a structure, or an array of either."""
+    if isinstance(content, str):
+        return Field(name=name, type=content, array=is_array, since=since, tag=tag)
+    return Field(name=name, struct=content, array=is_array, since=since, tag=tag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,31 +205,55 @@ def _struct_array_step(name: str, steps: tuple[Step, ...], *, compact: bool) -> 
 
 
 def _primitive_array_step(name: str, type_: str, *, compact: bool) -> Step:
-    letter = PRIMITIVES[type_]
+    element = struct.Struct(f">{PRIMITIVES[type_]}")
 
     def step(reader: Reader, values: _Values) -> None:
         count = max(0, reader.length(compact=compact, format_=_INT32))
-        format_ = f">{count}{letter}"
-        values[name] = list(struct.unpack(format_, reader.take(struct.calcsize(format_))))
+        data = reader.take(count * element.size)
+        values[name] = [value for (value,) in element.iter_unpack(data)]
 
     return step
 
 
 def _tags_step(fields: list[Field], version: int) -> Step:
-    known = {f.tag: (f.name, compiled(f.struct, version, flexible=True)) for f in fields}
+    known = {f.tag: _value_step(f, version, flexible=True) for f in fields}
 
     def step(reader: Reader, values: _Values) -> None:
         for _ in range(reader.unsigned_varint()):
             tag = reader.unsigned_varint()
             end = reader.unsigned_varint() + reader.position
             if tag in known:
-                name, steps = known[tag]
-                values[name] = {}
-                for inner in steps:
-                    inner(reader, values[name])
+                known[tag](reader, values)
             reader.take(end - reader.position)
 
     return step
+
+
+def _struct_step(name: str, steps: tuple[Step, ...]) -> Step:
+    def step(reader: Reader, values: _Values) -> None:
+        values[name] = {}
+        for inner in steps:
+            inner(reader, values[name])
+
+    return step
+
+
+def _value_step(field: Field, version: int, *, flexible: bool) -> Step:
+    """The step that reads one field by itself."""
+    if field.struct:
+        inner = compiled(field.struct, version, flexible=flexible)
+        if field.array:
+            return _struct_array_step(field.name, inner, compact=flexible)
+        return _struct_step(field.name, inner)
+    if field.array:
+        return _primitive_array_step(field.name, field.type, compact=flexible)
+    if field.type in PRIMITIVES:
+        return _fixed_step([field])
+    if field.type == "rest":
+        return _rest_step
+    if field.type == "records":
+        return _records_step(field.name, compact=flexible)
+    return _string_step(field.name, compact=flexible)
 
 
 def compiled(fields: tuple[Field, ...], version: int, *, flexible: bool) -> tuple[Step, ...]:
@@ -239,17 +268,7 @@ def compiled(fields: tuple[Field, ...], version: int, *, flexible: bool) -> tupl
         if run:
             steps.append(_fixed_step(run))
             run = []
-        if field.array and field.struct:
-            inner = compiled(field.struct, version, flexible=flexible)
-            steps.append(_struct_array_step(field.name, inner, compact=flexible))
-        elif field.array:
-            steps.append(_primitive_array_step(field.name, field.type, compact=flexible))
-        elif field.type == "rest":
-            steps.append(_rest_step)
-        elif field.type == "records":
-            steps.append(_records_step(field.name, compact=flexible))
-        else:
-            steps.append(_string_step(field.name, compact=flexible))
+        steps.append(_value_step(field, version, flexible=flexible))
     if run:
         steps.append(_fixed_step(run))
     if flexible:
