@@ -215,6 +215,9 @@ class Hold:
     What is held is delivered when it is released, also if its sender has gone meanwhile: it was on
     its way. Where it then meets a `CutLink`, that one's rule decides.
 
+    A KRaft controller is named as a broker is. A Fetch of the metadata log is held only where the
+    target is a controller, or the topic is `__cluster_metadata`.
+
     Attributes:
         name: Names the hold for `ReleaseHold`.
         api: Kafka's name of the API, such as "Fetch"; one of `checkers.formats.api_keys.APIS`.

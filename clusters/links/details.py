@@ -23,8 +23,8 @@ has them) and ``partitions``, a list with one entry for each partition that the 
 - AlterPartition: ``leader_epoch``, ``new_isr`` or ``new_isr_with_epochs``, ``partition_epoch``;
   its response: ``error_code``, ``leader``, ``leader_epoch``, ``isr``, ``partition_epoch``;
 - ControlledShutdown response: ``partitions`` are those that the broker still leads;
-- BrokerRegistration: ``broker_id``, ``incarnation_id``, ``previous_broker_epoch``, ``log_dirs``; its
-  response: ``error_code``, ``broker_epoch``;
+- BrokerRegistration: ``broker_id``, ``incarnation_id``, ``previous_broker_epoch``, ``log_dirs``;
+  its response: ``error_code``, ``broker_epoch``;
 - BrokerHeartbeat: ``broker_id``, ``broker_epoch``, ``current_metadata_offset``, ``want_fence``,
   ``want_shut_down``; its response: ``error_code``, ``is_caught_up``, ``is_fenced``,
   ``should_shut_down``;

@@ -25,7 +25,7 @@ _CLOSE_S = 15.0
 
 
 class Links:
-    """TCP relays in front of the brokers' internal listeners and of ZooKeeper.
+    """TCP relays in front of the brokers' internal listeners, and of ZooKeeper or the controllers.
 
     They listen on ``host``, an address of this machine that the brokers reach. Connections that
     do not come from ``guests`` are closed at once; None takes all.
@@ -76,6 +76,15 @@ class Links:
         address = self._listen(Endpoint(target=broker_id, source=None, address=target))
         self._brokers[broker_id] = address
         return address
+
+    def add_controller(self, controller_id: int, target: tuple[str, int]) -> tuple[str, int]:
+        """Listen in front of a KRaft controller; returns (host, port) for all its peers.
+
+        Every node names it in ``controller.quorum.voters``, and the controller advertises it from
+        3.9 on: there a new leader tells where it listens. Its rules name controllers by their ids,
+        as they do brokers. Raises LinkError as `add_broker`.
+        """
+        return self.add_broker(controller_id, target)
 
     def address_of(self, broker_id: int) -> tuple[str, int]:
         """Where the link in front of a broker listens."""

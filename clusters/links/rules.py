@@ -17,6 +17,7 @@ from kchaos.checkers import acts
 from kchaos.checkers.acts import FORGED_ERRORS, Direction, ForgeAnswers
 from kchaos.checkers.formats.api_keys import ApiKey, unknown_api
 from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.links.errors import RuleRefused
 from kchaos.clusters.links.layouts import PARTITION_API_KEYS
 from kchaos.clusters.links.messages import Message, TopicPartition
@@ -32,6 +33,9 @@ class Match:
     whatever else it covers: what is held is the whole message. A response covers what its request
     covered. ``fetch_offset_at_least`` (inclusive) looks at the fetch offset of ``partition``, or
     of any partition without one, and is for Fetch only.
+
+    A Fetch of the metadata log is matched where ``target`` or ``partition`` says so: what holds the
+    replication of topics leaves the news of the controllers alone.
 
     Raises RuleRefused when the links could never tell whether a message matches.
     """
@@ -73,6 +77,8 @@ class Match:
         if self.target is not None and message.target != self.target:
             return False
         if self.source is not None and message.source is not None and message.source != self.source:
+            return False
+        if self.target is None and self.partition is None and _reads_metadata_log(message):
             return False
         covers = self._covers(message)
         if covers is not True:
@@ -129,6 +135,10 @@ class Match:
             fetch_offset_at_least=hold.fetch_offset_at_least,
             direction=hold.direction,
         )
+
+
+def _reads_metadata_log(message: Message) -> bool:
+    return message.api_key == ApiKey.FETCH and (METADATA_TOPIC, 0) in message.fetch_offsets
 
 
 class Rules:
