@@ -249,6 +249,7 @@ def _unexplained(
                 assignment=assignment,
                 live=frozenset(brokers - known_dead),
                 shutting_down=frozenset(asked),
+                was_away=frozenset(brokers - surely_live),
                 is_unclean=is_unclean,
                 isr_without=isr_without,
                 isr_of_preferred=isr_of_preferred,

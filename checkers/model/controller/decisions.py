@@ -42,6 +42,8 @@ class ControllerContext:
         assignment: The partition's replicas, the preferred one first.
         live: Brokers that it takes for alive; those that shut down too.
         shutting_down: Brokers that asked for a controlled shutdown.
+        was_away: Brokers that were not alive when it last looked. What one of them leads is offline
+            for it until it elects, the same leader perhaps.
         is_unclean: Whether a replica outside the ISR may be elected.
         isr_without: `Generation.isr_without` of the controller's broker.
         isr_of_preferred: `Proposed.isr_of_preferred` of the controller's broker.
@@ -50,6 +52,7 @@ class ControllerContext:
     assignment: tuple[int, ...]
     live: frozenset[int]
     shutting_down: frozenset[int] = frozenset()
+    was_away: frozenset[int] = frozenset()
     is_unclean: bool = False
     isr_without: IsrWithout
     isr_of_preferred: IsrOfPreferred
@@ -58,6 +61,10 @@ class ControllerContext:
     def online(self) -> frozenset[int]:
         """Return the brokers that may be elected (ControllerContext.isReplicaOnline)."""
         return self.live - self.shutting_down
+
+    def is_offline(self, known: LeaderAndIsr) -> bool:
+        """Tell whether the partition waits for a leader (OfflinePartition)."""
+        return known.leader not in self.live or known.leader in self.was_away
 
 
 def elect_for_offline(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
@@ -163,7 +170,7 @@ def possible(
         is_reassigned: Whether replicas of the partition were reassigned or reordered.
     """
     decisions = [elect_preferred(context, known), elect_for_shutdown(context, known)]
-    if known.leader not in context.live:
+    if context.is_offline(known):
         decisions.append(elect_for_offline(context, known))
     leaving = [member for member in known.isr if member not in context.online]
     decisions += [remove_from_isr(context, known, member) for member in leaving]
@@ -187,8 +194,8 @@ def explain(
     set of brokers that may have been shutting down.
 
     Args:
-        context: What it may have known: `live` and `shutting_down` have every broker that it may
-            have taken for such.
+        context: What it may have known: `live`, `shutting_down` and `was_away` have every broker
+            that it may have taken for such.
         known: The leader and ISR before.
         written: The leader and ISR in the next leader epoch.
         surely_live: Brokers that it must have taken for alive.
@@ -203,12 +210,7 @@ def explain(
                 live=context.live - set(unseen),
                 shutting_down=frozenset(shutting_down),
             )
-            decisions = [*possible(knowing, known, is_reassigned=is_reassigned)]
-            if known.leader not in surely_live:
-                # It may have been away when the controller last looked: then the partition is
-                # offline for it until it elects, the same leader perhaps.
-                decisions += filter(None, [elect_for_offline(knowing, known)])
-            for decision in decisions:
+            for decision in possible(knowing, known, is_reassigned=is_reassigned):
                 if (decision.leader, frozenset(decision.isr)) == (written.leader, isr):
                     return True
     return False

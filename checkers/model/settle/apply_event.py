@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import assert_never
 
 from kchaos.checkers.acts import (
     AdoptTopicConfiguration,
+    AskBrokerToStop,
     CutLink,
     EndForgery,
     ForgeAnswers,
@@ -49,6 +51,8 @@ from kchaos.checkers.model.values.events import (
     LogStartObserved,
     PartitionState,
     Produce,
+    Snapshot,
+    TierRead,
     TopicConfigured,
     TopicCreated,
 )
@@ -56,16 +60,20 @@ from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, Pre
 from kchaos.checkers.model.values.replica import Replica
 
 
-def happen(world: World, event: Event, generations: Mapping[int, Generation]) -> None:  # noqa: C901
+def happen(  # noqa: C901, PLR0915
+    world: World, event: Event, generations: Mapping[int, Generation]
+) -> None:
     """Let one event take effect, without what brokers do because of it.
 
     Args:
         world: The transition.
-        event: Any; a snapshot changes nothing, nor does `AskBrokerToStop`: the broker works on.
+        event: Any; a look at the cluster changes nothing, nor does `AskBrokerToStop`: the broker
+            works on.
         generations: In place of what `StartBroker` says, for brokers that are not as released.
 
     Raises:
         ModelError: The state makes the event impossible.
+        AssertionError: No case says what the event changes.
     """
     match event:
         case StartBroker():
@@ -116,6 +124,10 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
             outboxes.broker_unregistered(world, event)
         case ControllerElected():
             outboxes.controller_elected(world, event)
+        case Snapshot() | TierRead() | AskBrokerToStop():
+            pass
+        case _:
+            assert_never(event)
 
 
 def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:

@@ -124,7 +124,7 @@ def test_a_new_controller_removes_who_is_offline_before_it_elects() -> None:
 def test_a_decision_is_explained_by_what_its_controller_can_have_known(
     written: LeaderAndIsr, surely_live: set[int], is_explained: bool
 ) -> None:
-    known = context(1, 2, 3)
+    known = replace(context(1, 2, 3), was_away=frozenset({1, 2, 3} - surely_live))
     assert explain(known, ALL_IN_SYNC, written, surely_live=surely_live) is is_explained
 
 

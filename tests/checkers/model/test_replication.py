@@ -17,6 +17,9 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for, predict
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -299,3 +302,8 @@ def test_in_the_model_overlapping_cuts_heal_one_by_one():
     prediction = predict(timeline)
     ends = [replica(prediction, 1, label).log_end_offset for label in ("half", "whole")]
     assert ends == [0, 1]
+
+
+def test_an_event_of_which_no_case_says_what_it_changes_is_refused() -> None:
+    with pytest.raises(AssertionError, match="unreachable"):
+        happen(World(EMPTY), "a comet", {})  # type: ignore[arg-type]
