@@ -25,25 +25,35 @@ PROPERTIES = {
     "replica.lag.time.max.ms": "3000",
     "replica.fetch.max.bytes": "1000",
 }
-STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    Inject(
-        name="next",
+
+
+def fetches_held(name: str, offset: int) -> Inject:
+    return Inject(
+        name=name,
         fault=HoldRequests(
-            name="next",
+            name=name,
             api="Fetch",
             source=1,
             target=0,
             topic="t",
             partition=0,
-            fetch_offset_at_least=2,
+            fetch_offset_at_least=offset,
         ),
-    ),
+    )
+
+
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    # The fetch at 1 finds the leader at 401, so that the one at 201 does not count as caught up.
+    fetches_held("all", 1),
+    AwaitHeld(name="all"),
     Produce(operation="first", topic="t", partition=0, records=200, acks=1),
-    AwaitHeld(name="next"),
     Produce(operation="second", topic="t", partition=0, records=200, acks=1),
+    fetches_held("next", 2),
+    Heal(name="all"),
+    AwaitHeld(name="next"),
     Produce(operation="third", topic="t", partition=0, records=200, acks=1),
     AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
     # Its leader has heard of the smaller ISR when it refuses this.

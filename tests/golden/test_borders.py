@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.acts import StartBroker, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for
+from kchaos.checkers.model.broker import leader as leading
 from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import record_of
 from tests.golden.stored import BORDERS, unpacked
@@ -52,6 +54,11 @@ RUNS: Mapping[str, Border] = {
     "maximal-isr-is-enough-2.7.2": Border(without=("maximal ISR after the append",)),
     "maximal-isr-is-enough-3.6.2": Border(without=("maximal ISR after the append",)),
     "maximal-isr-is-enough-3.7.2": Border(without=("KAFKA-15583",)),
+    # Who moves the high watermark when: the ISR's shrinking, or the next fetch.
+    "expansion-2.6.3": Border(also=("KIP-497",)),
+    "expansion-2.7.2": Border(also=("KAFKA-13091",)),
+    "expansion-3.0.2": Border(also=("KAFKA-13091",)),
+    "expansion-3.1.2": Border(without=("KAFKA-13091",)),
     "diverging-2.7.1-at-2.6": _DIVERGING,
     "diverging-2.7.2-at-2.6": _DIVERGING,
     "diverging-2.8.0-at-2.6": _DIVERGING,
@@ -87,6 +94,37 @@ def test_a_run_at_a_border_is_explained_by_its_own_side_alone(name: str, tmp_pat
     assert (own.limit, own.emptied_by) == ("", None)
     assert other.limit == ""
     assert other.emptied_by is not None
+
+
+@pytest.mark.parametrize(
+    ("release", "tells"), [("2.6.3", False), ("2.7.2", True), ("3.0.2", True), ("3.1.2", False)]
+)
+def test_only_from_2_7_to_3_0_it_tells_that_a_leader_asks_before_its_high_watermark_moves(
+    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, tells: bool
+) -> None:
+    """Elsewhere the ISR's shrinking has moved the high watermark beyond the follower's fetch."""
+    record = record_of(RunEvidence(unpacked(f"expansion-{release}", tmp_path, runs=BORDERS)))
+    counts = leading.update_view
+
+    def moves_first(
+        world: World,
+        leader: int,
+        partition: TopicPartition,
+        follower: int,
+        offset: int,
+        asks: leading.Ask | None = None,
+    ) -> bool:
+        changed = counts(world, leader, partition, follower, offset)
+        if asks is not None and leading.may_ask_for(world, leader, partition, follower):
+            asks(world, leader, partition, follower)
+        return changed
+
+    present = followed(record, Border())
+    monkeypatch.setattr(leading, "update_view", moves_first)
+    old = followed(record, Border())
+
+    assert (present.limit, present.emptied_by, old.limit) == ("", None, "")
+    assert (old.emptied_by is not None) is tells
 
 
 def test_every_stored_run_at_a_border_is_looked_at() -> None:

@@ -68,6 +68,8 @@ def at_follower(  # noqa: C901
         exchange.send(asked, broker_id, leader_id, sent)
         yield asked
         return
+    if not lookahead.may_have_repeated(broker_id, leader_id, index):
+        return
     for about, asks in question.asked:
         offset = asks.fetch_offset
         if not lookahead.has_asked_from(broker_id, leader_id, about, index, offset):

@@ -72,6 +72,8 @@ def asked_by_a_repeated_fetch(
         return
     if _may_want(world, leader_id, partition, replica, seen):
         (follower,) = seen - set(replica.isr)
+        if not lookahead.may_have_repeated(follower, leader_id, index):
+            return
         leader.want_isr(world, leader_id, partition, seen)
         world.is_unlikely = lookahead.fetches_before_isr_asked(
             follower, leader_id, partition, replica.leader_epoch, index
@@ -110,10 +112,9 @@ def _arrived(
     if isr == frozenset(replica.isr):
         return ""  # It is sent again, and what came of it is known.
     if wanted is None or isr != frozenset(wanted.isr):
-        is_free = _is_free(world, leader_id, partition, isr)
-        if not is_free or not (
-            isr < frozenset(replica.isr) or _may_want(world, leader_id, partition, replica, isr)
-        ):
+        # A larger one it asked for while it handled a fetch, recorded or not.
+        is_smaller = isr < frozenset(replica.isr)
+        if not is_smaller or not _is_free(world, leader_id, partition, isr):
             awaited = "" if wanted is None else f" and waits for {list(wanted.isr)}"
             return (
                 f"broker {leader_id} asked for the ISR {sorted(isr)} of {partition.topic}-"

@@ -53,6 +53,7 @@ class Lookahead:
         self._killed: dict[int, list[int]] = defaultdict(list)
         self._closed: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
         self._of_pair: dict[tuple[int, int], list[tuple[int, Question | Reply]]] = defaultdict(list)
+        self._sent: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
             defaultdict(list)
         )
@@ -77,7 +78,9 @@ class Lookahead:
     def _add(self, index: int, what: object) -> None:  # noqa: C901
         match what:
             case Question():
-                self.questions.setdefault(what.number, what)
+                if what.number not in self.questions:
+                    self.questions[what.number] = what
+                    self._sent[what.follower, what.leader].append((index, what.number[1]))
                 self._of_pair[what.follower, what.leader].append((index, what))
                 for about, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked):
@@ -164,6 +167,16 @@ class Lookahead:
         items = self._of_pair.get((follower, leader), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
+
+    def may_have_repeated(self, follower: int, leader: int, index: int) -> bool:
+        """Tell whether the links passed on a request at an index that they did not record.
+
+        A fetcher numbers its requests one after the other, whichever connection they take. So there
+        was none between two recorded ones whose numbers follow each other.
+        """
+        sent = self._sent.get((follower, leader), [])
+        at = bisect_left(sent, index, key=lambda item: item[0])
+        return at in (0, len(sent)) or sent[at][1] != sent[at - 1][1] + 1
 
     def has_asked_from(
         self, follower: int, leader: int, about: TopicPartition, index: int, fetch_offset: int

@@ -19,9 +19,11 @@ from kchaos.checkers.model.follow.internal_steps import silent_steps
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
+    Fate,
     IsrAnswered,
     IsrAsked,
     IsrWanted,
+    Question,
     Record,
     Seen,
 )
@@ -64,8 +66,8 @@ def asked(world: World, *, leader_epoch: int, isr: tuple[int, ...]) -> None:
     take(world, request(leader_epoch, isr), NOTHING_TO_COME, generations={}, decided=0)
 
 
-def followed_by(*requests: IsrAsked) -> Lookahead:
-    seen = tuple(Seen(what=one, time=0.0, source="") for one in requests)
+def followed_by(*messages: IsrAsked | Question) -> Lookahead:
+    seen = tuple(Seen(what=message, time=0.0, source="") for message in messages)
     return Lookahead(Record(seen=seen, decided=()))
 
 
@@ -183,6 +185,28 @@ def test_a_fetch_that_repeats_the_one_before_may_have_led_to_a_request() -> None
     lives(world, 0, 1)
     after = silent_steps(world.state(EMPTY), followed_by(request(1, (0, 1))), 0, 0)
     assert [maximal_isr(one) for one in after].count((0, 1)) == 1
+
+
+@pytest.mark.parametrize(("last", "asks"), [(2, False), (3, True)])
+def test_no_fetch_was_repeated_where_the_numbers_leave_no_room_for_it(
+    last: int, *, asks: bool
+) -> None:
+    world = led_by_0("3.6.2", epoch=1, isr=(0,))
+    update_view(world, 0, T, 1, 0, Asking(NOTHING_TO_COME, 0))
+    lives(world, 0, 1)
+    first, second = (
+        Question(
+            number=(7, number),
+            fate=Fate.ARRIVES,
+            api="Fetch",
+            follower=1,
+            leader=0,
+            partitions={},
+        )
+        for number in (1, last)
+    )
+    after = silent_steps(world.state(EMPTY), followed_by(first, request(1, (0, 1)), second), 1, 0)
+    assert ((0, 1) in [maximal_isr(one) for one in after]) is asks
 
 
 def test_a_request_of_an_earlier_leader_epoch_that_is_sent_late_counts_no_more() -> None:

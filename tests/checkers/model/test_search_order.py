@@ -17,6 +17,7 @@ from kchaos.checkers.model.follow.observations import (
     Fate,
     FetchAnswered,
     Observation,
+    Question,
     Record,
     Reply,
     Seen,
@@ -265,3 +266,17 @@ def test_an_append_in_another_epoch_than_the_batch_that_is_read_is_unlikely_befo
     lookahead = to_come(*order, replace(seen, partitions={T: read}))
     (step,) = silent_steps(world.state(EMPTY), lookahead, 0, 0)
     assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
+
+
+def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> Question:
+    return Question(
+        number=(connection, number), fate=fate, api="Fetch", follower=1, leader=0, partitions={}
+    )
+
+
+def test_a_fetcher_has_sent_nothing_between_requests_whose_numbers_follow_each_other() -> None:
+    waits, other = asked(7, 4, Fate.WAITS), asked(8, 5)
+    lookahead = to_come(asked(7, 1), asked(7, 3), waits, other, asked(7, 4), asked(8, 6))
+    may_have = [lookahead.may_have_repeated(1, 0, index) for index in range(7)]
+    # Before the first and after the last nobody knows; one request was between 1 and 3.
+    assert may_have == [True, True, False, False, False, False, True]
