@@ -31,19 +31,19 @@ SENTENCES = {
 }
 
 
+def worst_first(findings: Iterable[Finding]) -> Sequence[Finding]:
+    """The safety findings, those of the worst kind first."""
+    order = list(SENTENCES)
+    about_safety = [each for each in findings if each.question is Question.SAFETY]
+    return sorted(about_safety, key=lambda finding: order.index(finding.kind))
+
+
 def facts_of(findings: Iterable[Finding]) -> Sequence[str]:
     """The safety findings as clauses, the worst first; those of one kind and partition together."""
     together: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        if finding.question is Question.SAFETY:
-            together.setdefault((finding.kind, partition_of(finding)), []).append(finding)
-    worst_first = list(SENTENCES)
-    return [
-        _fact(kind, partition, same)
-        for (kind, partition), same in sorted(
-            together.items(), key=lambda item: worst_first.index(item[0][0])
-        )
-    ]
+    for finding in worst_first(findings):
+        together.setdefault((finding.kind, partition_of(finding)), []).append(finding)
+    return [_fact(kind, partition, same) for (kind, partition), same in together.items()]
 
 
 def _fact(kind: str, partition: str, findings: Sequence[Finding]) -> str:

@@ -100,7 +100,7 @@ class Results:
             return f"{release}{'; '.join(facts[:_MOST_FACTS])}{more}"
         if self.safe is None:
             why = (self.unknown or "the judgement gives no reason").strip()
-            return f"{release}unknown: {why.splitlines()[0]}"
+            return f"{release}unknown: {why.splitlines()[0].split('; ')[0]}"
         safe = f"{release}in-sync replicas agree and hold every promised record"
         return f"{safe}, but not all is as predicted" if self.conforms is False else safe
 

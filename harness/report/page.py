@@ -10,6 +10,7 @@ import jinja2
 
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
+from kchaos.harness.report.cause import cause_of
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import finding_views, in_order
 from kchaos.harness.report.followers import shadow_rows
@@ -71,6 +72,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "outcome": answers.outcome_of(loaded),
         "headline": answers.headline(loaded),
         "summary": answers.summary(loaded),
+        "cause": cause_of(loaded, views=views, decisions=decisions, rounds=rounds, faults=faults),
         "story": [_sentence(line) for line in story_of(loaded)],
         "answers": answers.answers_of(loaded),
         "warnings": answers.warnings(loaded),

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
+from kchaos.harness.report.cause import cause_of
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import in_order, offsets_text, partition_text
 from kchaos.harness.report.followers import shadow_rows
@@ -51,7 +52,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
     loaded = load(run)
     paper = Paper(max(40, width), colour)
     views = partition_views(loaded)
-    _head(paper, loaded)
+    _head(paper, loaded, views)
     _findings(paper, loaded)
     _replicas(paper, loaded, views)
     for heading, lines in tier_sections(loaded.evidence, views):
@@ -73,7 +74,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
     return paper.text()
 
 
-def _head(paper: Paper, loaded: Loaded) -> None:
+def _head(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
     paper.add(loaded.evidence.name, style="quiet")
     paper.add(answers.outcome_of(loaded), style="bold")
     if answers.title_of(loaded):
@@ -91,6 +92,7 @@ def _head(paper: Paper, loaded: Loaded) -> None:
         for trace in traces:
             for line in trace.splitlines():
                 paper.add(line, indent=4)
+    _cause(paper, loaded, views)
     paper.add()
     paper.add(answers.summary(loaded))
     for line in story_of(loaded):
@@ -101,6 +103,20 @@ def _head(paper: Paper, loaded: Loaded) -> None:
         found = "found" if witness.found else "NOT FOUND"
         said = f"witness {json.dumps(witness.wanted)}: {found}; {witness.seen}"
         paper.add(said, indent=2, hang=2, style="quiet" if witness.found else "no")
+
+
+def _cause(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
+    steps = cause_of(
+        loaded,
+        views=views,
+        decisions=decisions_of(loaded),
+        rounds=observed_rounds(loaded),
+        faults=faults_of(loaded),
+    )
+    if steps:
+        paper.heading("What led to it")
+    for number, step in enumerate(steps, start=1):
+        paper.add(f"{number}. {step.text}", indent=2, hang=3)
 
 
 def _findings(paper: Paper, loaded: Loaded) -> None:

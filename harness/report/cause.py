@@ -1,0 +1,317 @@
+"""What led to the first unsafe state, in sentences made from the evidence alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.outcome import brokers_text, worst_first
+from kchaos.checkers.segments.batch import Batch
+from kchaos.harness.report.leadership import Decisions
+from kchaos.harness.report.loading import Loaded
+from kchaos.harness.report.moments import Fault
+from kchaos.harness.report.replicas import PartitionView, ReplicaView
+
+NOT_KNOWN = (
+    "The cause is not known: no evidence of this run links a message or a decision to the finding."
+)
+_MOST_EPOCHS = 3
+_MOST_OPERATIONS = 3
+_MOST_ELECTIONS = 3
+_TELLABLE = ("committed-loss", "divergence", "hole", "missing-tail")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseStep:
+    """One sentence of the cause.
+
+    Attributes:
+        time: When it happened, in seconds since 1970; None for a state that lasts.
+        section: Id of the section of the page that shows it.
+    """
+
+    text: str
+    section: str
+    time: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Term:
+    """One leader epoch of a partition, as it was decided."""
+
+    time: float
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Story:
+    """The evidence about the finding's partition.
+
+    Attributes:
+        states: The partition's states with their times, oldest first.
+        replicas: Of the last snapshot.
+    """
+
+    loaded: Loaded
+    finding: Finding
+    states: tuple[tuple[float, PartitionState], ...]
+    replicas: tuple[ReplicaView, ...]
+    rounds: tuple[AskedRound, ...]
+    faults: Sequence[Fault]
+
+    @property
+    def terms(self) -> tuple[_Term, ...]:
+        """The leader epochs with a leader, each as it began."""
+        begun: dict[int, _Term] = {}
+        for time, state in self.states:
+            if state.leader >= 0 and state.leader_epoch not in begun:
+                begun[state.leader_epoch] = _Term(
+                    time=time,
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    isr=tuple(state.isr),
+                )
+        return tuple(begun.values())
+
+    def term(self, leader_epoch: int) -> _Term | None:
+        """The leader of a leader epoch; None if no evidence names it."""
+        return next((each for each in self.terms if each.leader_epoch == leader_epoch), None)
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether offsets, both inclusive, overlap those of the finding."""
+        return first <= self.finding.last_offset and last >= self.finding.first_offset
+
+
+def cause_of(
+    loaded: Loaded,
+    *,
+    views: Sequence[PartitionView],
+    decisions: Decisions,
+    rounds: Sequence[AskedRound],
+    faults: Sequence[Fault],
+) -> tuple[CauseStep, ...]:
+    """What led to the worst safety finding, oldest first; nothing for a run without any.
+
+    Each sentence says what a file of the run holds: a decision, a batch, a question for a leader
+    epoch with its answer. A kind of finding that this does not explain, or evidence that is too
+    thin, gets the one sentence `NOT_KNOWN`.
+    """
+    unsafe = [each for each in loaded.findings if each.question is Question.SAFETY]
+    if not unsafe:
+        return ()
+    finding = worst_first(unsafe)[0]
+    about = (finding.topic, finding.partition)
+    of_partition = [view for view in views if (view.topic, view.partition) == about]
+    if finding.kind not in _TELLABLE or not of_partition or finding.first_offset < 0:
+        return (CauseStep(text=NOT_KNOWN, section="time"),)
+    story = _Story(
+        loaded=loaded,
+        finding=finding,
+        states=tuple(
+            (timed.time, state)
+            for timed, state in decisions.states
+            if (state.topic, state.partition) == about
+        ),
+        replicas=of_partition[-1].replicas,
+        rounds=tuple(each for each in rounds if (each.topic, each.partition) == about),
+        faults=faults,
+    )
+    steps = tuple(_loss(story) if finding.kind == "committed-loss" else _differing(story))
+    return steps if len(steps) > 1 else (CauseStep(text=NOT_KNOWN, section="time"),)
+
+
+def _differing(story: _Story) -> Iterator[CauseStep]:
+    """Replicas that differ: who wrote what, what was asked and cut off, who is in sync."""
+    epochs = sorted(
+        {
+            batch.leader_epoch
+            for replica in story.replicas
+            if replica.broker in story.finding.brokers
+            for batch in _batches(replica)
+            if story.covers(batch.base_offset, batch.last_offset)
+        }
+    )
+    began = float("-inf")
+    for epoch in epochs[:_MOST_EPOCHS]:
+        term = story.term(epoch)
+        if term is None:
+            continue
+        began = max(began, term.time)
+        yield CauseStep(
+            time=term.time,
+            section="replicas",
+            text=f"Broker {term.leader} led in leader epoch {epoch}{_acting(story, term.time)}; "
+            f"its records at {_written(story, epoch)}.",
+        )
+    asked = [
+        each
+        for each in story.rounds
+        if each.is_answered
+        and each.time is not None
+        and each.time >= began
+        and each.follower in story.finding.brokers
+        and (each.requested_epoch >= 0 or each.by_fetch)
+    ]
+    for each in asked[:1]:
+        yield CauseStep(time=each.time, section="rounds", text=_asked(each, story))
+        yield CauseStep(
+            time=each.time,
+            section="rounds",
+            text=_cut(story, each.follower, each.end_offset or 0),
+        )
+    brokers = set(story.finding.brokers)
+    differ_since = max([began, *(each.time for each in asked[:1] if each.time is not None)])
+    together = [
+        (time, state)
+        for time, state in story.states
+        if brokers <= set(state.isr) and time >= differ_since
+    ]
+    for time, state in together[:1]:
+        members = ", ".join(map(str, state.isr))
+        yield CauseStep(
+            time=time,
+            section="time",
+            text=f"The ISR became [{members}]: {brokers_text(sorted(brokers))} count as in sync "
+            "and still differ.",
+        )
+
+
+def _loss(story: _Story) -> Iterator[CauseStep]:
+    """Promised records that are gone: who acknowledged them, who was elected, what was cut."""
+    done = [
+        each
+        for each in story.loaded.evidence.client_operations
+        if (each.topic, each.partition) == (story.finding.topic, story.finding.partition)
+        and each.promised
+        and each.outcome == "ok"
+        and story.covers(each.base_offset, each.last_offset)
+    ]
+    if not done:
+        return
+    ended = max(each.ended_at or each.invoked_at for each in done)
+    for each in done[:_MOST_OPERATIONS]:
+        yield CauseStep(time=each.ended_at or each.invoked_at, section="time", text=_promised(each))
+    later = [term for term in story.terms if term.time >= ended]
+    for term in later[:_MOST_ELECTIONS]:
+        members = ", ".join(map(str, term.isr))
+        yield CauseStep(
+            time=term.time,
+            section="time",
+            text=f"Broker {term.leader} was elected in leader epoch {term.leader_epoch}, with "
+            f"ISR [{members}]{_acting(story, term.time)}.",
+        )
+    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
+    for cut in cuts:
+        about = (cut.topic, cut.partition) == (story.finding.topic, story.finding.partition)
+        if about and cut.target_offset <= story.finding.last_offset < cut.log_end_offset_before:
+            yield CauseStep(
+                section="replicas",
+                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
+                f"{cut.target_offset}: the records left it then.",
+            )
+    first, last = story.finding.first_offset, story.finding.last_offset
+    holders = [
+        replica.broker
+        for replica in story.replicas
+        if any(
+            batch.base_offset <= last and batch.last_offset >= first for batch in _batches(replica)
+        )
+    ]
+    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    yield CauseStep(
+        section="replicas",
+        text=f"In the end {brokers_text(holders)} have other records at {offsets}."
+        if holders
+        else f"In the end no replica has a record at {offsets}.",
+    )
+
+
+def _written(story: _Story, epoch: int) -> str:
+    """Which offsets of a leader epoch the replicas of the finding hold, and who has them."""
+    of_epoch = [
+        batch
+        for replica in story.replicas
+        if replica.broker in story.finding.brokers
+        for batch in _batches(replica)
+        if batch.leader_epoch == epoch
+    ]
+    first = min(batch.base_offset for batch in of_epoch)
+    last = max(batch.last_offset for batch in of_epoch)
+    holders = sorted(
+        replica.broker
+        for replica in story.replicas
+        if any(batch.leader_epoch == epoch for batch in _batches(replica))
+    )
+    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    alone = " alone" if len(holders) == 1 else ""
+    return f"{offsets} are on {brokers_text(holders)}{alone}"
+
+
+def _acting(story: _Story, time: float) -> str:
+    """Which faults acted at a time."""
+    names = [
+        f"{fault.what.partition('(')[0]} {fault.name}"
+        for fault in story.faults
+        if fault.lasts and fault.injected <= time <= (fault.healed or float("inf"))
+    ]
+    return f", while {' and '.join(dict.fromkeys(names))} acted" if names else ""
+
+
+def _asked(each: AskedRound, story: _Story) -> str:
+    end = f"leader epoch {each.answered_epoch} ends at {each.end_offset}"
+    if each.by_fetch:
+        return (
+            f"Broker {each.follower} fetched from broker {each.leader}, which answered that their "
+            f"logs diverge: {end}."
+        )
+    asked = f"Broker {each.follower} asked where leader epoch {each.requested_epoch} ends"
+    if each.answered_epoch is None:
+        # Version 0 of OffsetForLeaderEpoch names no epoch in its answer.
+        return f"{asked}; broker {each.leader} answered {each.end_offset}{_beyond(each, story)}."
+    return f"{asked}; broker {each.leader} answered that {end}."
+
+
+def _beyond(each: AskedRound, story: _Story) -> str:
+    """Why an answer is the start of another leader epoch, if the leader's log shows it."""
+    log = [
+        batch
+        for replica in story.replicas
+        if replica.broker == each.leader
+        for batch in _batches(replica)
+    ]
+    next_epoch = [batch for batch in log if batch.leader_epoch > each.requested_epoch]
+    if any(batch.leader_epoch == each.requested_epoch for batch in log) or not next_epoch:
+        return ""
+    if next_epoch[0].base_offset != each.end_offset:
+        return ""
+    return (
+        f", where its leader epoch {next_epoch[0].leader_epoch} begins, since it has no record of "
+        f"leader epoch {each.requested_epoch}"
+    )
+
+
+def _cut(story: _Story, broker: int, end_offset: int) -> str:
+    first = story.finding.first_offset
+    if end_offset > story.finding.last_offset:
+        why = f"{end_offset} lies after the offsets that differ"
+        return f"Broker {broker} kept its records from {first} on, since {why}."
+    if end_offset > first:
+        return f"Broker {broker} kept its records from {first} to {end_offset - 1}."
+    return f"Broker {broker} had to truncate to {end_offset}."
+
+
+def _promised(done: Operation) -> str:
+    first, last = done.base_offset, done.last_offset
+    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    if done.function == "read":
+        return f"A client read {offsets} from broker {done.broker}, below the high watermark."
+    members = ", ".join(map(str, done.isr_when_ended))
+    return f"Broker {done.broker} acknowledged {offsets} with acks=all; the ISR was [{members}]."
+
+
+def _batches(replica: ReplicaView) -> tuple[Batch, ...]:
+    return () if replica.found is None else replica.found.batches

@@ -1,0 +1,101 @@
+"""What led to a finding, in sentences made from the evidence."""
+
+from pathlib import Path
+from typing import Any
+
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.report import render
+from kchaos.harness.report.cause import NOT_KNOWN, cause_of
+from kchaos.harness.report.leadership import decisions_of
+from kchaos.harness.report.loading import load
+from kchaos.harness.report.moments import faults_of
+from kchaos.harness.report.replicas import partition_views
+from kchaos.harness.report.rounds import observed_rounds
+from tests.golden.stored import unpacked
+from tests.support.report_runs import DIVERGENCE, Page, diverged, judge_as, judged
+from tests.support.run_builder import RunBuilder
+
+LOSS: dict[str, Any] = DIVERGENCE | {
+    "kind": "committed-loss",
+    "brokers": [1],
+    "first_offset": 2,
+    "last_offset": 3,
+    "message": "the acknowledged records at offsets 2 to 3 are in no in-sync replica",
+}
+
+
+def told(run: RunDirectory) -> list[str]:
+    loaded = load(run)
+    steps = cause_of(
+        loaded,
+        views=partition_views(loaded),
+        decisions=decisions_of(loaded),
+        rounds=observed_rounds(loaded),
+        faults=faults_of(loaded),
+    )
+    return [step.text for step in steps]
+
+
+def test_a_recorded_divergence_is_told_from_its_leaders_to_the_isr(tmp_path: Path) -> None:
+    run = unpacked("1.1.1", tmp_path)
+    write_judgement(run, judge(run))
+
+    assert told(run) == [
+        "Broker 0 led in leader epoch 2; its records at offsets 5 to 6 are on broker 0 alone.",
+        "Broker 1 led in leader epoch 3, while CutLink A-B acted; its records at offsets 5 to 6 "
+        "are on broker 1 alone.",
+        "Broker 1 asked where leader epoch 3 ends; broker 0 answered 7, where its leader epoch 4 "
+        "begins, since it has no record of leader epoch 3.",
+        "Broker 1 kept its records from 5 on, since 7 lies after the offsets that differ.",
+        "The ISR became [0, 1]: brokers 0 and 1 count as in sync and still differ.",
+    ]
+
+
+def test_a_recorded_run_that_is_safe_has_no_cause(tmp_path: Path) -> None:
+    run = unpacked("2.0.1", tmp_path)
+    write_judgement(run, judge(run))
+
+    assert told(run) == []
+    assert "What led to it" not in Page(render(run)).text
+
+
+def test_a_loss_is_told_from_its_acknowledgement_to_the_end(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run", release="1.1.1")
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 1, [0, 1])
+    build.produce("both", 0, ["a", "b"], acks=-1, base_offset=0)
+    build.produce("lost", 0, ["c", "d"], acks=-1, base_offset=2)
+    build.state(1, 2, [1])
+    build.produce("later", 1, ["e"], acks=1, base_offset=2)
+    kept = (0, 1, ["a", "b"])
+    build.snapshot("final", {0: [kept, (2, 2, ["e"])], 1: [kept, (2, 2, ["e"])]}, probed=False)
+    run = judge_as(build.seal(), findings=[LOSS])
+
+    acknowledged, elected, end = told(run)
+    assert acknowledged.startswith("Broker 0 acknowledged offsets 2 to 3 with acks=all; the ISR")
+    assert elected == "Broker 1 was elected in leader epoch 2, with ISR [1]."
+    assert end == "In the end brokers 0 and 1 have other records at offsets 2 to 3."
+
+
+def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
+    stopped = DIVERGENCE | {"kind": "replication-stopped", "first_offset": -1, "last_offset": -1}
+    other = judge_as(diverged(tmp_path / "kind").seal(), findings=[stopped])
+    lost = judge_as(diverged(tmp_path / "thin").seal(), findings=[LOSS | {"first_offset": 90}])
+
+    assert told(other) == [NOT_KNOWN]
+    assert told(lost) == [NOT_KNOWN]
+
+
+def test_the_page_tells_the_cause_before_the_findings_with_links_to_what_shows_it(
+    tmp_path: Path,
+) -> None:
+    run = judged(tmp_path / "run")
+    page = Page(render(run))
+
+    assert page.problems == []
+    assert page.text.index("What led to it") < page.text.index("Findings")
+    for sentence in told(run):
+        assert sentence in page.text
+    assert ("a", {"href": "#replicas"}) in page.tags
