@@ -50,7 +50,11 @@ FOLLOWED = frozenset(
         *("inter.broker.protocol.version", "log.message.format.version", "message.format.version"),
         *("min.insync.replicas", "unclean.leader.election.enable", "controlled.shutdown.enable"),
         # What shows in the links, in ZooKeeper and on disk.
-        *("replica.fetch.max.bytes", "compression.type", "broker.rack"),
+        *("replica.fetch.max.bytes", "replica.fetch.response.max.bytes", "fetch.max.bytes"),
+        *("compression.type", "broker.rack"),
+        # A fetch that is throttled carries nothing.
+        *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
+        *("leader.replication.throttled.rate", "follower.replication.throttled.rate"),
         *("default.replication.factor", "num.partitions", "auto.create.topics.enable"),
         *("log.segment.bytes", "log.roll.ms", "log.roll.hours"),
         *("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -138,8 +142,6 @@ HARMLESS = frozenset(
 
 _HOUR_MS, _GIB = 3_600_000, 1 << 30
 _DELETES = "brokers delete records, each replica at a time of its own"
-_IN_MEMORY = "an answer to a fetch may carry less than there is"
-_THROTTLED = "a fetch may carry nothing while a quota is used up"
 _REFUSED = "batches may be refused"
 _STAMPED = "brokers change the timestamps of what they get"
 _CONNECTIONS = "brokers may be refused or lose connections to each other"
@@ -151,8 +153,6 @@ LIMITED: Mapping[str, Limit] = {
     "auto.leader.rebalance.enable": Limit(
         values=("false",), why="a controller elects preferred leaders on its own account"
     ),
-    "replica.fetch.response.max.bytes": Limit(least=10 << 20, why=_IN_MEMORY),
-    "fetch.max.bytes": Limit(least=10 << 20, why=_IN_MEMORY),
     "max.incremental.fetch.session.cache.slots": Limit(
         least=1000, why="a leader may refuse its followers fetch sessions"
     ),
@@ -166,13 +166,8 @@ LIMITED: Mapping[str, Limit] = {
         ("log.cleanup.policy", "cleanup.policy"),
         Limit(values=("delete", "compact", "compact,delete", "delete,compact", ""), why=_DELETES),
     ),
-    **dict.fromkeys(
-        (
-            *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
-            *("leader.replication.throttled.rate", "follower.replication.throttled.rate"),
-            "replica.alter.log.dirs.io.max.bytes.per.second",
-        ),
-        Limit(values=("",), why=_THROTTLED),
+    "replica.alter.log.dirs.io.max.bytes.per.second": Limit(
+        values=("",), why="what a broker moves between its log directories is throttled"
     ),
     **dict.fromkeys(
         ("message.max.bytes", "max.message.bytes"), Limit(least=1_000_012, why=_REFUSED)

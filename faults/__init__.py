@@ -5,6 +5,9 @@ from typing import Any as _Any
 
 from kchaos.faults.configuration.configure_topic import ConfigureTopic as ConfigureTopic
 from kchaos.faults.configuration.format_downgrade import FormatDowngrade as FormatDowngrade
+from kchaos.faults.configuration.throttle_replication import (
+    ThrottleReplication as ThrottleReplication,
+)
 from kchaos.faults.disk.lose_epochs import LoseEpochs as LoseEpochs
 from kchaos.faults.disk.lose_tail import LoseTail as LoseTail
 from kchaos.faults.disk.slow_disk import SlowDisk as SlowDisk

@@ -75,6 +75,7 @@ from kchaos.harness.steps.observing import AwaitHighWatermarkKept as AwaitHighWa
 from kchaos.harness.steps.observing import AwaitLog as AwaitLog
 from kchaos.harness.steps.observing import AwaitMessage as AwaitMessage
 from kchaos.harness.steps.observing import AwaitPoint as AwaitPoint
+from kchaos.harness.steps.observing import AwaitThrottled as AwaitThrottled
 from kchaos.harness.steps.observing import SetLogLevel as SetLogLevel
 from kchaos.harness.steps.raw_requests import FetchAs as FetchAs
 from kchaos.harness.steps.scenario_steps import AwaitCutOff as AwaitCutOff

@@ -259,6 +259,8 @@ def _configured(evidence: RunEvidence, topic: str) -> Iterator[tuple[str, str]]:
             yield name, str(value)
         if fault.get("message_format"):
             yield "message.format.version", str(fault["message_format"])
+        if fault.get("side"):
+            yield f"{fault['side']}.replication.throttled.replicas", "*"
 
 
 def _assignments(evidence: RunEvidence) -> Iterator[str]:

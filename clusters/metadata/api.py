@@ -106,6 +106,12 @@ class ClusterMetadata(Protocol):
     def topic_configuration(self, topic: str) -> Mapping[str, str]:
         """Return a topic's own configuration; nothing if it has none."""
 
+    def configure_broker(self, broker: int, configuration: Mapping[str, str]) -> None:
+        """Replace what a broker can be told while it runs, and tell it; return at once."""
+
+    def broker_configuration(self, broker: int) -> Mapping[str, str]:
+        """Return what a broker was told so; nothing if it never was."""
+
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Ask for other replicas, or another order of them; return at once.
 

@@ -29,6 +29,7 @@ _CONTROLLER_EPOCH = "/controller_epoch"
 _IDS = "/brokers/ids"
 _TOPICS = "/brokers/topics"
 _CONFIGURATIONS = "/config/topics"
+_BROKER_CONFIGURATIONS = "/config/brokers"
 _CHANGES = "/config/changes/config_change_"
 _REASSIGNMENT = "/admin/reassign_partitions"
 _PREFERRED_ELECTION = "/admin/preferred_replica_election"
@@ -120,12 +121,27 @@ class ZooKeeperMetadata:
         settings = json.dumps({"version": 1, "config": dict(configuration)}).encode()
         if self._ask(self.client.set, f"{_CONFIGURATIONS}/{topic}", settings) is None:
             raise MetadataRefused(f"ZooKeeper has no {_CONFIGURATIONS}/{topic}")
-        change = json.dumps({"version": 2, "entity_path": f"topics/{topic}"}).encode()
-        self._ask(partial(self.client.create, sequence=True), _CHANGES, change)
+        self._tell_of(f"topics/{topic}")
 
     def topic_configuration(self, topic: str) -> Mapping[str, str]:
         """Return what the topic's configuration znode says."""
         return dict((self._read(f"{_CONFIGURATIONS}/{topic}") or {}).get("config", {}))
+
+    def configure_broker(self, broker: int, configuration: Mapping[str, str]) -> None:
+        """Write the znodes as ``kafka-configs --alter --entity-type brokers`` does."""
+        settings = {"version": 1, "config": dict(configuration)}
+        path = f"{_BROKER_CONFIGURATIONS}/{broker}"
+        if self._ask(self.client.set, path, json.dumps(settings).encode()) is None:
+            self._create(path, settings)
+        self._tell_of(f"brokers/{broker}")
+
+    def broker_configuration(self, broker: int) -> Mapping[str, str]:
+        """Return what the broker's configuration znode says."""
+        return dict((self._read(f"{_BROKER_CONFIGURATIONS}/{broker}") or {}).get("config", {}))
+
+    def _tell_of(self, entity_path: str) -> None:
+        change = json.dumps({"version": 2, "entity_path": entity_path}).encode()
+        self._ask(partial(self.client.create, sequence=True), _CHANGES, change)
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Write the znode that the controller watches and removes when it is done."""

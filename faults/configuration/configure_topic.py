@@ -26,6 +26,35 @@ def refused_by_brokers(
     return ""
 
 
+def await_taken_over(broker: Broker, since: int, entity_path: str, *, timeout_s: float) -> None:
+    """Returns once a broker has handled two notifications of a configuration.
+
+    It says so before it takes a change over, and handles one after the other: when it speaks of the
+    second, it is done with the first.
+
+    Args:
+        broker: Who runs.
+        since: Size of its server.log before the notifications.
+        entity_path: Whose configuration it is, such as "topics/t".
+        timeout_s: For how long.
+    """
+    said = f"Processing override for entityPath: {entity_path} with".encode()
+
+    def count() -> int:
+        with broker.server_log.open("rb") as log:
+            log.seek(since)
+            return log.read().count(said)
+
+    await_until(
+        lambda: count() >= 2,
+        timeout_s=timeout_s,
+        waiting_for=f"broker {broker.id} to take over the configuration of {entity_path}",
+        last_seen=lambda: f"{count()} of 2 notifications handled",
+        remedy=f"see {broker.server_log}",
+        abort=broker.check_running,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigureTopic:
     """Settings of a topic's own are added or replaced, as `kafka-configs --alter` does it.
@@ -76,8 +105,7 @@ class ConfigureTopic:
         after = {**before, **dict(self.configuration)}
         running = [one for one in cluster.brokers.values() if one.is_running]
         logged = {one.id: one.server_log.stat().st_size for one in running}
-        # A broker says so before it takes a change over, and handles one after the other: when it
-        # speaks of the second, it is done with the first.
+        # Twice: see `await_taken_over`.
         metadata.configure_topic(self.topic, after)
         metadata.configure_topic(self.topic, after)
         for broker in running:
@@ -85,26 +113,11 @@ class ConfigureTopic:
                 broker=broker.id, topic=self.topic, configuration=tuple(sorted(after.items()))
             )
             with journal.acting(act):
-                self._await_adopted(broker, logged)
+                await_taken_over(
+                    broker, logged[broker.id], f"topics/{self.topic}", timeout_s=self.timeout_s
+                )
         yield Injection(
             fault="ConfigureTopic",
             before={"configuration": dict(before)},
             effect={"configuration": after, "brokers": sorted(logged)},
-        )
-
-    def _await_adopted(self, broker: Broker, logged: Mapping[int, int]) -> None:
-        said = f"Processing override for entityPath: topics/{self.topic} with".encode()
-
-        def count() -> int:
-            with broker.server_log.open("rb") as log:
-                log.seek(logged[broker.id])
-                return log.read().count(said)
-
-        await_until(
-            lambda: count() >= 2,
-            timeout_s=self.timeout_s,
-            waiting_for=f"broker {broker.id} to take over the configuration of {self.topic}",
-            last_seen=lambda: f"{count()} of 2 notifications handled",
-            remedy=f"see {broker.server_log}",
-            abort=broker.check_running,
         )

@@ -19,6 +19,7 @@ from kchaos.faults import (
     PreferredElection,
     RollBroker,
     StopBroker,
+    ThrottleReplication,
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
@@ -59,6 +60,7 @@ _MIXED: dict[str, float] = {
     "roll-format": 0,
     "lose-epochs": 0,
     "wipe": 0,
+    "throttle": 0,
 }
 SHUTDOWNS = "shutdowns"
 """The mix whose brokers ask their controller before they stop; in the others none does."""
@@ -74,6 +76,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "formats": _MIXED
     | {"configure-format": 6, "roll-format": 4, "forge-epochs": 3, "elect": 6, "kill": 3},
     "disks": _MIXED | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6},
+    "throttles": _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
 }
 """By name, what a schedule is mostly made of."""
 
@@ -247,6 +250,16 @@ def _broker_formats(view: View, draw: Draw) -> Iterator[Step]:
             yield Inject(name=f"roll-format-{draw.number}", fault=fault)
 
 
+def _throttles(view: View, draw: Draw) -> Iterator[Step]:
+    for one in view.partitions:
+        for broker in one.replicas:
+            for side in ("leader", "follower"):
+                fault = ThrottleReplication(
+                    broker=broker, topic=one.topic, bytes_per_second=1, side=side
+                )
+                yield Inject(name=f"throttle-{draw.number}", fault=fault)
+
+
 def _lost_epochs(view: View, draw: Draw) -> Iterator[Step]:
     for one in view.partitions:
         for broker in one.replicas:
@@ -294,6 +307,7 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "roll-format": _broker_formats,
     "lose-epochs": _lost_epochs,
     "wipe": _by_broker("wipe", lambda broker: WipeLogDirectory(broker=broker)),
+    "throttle": _throttles,
     "create-topic": _topics,
     "snapshot": _snapshots,
 }

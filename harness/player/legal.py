@@ -20,6 +20,7 @@ from kchaos.faults import (
     PreferredElection,
     RollBroker,
     StopBroker,
+    ThrottleReplication,
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
@@ -146,10 +147,23 @@ def _forge(view: View, fault: ForgeAnswers) -> str:
 
 
 def _configure(view: View, fault: ConfigureTopic) -> str:
-    if fault.topic not in view.topics:
-        return f"there is no topic {fault.topic}"
+    return _unheard(view, fault.topic) or _new_format(view, fault)
+
+
+def _unheard(view: View, topic: str) -> str:
+    if topic not in view.topics:
+        return f"there is no topic {topic}"
     away = sorted(view.running - view.whole)
-    return f"broker {away[0]} would not hear of it" if away else _new_format(view, fault)
+    return f"broker {away[0]} would not hear of it" if away else ""
+
+
+def _throttle(view: View, fault: ThrottleReplication) -> str:
+    same = any(
+        (one.broker, one.side) == (fault.broker, fault.side)
+        for one in view.faults(ThrottleReplication)
+        if isinstance(one, ThrottleReplication)
+    )
+    return "it is throttled already" if same else _unheard(view, fault.topic)
 
 
 def _new_format(view: View, fault: ConfigureTopic | RollBroker) -> str:
@@ -205,6 +219,7 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     ForgeAnswers: _forge,
     ConfigureTopic: _configure,
     RollBroker: _roll,
+    ThrottleReplication: _throttle,
     LoseEpochs: _lose_epochs,
     WipeLogDirectory: _wipe,
     PreferredElection: _elect,

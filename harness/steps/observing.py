@@ -16,7 +16,7 @@ from kchaos.checkers.model import events
 from kchaos.clusters.agent import POINTS, Gate
 from kchaos.clusters.client import NoAnswer, send
 from kchaos.clusters.interrupts import check_interrupt
-from kchaos.clusters.links import LinkRecord
+from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.harness.errors import ScenarioError
@@ -370,6 +370,70 @@ class _Checkpoint:
         if self.writes >= 2:
             offsets = play.observer.checkpointed(broker)
             self.values.add(offsets.get((about.topic, about.partition)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitThrottled:
+    """A follower that is behind gets none of what its leader has, as replication is throttled.
+
+    A leader that is throttled answers with nothing: fetches pass, and what the follower has stays
+    the same. A follower that is throttled asks no more: it takes leave of the partition.
+
+    Attributes:
+        side: Who is throttled, "leader" or "follower".
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    follower: int
+    side: str = "leader"
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once that was seen."""
+        about = TopicPartition(self.topic, self.partition)
+        ends: dict[int, int] = {}
+
+        def holds() -> bool:
+            for broker in (self.follower, self.leader):
+                ends[broker] = gates.last_offset(play, broker, about)
+            if ends[self.follower] >= ends[self.leader]:
+                return False
+            if self.side == "follower":
+                return self._is_forgotten(play)
+            fetching.await_fetches(play, self.follower, self.leader, 3, timeout_s=self.timeout_s)
+            return ends[self.follower] == gates.last_offset(play, self.follower, about)
+
+        await_until(
+            holds,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.follower} to get no more of {self.topic}-{self.partition}",
+            last_seen=lambda: f"last offsets by broker: {ends}",
+            remedy="throttle replication further, or let the follower be further behind",
+            abort=gates.no_exit(play),
+        )
+        play.observed(
+            "throttled",
+            topic=self.topic,
+            partition=self.partition,
+            follower=self.follower,
+            last_offset=ends[self.follower],
+        )
+
+    def _is_forgotten(self, play: Play) -> bool:
+        """Whether the last Fetch that names the partition takes it from the fetch session."""
+        wanted = (self.topic, self.partition)
+        for record in reversed(links_of(play.cluster).log(0)):
+            ends = (record.source, record.target, record.direction)
+            if record.api_key != ApiKey.FETCH or ends != (self.follower, self.leader, "request"):
+                continue
+            forgotten = (record.detail or {}).get("forgotten", ())
+            if any((one["topic"], one["partition"]) == wanted for one in forgotten):
+                return True
+            if record.partition(*wanted) is not None:
+                return False
+        return False
 
 
 def _plain(value: Any) -> Any:

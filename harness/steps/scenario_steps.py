@@ -33,6 +33,7 @@ from kchaos.harness.steps.observing import (
     AwaitLog,
     AwaitMessage,
     AwaitPoint,
+    AwaitThrottled,
     SetLogLevel,
 )
 from kchaos.harness.steps.raw_requests import FetchAs
@@ -344,6 +345,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitMessage,
         AwaitHighWatermarkKept,
         AwaitHighWatermarkForgotten,
+        AwaitThrottled,
         AwaitCleaned,
         DeleteRecords,
         AwaitLogStart,

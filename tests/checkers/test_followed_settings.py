@@ -19,9 +19,10 @@ _NEITHER = (".class", ".path", "location", "password", "sasl.", "ssl.", "authori
         ("local.retention.ms", "1000", "delete records"),
         ("retention.ms", "-1", ""),
         ("retention.ms", "604800000", ""),
-        ("replica.fetch.response.max.bytes", "1000", "less than there is"),
-        ("leader.replication.throttled.rate", "300", "quota"),
-        ("leader.replication.throttled.replicas", "*", "quota"),
+        ("replica.fetch.response.max.bytes", "1000", ""),
+        ("leader.replication.throttled.rate", "300", ""),
+        ("leader.replication.throttled.replicas", "*", ""),
+        ("replica.alter.log.dirs.io.max.bytes.per.second", "300", "throttled"),
         ("leader.replication.throttled.replicas", "", ""),
         ("message.timestamp.type", "LogAppendTime", "timestamps"),
         ("message.timestamp.type", "CreateTime", ""),
@@ -46,7 +47,8 @@ def test_retention_of_a_tiered_topic_is_followed() -> None:
 
 def test_every_name_in_the_lists_is_kafkas_and_in_one_of_them() -> None:
     # Rates of throttles can be changed while brokers run, and not be set in a file.
-    dynamic = {name for name in LIMITED if name.endswith((".throttled.rate", ".bytes.per.second"))}
+    rates = (".throttled.rate", ".bytes.per.second")
+    dynamic = {name for name in (*FOLLOWED, *LIMITED) if name.endswith(rates)}
     known = known_names() | set(TOPIC_SETTINGS) | dynamic
     assert FOLLOWED | HARMLESS | set(LIMITED) <= known
     assert not FOLLOWED & HARMLESS

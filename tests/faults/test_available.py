@@ -44,6 +44,7 @@ from kchaos.faults import (
     StaleRequest,
     StopBroker,
     TearEpochs,
+    ThrottleReplication,
     WipeLogDirectory,
 )
 from kchaos.faults.api import MemoryJournal
@@ -108,6 +109,7 @@ LEGAL = [
     (RollBroker(broker=1, kafka="/builds/a", judged_as="3.9.1"), view()),
     (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view()),
     (ConfigureTopic(topic="t", configuration=TOPIC_OLD), view(DOWN)),
+    (ThrottleReplication(broker=1, topic="t", bytes_per_second=1), view()),
     (FormatDowngrade(broker=1, message_format="0.10.2"), view()),
     (FormatDowngrade(topic="t", message_format="0.9.0"), view()),
     (StopBroker(broker=1), view(point_holds={"p": HELD})),
@@ -166,6 +168,11 @@ def test_every_fault_can_be_taken_by_some_cluster():
             ConfigureTopic(topic="t", configuration=TOPIC_OLD),
             view(cuts={CUT.name: CUT}),
             "broker 1 is cut off from ZooKeeper",
+        ),
+        (
+            ThrottleReplication(broker=0, topic="t", bytes_per_second=1),
+            view(replace(UP, is_paused=True)),
+            "broker 1 is paused and would not hear of it",
         ),
         (FormatDowngrade(message_format="0.10.2"), view(), "give a broker or a topic"),
         (

@@ -168,6 +168,7 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         "HoldRequests": {"name": "h", "api": "Fetch", "target": 7},
         "SlowDisk": {"broker": 7, "operation": "read", "delay_ms": 5},
         "StaleRequest": {"api": "ControlledShutdown", "broker": 7},
+        "ThrottleReplication": {"broker": 7, "topic": "t", "bytes_per_second": 1},
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
     }
     fault = FAULTS[name](**fields.get(name, {"broker": 7}))

@@ -4,7 +4,8 @@ One run of `tests.golden.scenario` is played on real brokers for each release, a
 it is judged to be. A golden run that exists is played once more only with `--again`. With
 `--expected` nothing is played: what is written down about the stored runs is replaced by what the
 present model says; read the difference before it is committed. With `--border` a run that was
-played already is stored among those at the borders of rules.
+played already is stored among those at the borders of rules, with `--setting` among those with
+settings that the model follows.
 """
 
 import argparse
@@ -15,7 +16,16 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.run.runner import RunOptions, play
 from tests.golden.scenario import scenario_of
-from tests.golden.stored import BORDERS, RELEASES, RUNS, said_of, store, unpacked, write_expected
+from tests.golden.stored import (
+    BORDERS,
+    RELEASES,
+    RUNS,
+    SETTINGS,
+    said_of,
+    store,
+    unpacked,
+    write_expected,
+)
 
 
 def main() -> None:
@@ -25,12 +35,14 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="replace golden runs that exist")
     parser.add_argument("--expected", action="store_true", help="judge the stored runs again")
     parser.add_argument("--border", nargs=2, metavar=("NAME", "RUN"), help="store this run")
+    parser.add_argument("--setting", nargs=2, metavar=("NAME", "RUN"), help="store this run")
     parser.add_argument("--runs-dir", type=Path, default=Path("kchaos-runs"))
     given = parser.parse_args()
-    if given.border:
-        name, run = given.border
-        store(RunDirectory.open(Path(run)), name, runs=BORDERS, again=given.again)
-        return
+    for stored, runs in ((given.border, BORDERS), (given.setting, SETTINGS)):
+        if stored:
+            name, run = stored
+            store(RunDirectory.open(Path(run)), name, runs=runs, again=given.again)
+            return
     releases = given.releases or RELEASES
     existing = [release for release in releases if (RUNS / release).exists()]
     if existing and not (given.again or given.expected):

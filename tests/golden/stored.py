@@ -24,6 +24,8 @@ OTHERS = Path(__file__).with_name("others")
 """Runs of catalogue entries, for evidence that the scenario of the golden runs has not."""
 BORDERS = Path(__file__).with_name("borders")
 """Runs on both sides of the border of a rule (`tests.golden.test_borders`)."""
+SETTINGS = Path(__file__).with_name("settings")
+"""Runs with settings that the model follows (`tests.golden.test_settings`)."""
 RELEASES = tuple(
     release for release in RELEASED if status(release).compared and status(release).played
 )

@@ -142,13 +142,17 @@ def read(
     leader: int,
     exchange: Exchange,
     asks: leading.Ask | None = None,
+    withheld: frozenset[TopicPartition] = frozenset(),
 ) -> tuple[Exchange, bool]:
     """Let the leader look at its log for a request that has arrived, and count what it says.
+
+    For `withheld` see `look`.
 
     Returns:
         The request as it stands then, and whether the leader's own state changed.
     """
-    return count(world, broker_id, leader, look(world, broker_id, leader, exchange), asks)
+    looked = look(world, broker_id, leader, exchange, withheld)
+    return count(world, broker_id, leader, looked, asks)
 
 
 def answer(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
@@ -167,12 +171,19 @@ def answer(world: World, broker_id: int, leader: int, exchange: Exchange) -> tup
     return exchange, changed
 
 
-def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+def look(
+    world: World,
+    broker_id: int,
+    leader: int,
+    exchange: Exchange,
+    withheld: frozenset[TopicPartition] = frozenset(),
+) -> Exchange:
     """Let the leader look at its log for a request that has arrived.
 
     What it finds is fixed then, with the high watermark of before (KAFKA-7104). How far the
     follower is counts only after it (ReplicaManager.fetchMessages: readFromLocalLog, then
-    updateFollowerLogReadResults), and others may come in between.
+    updateFollowerLogReadResults), and others may come in between. Of `withheld`
+    partitions it sends no records (`leader.may_throttle`).
     """
     answers: list[tuple[TopicPartition, Answer]] = []
     refused = exchange.refused | not_told(world, leader, exchange)
@@ -180,7 +191,8 @@ def look(world: World, broker_id: int, leader: int, exchange: Exchange) -> Excha
         if partition in refused:
             answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
         elif exchange.api == FETCH:
-            answers.append((partition, leading.read(world, leader, partition, asked)))
+            fetched = leading.read(world, leader, partition, asked)
+            answers.append((partition, _without_records(fetched, partition in withheld)))
         elif exchange.api == LIST_OFFSETS:
             answers.append((partition, leading.answer_offset(world, leader, partition, asked)))
         else:
@@ -253,14 +265,28 @@ def count(
     return after, changed
 
 
-def answer_waiting(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
-    """Let the leader end the wait of a Fetch: it reads again (DelayedFetch.onComplete)."""
+def _without_records(answer: FetchAnswer, is_withheld: bool) -> FetchAnswer:
+    return replace(answer, batches=()) if is_withheld and answer.batches else answer
+
+
+def answer_waiting(
+    world: World,
+    broker_id: int,
+    leader: int,
+    exchange: Exchange,
+    withheld: frozenset[TopicPartition] = frozenset(),
+) -> Exchange:
+    """Let the leader end the wait of a Fetch: it reads again (DelayedFetch.onComplete).
+
+    For `withheld` see `look`.
+    """
     answers = []
     for partition, asked in exchange.asked:
         if partition in exchange.refused:
             answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
         else:
-            answers.append((partition, leading.read(world, leader, partition, asked)))
+            fetched = leading.read(world, leader, partition, asked)
+            answers.append((partition, _without_records(fetched, partition in withheld)))
     after = replace(exchange, stage=Stage.ANSWERED, answers=tuple(answers))
     change(world, broker_id, leader, exchange, after)
     return after

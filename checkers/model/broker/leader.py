@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.broker import cleaning
+from kchaos.checkers.model.broker import cleaning, topic_settings
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
@@ -274,6 +274,21 @@ def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) 
         batches=batches,
         high_watermark=replica.high_watermark,
         log_start_offset=replica.log.log_start_offset,
+    )
+
+
+def may_throttle(world: World, broker_id: int, partition: TopicPartition, follower: int) -> bool:
+    """Tell whether a leader may send a follower nothing because replication is throttled.
+
+    Read from kafka.server.ReplicaManager.shouldLeaderThrottle, 1.1.1, 2.8.2 and 3.8.0: the follower
+    is not in the ISR, the replica is in the list, and the quota is used up, which may be.
+    """
+    replica = world.replica(broker_id, partition)
+    return (
+        replica is not None
+        and replica.role is Role.LEADER
+        and follower not in replica.isr
+        and topic_settings.is_throttled(world, broker_id, partition, "leader")
     )
 
 

@@ -1,12 +1,12 @@
 """A topic's own settings: ZooKeeper has them, and each broker as it last took them over.
 
 Read from kafka.server.TopicConfigHandler, kafka.server.DynamicConfigManager and
-kafka.log.Log.updateConfig, 1.1.1, 2.1.1 and 2.8.2.
+kafka.log.Log.updateConfig, 1.1.1, 2.1.1, 2.8.2 and 3.8.0.
 """
 
 from dataclasses import replace
 
-from kchaos.checkers.acts import AdoptTopicConfiguration
+from kchaos.checkers.acts import AdoptTopicConfiguration, TopicPartition
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import TopicConfigured
@@ -22,6 +22,27 @@ def configured(world: World, event: TopicConfigured) -> None:
         component = ("adopted", broker_id, event.topic)
         if world.running(broker_id) is not None and world.get(component) is None:
             world.put(component, known)
+
+
+def is_throttled(world: World, broker_id: int, partition: TopicPartition, side: str) -> bool:
+    """Tell whether a broker may have a replica in its list of throttled ones (KIP-73).
+
+    What a topic was made with no running broker hears of; so ZooKeeper's list counts, and its own.
+    Whether its quota is used up is a matter of time, and nobody tells.
+
+    Args:
+        world: The transition.
+        broker_id: Whose list.
+        partition: Which one.
+        side: "leader" or "follower".
+    """
+    written = dict(world.get(("topic configuration", partition.topic)) or ())
+    name = f"{side}.replication.throttled.replicas"
+    for configuration in (written, world.topic_configuration(broker_id, partition.topic)):
+        replicas = [one.strip() for one in configuration.get(name, "").split(",")]
+        if "*" in replicas or f"{partition.partition}:{broker_id}" in replicas:
+            return True
+    return False
 
 
 def adopt(world: World, event: AdoptTopicConfiguration) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.broker import exchange, leader, tier
+from kchaos.checkers.model.broker import exchange, leader, tier, topic_settings
 from kchaos.checkers.model.broker import follower as following
 from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -60,6 +60,15 @@ def at_follower(  # noqa: C901
     question = exchange.question(World(state), broker_id, leader_id, FETCH)
     if question is None:
         return
+    question = replace(
+        question,
+        asked=tuple(
+            (about, asks)
+            for about, asks in question.asked
+            if about in (thread.session or ())
+            or not topic_settings.is_throttled(world, broker_id, about, "follower")
+        ),
+    )
     item = lookahead.next_of(broker_id, leader_id, index)
     if isinstance(item, Reply) and item.api == FETCH and item.number not in lookahead.questions:
         # The request repeated the one before, so the links did not record it.
@@ -212,6 +221,8 @@ def _idle_round(
             return
         answer = leader.read(world, leader_id, partition, asked)
         replica = world.known_replica(broker_id, partition)
+        if answer.batches and leader.may_throttle(world, leader_id, partition, broker_id):
+            answer = replace(answer, batches=())
         if answer.error or answer.batches or answer.diverging is not None:
             return
         if min(replica.log.log_end_offset, answer.high_watermark) != replica.high_watermark:

@@ -1,9 +1,10 @@
 """Internal steps of a leader with a fetcher's request: no observation shows them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kchaos.checkers.model.broker import exchange, log_start, tier
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.broker import exchange, leader, log_start, tier
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -12,7 +13,7 @@ from kchaos.checkers.model.follow.matching import (
     UNKNOWN_SERVER_ERROR,
     answers_as_seen,
 )
-from kchaos.checkers.model.follow.observations import Reply
+from kchaos.checkers.model.follow.observations import FetchAnswered, Reply
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.requests import (
@@ -52,11 +53,33 @@ def _at_leader(
 ) -> Iterator[World]:
     if not one.is_at_leader or one.number is None:
         return
-    asking = Asking(lookahead, index)
-    yield from _go_on(state, follower, leader_id, one, lookahead, index, asking)
-    if asking.is_open:
-        asking = Asking(lookahead, index, declines=True)
-        yield from _go_on(state, follower, leader_id, one, lookahead, index, asking)
+    for withheld in _withheld(state, follower, leader_id, one, lookahead):
+        asking = Asking(lookahead, index)
+        yield from _go_on(state, follower, leader_id, one, lookahead, index, asking, withheld)
+        if asking.is_open:
+            asking = Asking(lookahead, index, declines=True)
+            yield from _go_on(state, follower, leader_id, one, lookahead, index, asking, withheld)
+
+
+def _withheld(
+    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead
+) -> Iterable[frozenset[TopicPartition]]:
+    """Return of which partitions a leader may send no records, likeliest first.
+
+    The quota is asked of for each partition by itself, so it may be used up for some of them.
+    """
+    world = World(state)
+    throttled = frozenset(
+        about for about, _ in one.asked if leader.may_throttle(world, leader_id, about, follower)
+    )
+    seen = None if one.number is None else lookahead.replies.get(one.number)
+    said = {} if seen is None else seen.partitions
+    carried = {
+        about
+        for about, answer in said.items()
+        if isinstance(answer, FetchAnswered) and answer.last_offset is not None
+    }
+    return dict.fromkeys((frozenset[TopicPartition](), throttled - carried, throttled))
 
 
 def _go_on(  # noqa: C901
@@ -67,6 +90,7 @@ def _go_on(  # noqa: C901
     lookahead: Lookahead,
     index: int,
     asking: Asking,
+    withheld: frozenset[TopicPartition],
 ) -> Iterator[World]:
     seen = None if one.number is None else lookahead.replies.get(one.number)
     world = World(state)
@@ -86,22 +110,22 @@ def _go_on(  # noqa: C901
     if one.stage is Stage.ARRIVED and not one.refused:
         yield from _refused_first(state, follower, leader_id, one, seen)
     if one.stage is Stage.ARRIVED:
-        after, _ = exchange.read(world, follower, leader_id, one, asking)
+        after, _ = exchange.read(world, follower, leader_id, one, asking, withheld)
     elif one.stage is Stage.READ:
         after, _ = exchange.count(world, follower, leader_id, one, asking)
     else:
-        after = exchange.answer_waiting(world, follower, leader_id, one)
+        after = exchange.answer_waiting(world, follower, leader_id, one, withheld)
     if one.stage is Stage.WAITING and _would_be_seen(follower, leader_id, after, lookahead, index):
         return
     if not _may_be_answered(world, follower, leader_id, one, after, seen):
         return
     yield world
     if after.stage is Stage.WAITING:
-        yield from _at_once(state, follower, leader_id, one, lookahead, index, asking)
+        yield from _at_once(state, follower, leader_id, one, lookahead, index, asking, withheld)
     if one.stage is Stage.ARRIVED and one.api == FETCH:
         # What others do may come between its look at the log and counting the follower's offset.
         looked = World(state)
-        exchange.look(looked, follower, leader_id, one)
+        exchange.look(looked, follower, leader_id, one, withheld)
         yield looked
 
 
@@ -165,6 +189,7 @@ def _at_once(
     lookahead: Lookahead,
     index: int,
     asking: Asking,
+    withheld: frozenset[TopicPartition],
 ) -> Iterator[World]:
     """A Fetch that finds nothing is answered with the high watermark of that moment.
 
@@ -176,7 +201,7 @@ def _at_once(
         return
     looked = one
     if one.stage is Stage.ARRIVED:
-        looked = exchange.look(world, follower, leader_id, one)
+        looked = exchange.look(world, follower, leader_id, one, withheld)
     waiting, _ = exchange.count(world, follower, leader_id, looked, asking)
     answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
     seen = None if one.number is None else lookahead.replies.get(one.number)

@@ -41,12 +41,14 @@ def is_out_of_reach(state: State, changes: Mapping[Component, Any], lookahead: L
                 ]
             case _:
                 continue
-        if any(_is_missed(world, leader_id, one, lookahead) for _, leader_id, one in pairs):
+        if any(_is_missed(world, *pair, lookahead) for pair in pairs):
             return True
     return False
 
 
-def _is_missed(world: World, leader_id: int, one: Exchange, lookahead: Lookahead) -> bool:
+def _is_missed(
+    world: World, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead
+) -> bool:
     seen = None if one.number is None else lookahead.replies.get(one.number)
     if seen is None or seen.error_code or not one.is_at_leader or one.refused:
         return False
@@ -55,7 +57,7 @@ def _is_missed(world: World, leader_id: int, one: Exchange, lookahead: Lookahead
     if one.stage is Stage.READ and not answers_as_seen(one, seen)[1]:
         return False
     return any(
-        _has_passed(world, leader_id, partition, asked, said)
+        _has_passed(world, follower, leader_id, partition, asked, said)
         for partition, asked in one.asked
         for said in [seen.partitions.get(partition)]
         if isinstance(said, FetchAnswered)
@@ -69,7 +71,12 @@ def hears_of_leaders(world: World, broker_id: int) -> bool:
 
 
 def _has_passed(
-    world: World, leader_id: int, partition: TopicPartition, asked: Asked, said: FetchAnswered
+    world: World,
+    follower: int,
+    leader_id: int,
+    partition: TopicPartition,
+    asked: Asked,
+    said: FetchAnswered,
 ) -> bool:
     """A leader's log and high watermark only grow, and what it has heard of it knows."""
     replica = world.replica(leader_id, partition)
@@ -86,4 +93,5 @@ def _has_passed(
         return False
     if said.high_watermark < now.high_watermark:
         return True
-    return said.last_offset is None and bool(now.batches)
+    is_throttled = leader.may_throttle(world, leader_id, partition, follower)
+    return said.last_offset is None and bool(now.batches) and not is_throttled

@@ -1,0 +1,85 @@
+"""Replication that is throttled (KIP-73): a broker sends, or asks for, so many bytes a second."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from kchaos.checkers import acts
+from kchaos.clusters.api import Cluster
+from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.configuration.configure_topic import ConfigureTopic, await_taken_over
+from kchaos.faults.view import ClusterView, unable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleReplication:
+    """Followers that are not in sync get little of a topic, as while replicas are reassigned.
+
+    Who is in sync is never throttled. A quota is one of some seconds: what exceeds it at once keeps
+    the broker still until it is made up for. Healing takes the rate away; the list of throttled
+    replicas stays with the topic, and does nothing by itself.
+
+    Attributes:
+        broker: Whose rate it is.
+        topic: All of its replicas are throttled.
+        bytes_per_second: The rate.
+        side: Whether the broker is throttled as a leader, which then answers a fetch with nothing,
+            or as a follower, which then does not fetch.
+    """
+
+    broker: int
+    topic: str
+    bytes_per_second: int
+    side: Literal["leader", "follower"] = "leader"
+    timeout_s: float = 30
+
+    lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = ConfigureTopic.performs
+
+    def available(self, view: ClusterView) -> str:
+        """Brokers that run and hear of a topic's configuration."""
+        return unable(view, self.broker) or self._replicas.available(view)
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Returns once the broker has the rate and every running broker the list of replicas.
+
+        A broker that does not run takes both over at its start.
+
+        Raises:
+            FaultError: There is no such topic.
+            AwaitTimeout: A broker did not take it over.
+        """
+        require_available(self, cluster)
+        with self._replicas.inject(cluster, journal):
+            rate = {f"{self.side}.replication.throttled.rate": str(self.bytes_per_second)}
+            before = cluster.metadata.broker_configuration(self.broker)
+            try:
+                self._configure(cluster, {**before, **rate})
+                yield Injection(
+                    fault="ThrottleReplication", before=dict(before), effect={**before, **rate}
+                )
+            finally:
+                after = dict(cluster.metadata.broker_configuration(self.broker))
+                for name in rate:
+                    after.pop(name, None)
+                self._configure(cluster, after)
+
+    @property
+    def _replicas(self) -> ConfigureTopic:
+        return ConfigureTopic(
+            topic=self.topic,
+            configuration=((f"{self.side}.replication.throttled.replicas", "*"),),
+            timeout_s=self.timeout_s,
+        )
+
+    def _configure(self, cluster: Cluster, configuration: dict[str, str]) -> None:
+        """Tell the broker; who does not run, or stands still, hears of it later."""
+        broker = cluster.brokers[self.broker]
+        since = broker.server_log.stat().st_size
+        cluster.metadata.configure_broker(self.broker, configuration)
+        cluster.metadata.configure_broker(self.broker, configuration)
+        if broker.is_running and not broker.is_paused:
+            path = f"brokers/{self.broker}"
+            await_taken_over(broker, since, path, timeout_s=self.timeout_s)

@@ -1,0 +1,42 @@
+"""An answer has room for one partition's records, and the others wait for a later one (KIP-74).
+
+What comes first in an answer comes whatever the limits are; for the rest there is no room then.
+"""
+
+from kchaos import AwaitReplicated, CreateTopic, Heal, Inject, KillBroker, Produce
+from tests.support.looking import about, messages
+
+RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
+PROPERTIES = {"replica.fetch.response.max.bytes": "1"}
+_PARTITIONS = (0, 1, 2)
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),) * len(_PARTITIONS)),
+    Inject(name="down", fault=KillBroker(broker=1)),
+    *(
+        Produce(
+            operation=f"p{partition}-{number}", topic="t", partition=partition, records=2, acks=1
+        )
+        for number in range(2)
+        for partition in _PARTITIONS
+    ),
+    Heal(name="down"),
+    *(
+        AwaitReplicated(topic="t", partition=partition, brokers=(0, 1), log_end_offset=4)
+        for partition in _PARTITIONS
+    ),
+)
+
+
+def seen(run, release):
+    answers = [*messages(run, "FETCH", 1, 0, direction="response")]
+    carried = [
+        {
+            partition
+            for partition in _PARTITIONS
+            if about(line, partition=partition).get("batch_count")
+        }
+        for line in answers
+    ]
+    full = [one for one in carried if one]
+    assert len(full) >= len(_PARTITIONS)
+    assert all(len(one) == 1 for one in full), full

@@ -1,0 +1,48 @@
+"""Runs with a setting that the model follows: explained, and not by a model that does not know it.
+
+Each was played on real brokers by a case of `tests/cases`, and stored as the runs at borders are:
+`python -m tests.golden.make --setting NAME RUN`.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model import follow
+from kchaos.checkers.model.broker import leader
+from kchaos.checkers.model.follow import matching
+from kchaos.checkers.record import record_of
+from tests.golden.stored import SETTINGS, unpacked
+
+pytestmark = pytest.mark.slow
+
+Replaced = tuple[Any, str, Callable[..., Any]]
+RUNS: Mapping[str, Replaced] = {
+    "response-limits-1.1.1": (matching, "_is_full", lambda *_: False),
+    "response-limits-3.9.1": (matching, "_is_full", lambda *_: False),
+    "throttled-1.1.1": (leader, "may_throttle", lambda *_: False),
+    "throttled-3.9.1": (leader, "may_throttle", lambda *_: False),
+}
+"""What a model without the setting does otherwise: a module, a function of it, and another one."""
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_explained_only_by_a_model_that_follows_its_setting(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = record_of(RunEvidence(unpacked(name, tmp_path, runs=SETTINGS)))
+
+    own = follow(record)
+    monkeypatch.setattr(*RUNS[name])
+    other = follow(record)
+
+    assert (own.limit, own.emptied_by) == ("", None)
+    assert other.limit == ""
+    assert other.emptied_by is not None
+
+
+def test_every_stored_run_with_a_setting_is_looked_at() -> None:
+    assert {folder.name for folder in SETTINGS.iterdir()} == {*RUNS}
