@@ -70,13 +70,13 @@ def _isr_refused(evidence: RunEvidence) -> bool:
     return any(
         bool((message.detail or {}).get("error_code"))
         or any(entry.get("error_code") for _, entry in told_of(message))
-        for message in _of(evidence, "ALTER_PARTITION", "response")
+        for message in _of(evidence, "AlterPartition", "response")
     )
 
 
 def _older_partition_epoch(evidence: RunEvidence) -> bool:
     known: dict[object, int] = {}
-    for message in _of(evidence, "LEADER_AND_ISR", "request"):
+    for message in _of(evidence, "LeaderAndIsr", "request"):
         for partition, entry in told_of(message):
             epoch = int(entry.get("partition_epoch", -1))
             if epoch < known.get((message.target, partition), -1):

@@ -3,9 +3,9 @@
 A `round` is found if some question for a leader epoch has all the named fields of
 `checkers.model.values.prediction.EpochRound`; a `log` if a line of the broker's server.log (any
 broker's without "broker") matches; a `link` if a line of links.jsonl has all the named fields,
-where "api" is compared without case and underscores, and "partition" and "detail" are objects whose
-fields must be in one of the message's partitions, or in its detail; a `hit` if a line of hits.jsonl
-has all the named fields, an `observed` if one of observations.jsonl has; `epochs` if the
+where "api" is Kafka's name, and "partition" and "detail" are objects whose fields must be in one of
+the message's partitions, or in its detail; a `hit` if a line of hits.jsonl has all the named
+fields, an `observed` if one of observations.jsonl has; `epochs` if the
 leader-epoch-checkpoint in that snapshot begins its epochs at these offsets (none for an empty file,
 or for no file): the epochs themselves may differ from run to run; `table` if a tiered partition at
 that snapshot has these lines in these columns, as `checkers.evidence.tier_tables` writes them;
@@ -29,6 +29,7 @@ from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier_tables import tables_of
+from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.searching import first_match
 from kchaos.checkers.segments.directory import topic_partition
@@ -261,7 +262,7 @@ def _observed_witness(
 def _has(message: LinkMessage, name: str, value: Any) -> bool:
     detail = message.detail or {}
     if name == "api":
-        return _plain(message.api or "") == _plain(value)
+        return message.api == spelled(value)
     if name == "partition":
         return any(_includes(entry, value) for entry in detail.get("partitions", ()))
     if name == "detail":
@@ -276,7 +277,3 @@ def _includes(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 def _plain_value(value: Any) -> Any:
     """As JSON has it."""
     return list(value) if isinstance(value, tuple) else value
-
-
-def _plain(api: str) -> str:
-    return api.replace("_", "").lower()

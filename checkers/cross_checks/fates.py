@@ -7,7 +7,7 @@ from kchaos.checkers.acts import FORGED_ERRORS, CutLink, ForgeAnswers, Hold
 from kchaos.checkers.evidence.links import LINKS, LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
 
-_FETCH = "FETCH"
+_FETCH = "Fetch"
 _FORGED, _REPLACED = "forged", "replaced"
 
 
@@ -62,7 +62,7 @@ def _unexplained(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> It
 def _holds(hold: Hold, message: LinkMessage) -> bool:
     return (
         hold.direction == message.direction
-        and hold.api.lower() == str(message.api).replace("_", "").lower()
+        and hold.api == message.api
         and hold.source in (None, message.source)
         and hold.target in (None, message.target)
     )

@@ -12,8 +12,8 @@ from kchaos.checkers.model.follow.observations import ControlSent
 from kchaos.checkers.model.values.events import PartitionState
 
 _ENDED = ("passed", "released", "delayed", "abandoned", "forged")
-_METADATA = "UPDATE_METADATA"
-_CONTROL = ("LEADER_AND_ISR", _METADATA, "STOP_REPLICA")
+_METADATA = "UpdateMetadata"
+_CONTROL = ("LeaderAndIsr", _METADATA, "StopReplica")
 _AT_LINKS = (CutLink, HealLink, Hold, ReleaseHold, ForgeAnswers, EndForgery)
 
 
@@ -111,7 +111,7 @@ def _left_out(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
                     f"{one.read_at} is request {one.correlation_id} of connection "
                     f"{one.connection}, and {last.correlation_id} came before: {LINKS} lacks some"
                 )
-            if last.api != "FETCH" and (last.connection, last.correlation_id) not in answered:
+            if last.api != "Fetch" and (last.connection, last.correlation_id) not in answered:
                 yield f"{last.read_at} has no answer, and its sender went on with {one.read_at}"
         before.append(one)
 

@@ -16,7 +16,7 @@ from kchaos.checkers.evidence.links import ARRIVED, LinkMessage, told_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import PartitionState
 
-_FETCH, _LISTS, _ENDS = "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH"
+_FETCH, _LISTS, _ENDS = "Fetch", "ListOffsets", "OffsetForLeaderEpoch"
 _EARLIEST_LOCAL, _LATEST = -4, -1
 _Entry = Mapping[str, Any]
 

@@ -26,12 +26,7 @@ from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
 
 STALE_BROKER_EPOCH = 77
-APIS: Mapping[str, str] = {
-    "LEADER_AND_ISR": "LeaderAndIsr",
-    "UPDATE_METADATA": "UpdateMetadata",
-    "STOP_REPLICA": "StopReplica",
-    "CONTROLLED_SHUTDOWN": "ControlledShutdown",
-}
+_APIS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown")
 _CLOCKS_S = 0.015
 """ZooKeeper's times are cut to milliseconds, and a link writes before it sends."""
 _LEARNS_S = 1.0
@@ -226,7 +221,7 @@ class _Reader:
         unanswered: dict[str, _Sent] = {}
         connections: set[int] = set()
         for one in messages:
-            if one.api not in APIS or one.detail is None or one.target is None:
+            if one.api not in _APIS or one.detail is None or one.target is None:
                 continue
             number = (one.connection, one.correlation_id)
             if one.direction == "request":
@@ -270,7 +265,8 @@ class _Reader:
         self, sent: _Sent, answer: LinkMessage, answered: Mapping[str, Any]
     ) -> ControlRequest:
         message, arrived_at = sent.message, sent.arrived_at
-        api, target = APIS[message.api or ""], message.target
+        api, target = message.api, message.target
+        assert api is not None
         assert target is not None
         broker = int(sent.detail["broker_id"]) if api == "ControlledShutdown" else target
         told = sent.detail.get("broker_epoch")

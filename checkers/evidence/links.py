@@ -13,6 +13,7 @@ from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_message
+from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.json_form import SOMETIMES
 from kchaos.checkers.model.follow.observations import (
     Answered,
@@ -40,16 +41,8 @@ LINKS = "links.jsonl"
 ARRIVED = ("passed", "released", "delayed")
 """What became of a message that went on."""
 _Detail = Mapping[str, Any]
-_FETCHERS = {
-    "FETCH": "Fetch",
-    "LIST_OFFSETS": "ListOffsets",
-    "OFFSET_FOR_LEADER_EPOCH": "OffsetForLeaderEpoch",
-}
-_CONTROL = {
-    "LEADER_AND_ISR": "LeaderAndIsr",
-    "UPDATE_METADATA": "UpdateMetadata",
-    "STOP_REPLICA": "StopReplica",
-}
+_FETCHERS = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
+_CONTROL = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
 _MOVED_TO_TIER = 109
 _OPERATION_NOT_ATTEMPTED = 55
 _INELIGIBLE_REPLICA = 107
@@ -64,7 +57,7 @@ class LinkMessage:
         wall_time_s: Seconds since the epoch.
         source: The broker that sends the request, in both directions; None if it is not known.
         target: The broker that answers it, likewise.
-        api: Kafka's name of it, in capitals; None for one that the links do not know.
+        api: Kafka's name of it, in its own spelling; None for one that the links do not know.
         direction: "request" or "response".
         detail: What the body says; None where it was not read.
         read_at: File and line, such as "links.jsonl:12".
@@ -134,6 +127,8 @@ def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
 def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
     try:
         check_message(message.detail or {})
+        if message.api is not None:
+            message = replace(message, api=spelled(message.api))
         return replace(message, said=_said(message))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ScenarioDataError(
@@ -154,7 +149,7 @@ def _said(message: LinkMessage) -> Observation | None:
     if api in _CONTROL:
         told = _control_sent if is_request else _control_answered
         return told(message, detail, target)
-    if api == "ALTER_PARTITION":
+    if api == "AlterPartition":
         return _isr_asked(detail, source) if is_request else _isr_answered(detail, source)
     return None
 
@@ -198,14 +193,14 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
     asked: dict[TopicPartition, Asked] = {}
     for about, entry in _entries(detail):
         epoch = entry.get("current_leader_epoch")
-        if message.api == "FETCH":
+        if message.api == "Fetch":
             asked[about] = FetchAsked(
                 fetch_offset=entry["fetch_offset"],
                 leader_epoch=epoch,
                 last_fetched_epoch=entry.get("last_fetched_epoch"),
                 log_start_offset=_start(entry),
             )
-        elif message.api == "LIST_OFFSETS":
+        elif message.api == "ListOffsets":
             asked[about] = OffsetAsked(timestamp=entry["timestamp"], leader_epoch=epoch)
         else:
             asked[about] = EpochAsked(requested_epoch=entry["leader_epoch"], leader_epoch=epoch)
@@ -215,7 +210,7 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
     return Question(
         number=_number(message),
         fate=_fate(message),
-        api=_FETCHERS[message.api or ""],
+        api=message.api or "",
         follower=source,
         leader=target,
         partitions=asked,
@@ -228,9 +223,9 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
 def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> Reply | None:
     answered: dict[TopicPartition, Answered] = {}
     for about, entry in _entries(detail):
-        if message.api == "FETCH":
+        if message.api == "Fetch":
             answered[about] = _fetch_answered(entry)
-        elif message.api == "LIST_OFFSETS":
+        elif message.api == "ListOffsets":
             answered[about] = _offset_answered(entry)
         else:
             answered[about] = EpochAnswered(
@@ -238,12 +233,12 @@ def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> R
                 leader_epoch=entry.get("leader_epoch"),
                 end_offset=entry["end_offset"],
             )
-    if not answered and message.api == "LIST_OFFSETS":
+    if not answered and message.api == "ListOffsets":
         return None  # It is about internal topics.
     return Reply(
         number=_number(message),
         fate=_fate(message),
-        api=_FETCHERS[message.api or ""],
+        api=message.api or "",
         follower=source,
         leader=target,
         partitions=answered,
@@ -283,7 +278,7 @@ def _fetch_answered(entry: _Detail) -> FetchAnswered:
 
 
 def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> ControlSent:
-    api = _CONTROL[message.api or ""]
+    api = message.api or ""
     states: tuple[PartitionState, ...] = ()
     stopped: tuple[StopReplica, ...] = ()
     if api == "LeaderAndIsr":
@@ -332,7 +327,7 @@ def _state(about: TopicPartition, entry: _Detail) -> PartitionState:
 def _control_answered(message: LinkMessage, detail: _Detail, target: int) -> ControlAnswered:
     return ControlAnswered(
         number=_number(message),
-        api=_CONTROL[message.api or ""],
+        api=message.api or "",
         broker=target,
         error_code=detail.get("error_code") or 0,
         errors={about: entry.get("error_code") or 0 for about, entry in _entries(detail)},

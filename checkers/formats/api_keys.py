@@ -95,6 +95,11 @@ FOLLOWED = frozenset(
 """Those by which replicas come to be as they are; what a hold of another does, no model says."""
 
 
+def spelled(api: str) -> str:
+    """Kafka's own spelling of an API that may be named in capitals, as older runs name them."""
+    return ApiKey[api].spelled if api in ApiKey.__members__ else api
+
+
 def unknown_api(api: str) -> str:
     """Why a `Hold` cannot name this API, or "". The spelling counts: the model compares it."""
     if api in APIS:

@@ -53,6 +53,11 @@ class LinkRecord:
     fate: Fate
     detail: Mapping[str, Any] | None
 
+    @property
+    def api(self) -> str | None:
+        """Kafka's own spelling of the API's name; None for a key without one here."""
+        return self.api_key.spelled if isinstance(self.api_key, ApiKey) else None
+
     def partition(self, topic: str, partition: int) -> Mapping[str, Any] | None:
         """What the message itself says about one partition; None when it does not name it."""
         for entry in (self.detail or {}).get("partitions", ()):
@@ -63,7 +68,7 @@ class LinkRecord:
 
     def describe(self) -> str:
         """The record in a few words, for messages."""
-        name = self.api_key.name if isinstance(self.api_key, ApiKey) else f"api {self.api_key}"
+        name = self.api or f"api {self.api_key}"
         return (
             f"{name} v{self.api_version} {self.direction} {self.source}->{self.target} "
             f"#{self.correlation_id} {self.fate}"
@@ -71,9 +76,8 @@ class LinkRecord:
 
     def to_json(self) -> dict[str, Any]:
         """The record as JSON-able data, the API key by number and by name."""
-        name = self.api_key.name if isinstance(self.api_key, ApiKey) else None
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return values | {"api_key": int(self.api_key), "api": name}
+        return values | {"api_key": int(self.api_key), "api": self.api}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

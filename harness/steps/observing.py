@@ -11,6 +11,7 @@ from kafka.protocol.admin import (
 )
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
 from kchaos.checkers.model import events
 from kchaos.clusters.agent import POINTS, Gate
@@ -223,9 +224,8 @@ class AwaitMessage:
         play.observed("message", messages=[record.describe() for record in seen])
 
     def _matches(self, record: LinkRecord) -> bool:
-        name = getattr(record.api_key, "name", "").replace("_", "").lower()
-        wanted = (self.api.lower(), self.direction)
-        if (name, record.direction) != wanted or record.fate not in self.fates:
+        wanted = (spelled(self.api), self.direction)
+        if (record.api, record.direction) != wanted or record.fate not in self.fates:
             return False
         if self.source not in (None, record.source) or self.target not in (None, record.target):
             return False

@@ -35,7 +35,7 @@ STEPS = (
 def seen(run, release):
     told = [
         about(line).get("diverging_epoch")
-        for line in messages(run, "FETCH", 1, 0, direction="response")
+        for line in messages(run, "Fetch", 1, 0, direction="response")
     ]
     diverging = [(one["epoch"], one["end_offset"]) for one in told if one is not None]
     assert (0, 1) in diverging, told

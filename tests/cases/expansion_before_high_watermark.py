@@ -73,7 +73,7 @@ STEPS = (
 
 def seen(run, release):
     assert answer(run, "refused").get("error") == "NOT_ENOUGH_REPLICAS"
-    answers = map(about, messages(run, "FETCH", 1, 0, direction="response"))
+    answers = map(about, messages(run, "Fetch", 1, 0, direction="response"))
     (told,) = {said["high_watermark"] for said in answers if said.get("base_offset") == 401}
     waits = (2, 7) <= number(release) < (3, 1)
     assert told == (201 if waits else 601), told

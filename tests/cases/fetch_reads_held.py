@@ -52,5 +52,5 @@ def seen(run, release):
     held_at = kept[0]["time"]
     assert any(
         line["wall_time_s"] < held_at and about(line).get("fetch_offset") == 1
-        for line in messages(run, "FETCH", 1, 0, direction="request", fate="passed")
+        for line in messages(run, "Fetch", 1, 0, direction="request", fate="passed")
     )

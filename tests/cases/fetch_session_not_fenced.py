@@ -54,7 +54,7 @@ def seen(run, release):
     # Of the partition's second record on: full fetches, the first ones, begin at 0 and 1.
     old = [
         line
-        for line in messages(run, "FETCH", 1, 0, direction="request", fate="passed")
+        for line in messages(run, "Fetch", 1, 0, direction="request", fate="passed")
         if about(line).get("fetch_offset") == 2 and about(line)["current_leader_epoch"] == 0
     ]
     assert bool(old) is (number(release) < (2, 5)), old

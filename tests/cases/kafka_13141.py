@@ -68,7 +68,7 @@ def steps(release):
 def seen(run, release):
     answers = [
         about(line)["diverging_epoch"]
-        for line in messages(run, "FETCH", 0, 1, direction="response", fate="held")
+        for line in messages(run, "Fetch", 0, 1, direction="response", fate="held")
         if about(line)
     ]
     assert answers[-1]["end_offset"] == 1, answers

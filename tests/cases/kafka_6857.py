@@ -41,7 +41,7 @@ STEPS = (
 def seen(run, release):
     answers = [
         about(line)["end_offset"]
-        for line in messages(run, "OFFSET_FOR_LEADER_EPOCH", 0, 1, direction="response")
+        for line in messages(run, "OffsetForLeaderEpoch", 0, 1, direction="response")
         if about(line)
     ]
     kept = values(run, "final", 0)[1]

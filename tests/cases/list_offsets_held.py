@@ -66,7 +66,7 @@ STEPS = (
 
 
 def seen(run, release):
-    answers = [about(line) for line in messages(run, "LIST_OFFSETS", 0, 1, direction="response")]
+    answers = [about(line) for line in messages(run, "ListOffsets", 0, 1, direction="response")]
     assert {one["offset"] for one in answers} == {1}
     assert len(values(run, "waiting", 0)) == 3
     assert len(values(run, "waiting", 1)) == 4

@@ -82,7 +82,7 @@ def steps(release):
 
 
 def seen(run, release):
-    (asked,) = messages(run, "ALTER_PARTITION", 0, 3, direction="request", fate="released")
+    (asked,) = messages(run, "AlterPartition", 0, 3, direction="request", fate="released")
     waited = answer(run, "waits")
     assert waited["type"] == "ok", waited
     is_early = waited["time"] < asked["wall_time_s"]

@@ -62,6 +62,6 @@ def steps(release):
 
 
 def seen(run, release):
-    answers = map(about, messages(run, "FETCH", 1, 0, direction="response"))
+    answers = map(about, messages(run, "Fetch", 1, 0, direction="response"))
     (told,) = {said["high_watermark"] for said in answers if said.get("base_offset") == 1}
     assert told == (1 if release in AFTER_THE_FETCH else 0), told

@@ -48,10 +48,10 @@ STEPS = (
 
 
 def seen(run, release):
-    answered = next(messages(run, "ALTER_PARTITION", 0, 3, direction="response", fate="released"))
+    answered = next(messages(run, "AlterPartition", 0, 3, direction="response", fate="released"))
     asked = [
         line["sequence"]
-        for line in messages(run, "ALTER_PARTITION", 0, 3, direction="request")
+        for line in messages(run, "AlterPartition", 0, 3, direction="request")
         if about(line, "t")
     ]
     assert asked, "the leader never asked about t"

@@ -38,7 +38,7 @@ def seen(run, release):
     )
     told = [
         line
-        for line in messages(run, "LEADER_AND_ISR", 2, 1, direction="request")
+        for line in messages(run, "LeaderAndIsr", 2, 1, direction="request")
         if cut < line["wall_time_s"] < healed and line["fate"] == "passed"
     ]
     assert told == [], told

@@ -55,7 +55,7 @@ def steps(release):
 
 def seen(run, release):
     asked = [
-        line["wall_time_s"] for line in messages(run, "ALTER_PARTITION", 0, direction="request")
+        line["wall_time_s"] for line in messages(run, "AlterPartition", 0, direction="request")
     ]
     healed = [
         line["time"]

@@ -56,11 +56,11 @@ STEPS = (
 def seen(run, release):
     asked = [
         about(line)["current_leader_epoch"]
-        for line in messages(run, "OFFSET_FOR_LEADER_EPOCH", 2, 0, direction="request")
+        for line in messages(run, "OffsetForLeaderEpoch", 2, 0, direction="request")
     ]
     answers = [
         about(line)["error_code"]
-        for line in messages(run, "OFFSET_FOR_LEADER_EPOCH", 2, 0, direction="response")
+        for line in messages(run, "OffsetForLeaderEpoch", 2, 0, direction="response")
     ]
     assert (asked[0], asked[-1]) == (1, 2), asked
     assert (answers[0], answers[-1]) == (74, 0), answers

@@ -57,6 +57,6 @@ def _refuses(release):
 
 
 def seen(run, release):
-    answers = list(messages(run, "STOP_REPLICA", 2, 1, direction="response"))
+    answers = list(messages(run, "StopReplica", 2, 1, direction="response"))
     errors = [one["error_code"] for line in answers for one in line["detail"]["partitions"]]
     assert errors[0] == (_FENCED if _refuses(release) else 0), errors

@@ -39,5 +39,5 @@ STEPS = (
 
 
 def seen(run, release):
-    fates = [line["fate"] for line in messages(run, "STOP_REPLICA", 2, 1, direction="request")]
+    fates = [line["fate"] for line in messages(run, "StopReplica", 2, 1, direction="request")]
     assert fates == ["held", "abandoned"], fates

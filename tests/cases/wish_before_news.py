@@ -59,12 +59,12 @@ STEPS = (
 
 
 def seen(run, release):
-    (asked,) = messages(run, "ALTER_PARTITION", 0, 2, direction="request", fate="released")
-    (answered,) = messages(run, "ALTER_PARTITION", 0, 2, direction="response")
+    (asked,) = messages(run, "AlterPartition", 0, 2, direction="request", fate="released")
+    (answered,) = messages(run, "AlterPartition", 0, 2, direction="response")
     assert about(answered)["isr"] == [0, 1], answered
     told = [
         line
-        for line in messages(run, "UPDATE_METADATA", 2, 0, direction="request")
+        for line in messages(run, "UpdateMetadata", 2, 0, direction="request")
         if line["fate"] == "passed" and line["sequence"] < asked["sequence"]
     ]
     assert 1 not in told[-1]["detail"]["live_brokers"], told[-1]

@@ -46,8 +46,8 @@ STEPS = (
 
 
 def seen(run, release):
-    asked = [line["target"] for line in messages(run, "ALTER_PARTITION", 1, direction="request")]
-    answers = [line["target"] for line in messages(run, "ALTER_PARTITION", 1, direction="response")]
+    asked = [line["target"] for line in messages(run, "AlterPartition", 1, direction="request")]
+    answers = [line["target"] for line in messages(run, "AlterPartition", 1, direction="response")]
     assert asked[0] == 2, asked
     assert answers, asked
     assert 2 not in answers, answers

@@ -55,8 +55,8 @@ STEPS = (
 
 def seen(run, release):
     assert values(run, "believed", 1) == ["both-0"]
-    late = next(messages(run, "LEADER_AND_ISR", 2, 1, fate="released"))
+    late = next(messages(run, "LeaderAndIsr", 2, 1, fate="released"))
     exchange = {name: late[name] for name in ("connection", "correlation_id")}
-    told = next(messages(run, "LEADER_AND_ISR", 2, 1, direction="response", **exchange))
+    told = next(messages(run, "LeaderAndIsr", 2, 1, direction="response", **exchange))
     assert late["detail"]["controller_epoch"] == 1
     assert (told["detail"]["error_code"], about(told)["error_code"]) == (0, 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, NotApplicableError, RunCopy
+from tests.mutants.run_copy import Line, NotApplicableError, RunCopy, is_of
 
 ABOUT, SCENARIO, ACTIONS, LINKS = "run.json", "scenario.json", "actions.jsonl", "links.jsonl"
 SEEN, OUTCOME, HISTORY = "observations.jsonl", "outcome.json", "history.jsonl"
@@ -52,7 +52,7 @@ def _is(kind_of: str) -> Callable[[Line], bool]:
 
 
 def _api(api: str, direction: str | None = None) -> Callable[[Line], bool]:
-    return lambda line: line["api"] == api and direction in (None, line["direction"])
+    return lambda line: is_of(line, api) and direction in (None, line["direction"])
 
 
 def _from(run: RunCopy, label: str) -> str:
@@ -118,7 +118,7 @@ def _first_on(direction: str, api: str) -> Callable[[RunCopy], str]:
         lines = run.lines(LINKS)
         numbers: dict[int, int] = {}
         for one in lines:
-            if one["api"] == api:
+            if is_of(one, api):
                 edge = max if direction == "last" else min
                 known = numbers.get(one["connection"], one["correlation_id"])
                 numbers[one["connection"]] = edge(known, one["correlation_id"])

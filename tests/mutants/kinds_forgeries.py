@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.mutants.kinds import add, kind
 from tests.mutants.kinds_links import LINKS
-from tests.mutants.run_copy import Line, RunCopy
+from tests.mutants.run_copy import Line, RunCopy, is_of
 
 
 def _forged(line: Line) -> bool:
@@ -49,7 +49,7 @@ _line("a replaced answer with an error", lambda line: _entry(line, error_code=3)
 
 
 def _passed_answer(line: Line) -> bool:
-    is_answer = line["api"] == "OFFSET_FOR_LEADER_EPOCH" and line["direction"] == "response"
+    is_answer = is_of(line, "OFFSET_FOR_LEADER_EPOCH") and line["direction"] == "response"
     return bool(is_answer and line["fate"] == "passed")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, NotApplicableError, RunCopy
+from tests.mutants.run_copy import Line, NotApplicableError, RunCopy, is_of
 
 LINKS = "links.jsonl"
 Detail = dict[str, Any]
@@ -19,7 +19,7 @@ def _about(line: Line) -> list[Detail]:
 def _is(api: str, direction: str | None = None, *, field: str | None = None) -> Any:
     def where(line: Line) -> bool:
         return (
-            line["api"] == api
+            is_of(line, api)
             and line["fate"] == "passed"
             and direction in (None, line["direction"])
             and line["source"] is not None
@@ -197,7 +197,7 @@ _line("no fields", lambda line: line.clear())
 @kind("links: what was cut has passed")
 def _passed(run: RunCopy) -> str:
     def where(line: Line) -> bool:
-        is_wanted = line["api"] in (_FETCH, _CONTROL) and bool(_about(line))
+        is_wanted = any(is_of(line, api) for api in (_FETCH, _CONTROL)) and bool(_about(line))
         return line["fate"] == "cut" and is_wanted
 
     return run.edit_line(LINKS, lambda line: line.update(fate="passed"), where, "cut message")
@@ -233,5 +233,5 @@ def _nothing(run: RunCopy) -> str:
 @kind("links: no fetch of the partition at all")
 def _no_fetches(run: RunCopy) -> str:
     lines = run.lines(LINKS)
-    run.write_lines(LINKS, [one for one in lines if one["api"] != _FETCH])
+    run.write_lines(LINKS, [one for one in lines if not is_of(one, _FETCH)])
     return LINKS

@@ -5,15 +5,15 @@ from typing import Any
 
 from tests.mutants.kinds import add
 from tests.mutants.kinds_links import LINKS
-from tests.mutants.run_copy import Line
+from tests.mutants.run_copy import Line, is_of
 
 
 def _asked(line: Line) -> bool:
-    return bool(line["api"] == "LIST_OFFSETS" and line["direction"] == "request")
+    return bool(is_of(line, "LIST_OFFSETS") and line["direction"] == "request")
 
 
 def _answered(line: Line) -> bool:
-    return bool(line["api"] == "LIST_OFFSETS" and line["fate"] == "released")
+    return bool(is_of(line, "LIST_OFFSETS") and line["fate"] == "released")
 
 
 def _entry(name: str, edit: Callable[[dict[str, Any]], object], where: Any) -> None:

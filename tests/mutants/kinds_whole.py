@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import NotApplicableError, RunCopy
+from tests.mutants.run_copy import NotApplicableError, RunCopy, is_of
 
 ABOUT, SCENARIO, ACTIONS, LINKS = "run.json", "scenario.json", "actions.jsonl", "links.jsonl"
 SEEN, OUTCOME = "observations.jsonl", "outcome.json"
@@ -312,7 +312,7 @@ def _exchange_gone(name: str, api: str, directions: tuple[str, ...]) -> None:
 
     def mutate(run: RunCopy) -> str:
         lines = run.lines(LINKS)
-        of = [(one["connection"], one["correlation_id"]) for one in lines if one["api"] == api]
+        of = [(one["connection"], one["correlation_id"]) for one in lines if is_of(one, api)]
         last = {connection: number for connection, number in of}
         first = {connection: number for connection, number in reversed(of)}
         inner = [one for one in of if first[one[0]] < one[1] < last[one[0]]]

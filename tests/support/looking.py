@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.checkpoints import (
     LEADER_EPOCHS,
     parse_leader_epoch_checkpoint,
@@ -30,9 +31,13 @@ def log_lines(run: RunDirectory, broker: int, pattern: str) -> list[str]:
 def messages(
     run: RunDirectory, api: str, source: int | None = None, target: int | None = None, **wanted: Any
 ) -> Iterator[dict[str, Any]]:
-    """Lines of links.jsonl of this API (spelled as there), with all the wanted fields."""
+    """Lines of links.jsonl of this API (Kafka's spelling), with all the wanted fields."""
     for line in run.read_lines("links.jsonl"):
-        if line["api"] != api or source not in (None, line["source"]):
+        if (
+            line["api"] is None
+            or spelled(line["api"]) != api
+            or source not in (None, line["source"])
+        ):
             continue
         if target in (None, line["target"]) and wanted.items() <= line.items():
             yield line

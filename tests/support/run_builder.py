@@ -11,9 +11,10 @@ from typing import Any
 from crc32c import crc32c
 
 from kchaos.checkers.acts import StartBroker
-from kchaos.checkers.formats.asked_versions import asked_versions
+from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.kafka_jars import SERVER_JARS
 from kchaos.checkers.model import events
+from kchaos.checkers.model.releases.request_versions import asked_versions
 from kchaos.checkers.model.releases.versions import line_of, parse_version
 from kchaos.checkers.model.values.events import Action, event_to_json
 from kchaos.checkers.run_directory import RunDirectory
@@ -412,7 +413,7 @@ class RunBuilder:
             "api_key": 23,
             "api": "OFFSET_FOR_LEADER_EPOCH",
             "api_version": max(
-                asked_versions(api, line_of(parse_version(self.release))), default=0
+                asked_versions(spelled(api), line_of(parse_version(self.release))), default=0
             ),
             "correlation_id": 1,
             "direction": "request",

@@ -155,7 +155,7 @@ def test_records_go_to_the_sink_in_order_and_survive_json(lab, make_request):
     assert taken == lab.links.log()
     assert [record.sequence for record in taken] == [1, 2, 3]
     line = json.loads(json.dumps(taken[-1].to_json()))
-    assert (line["api"], line["source"], line["correlation_id"]) == ("API_VERSIONS", 1, 2)
+    assert (line["api"], line["source"], line["correlation_id"]) == ("ApiVersions", 1, 2)
 
 
 def test_a_sink_that_comes_late_gets_the_kept_records_first(lab, make_request):
