@@ -12,6 +12,7 @@ from kchaos.harness.commands.cli_compare import compare
 from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releases
 from kchaos.harness.commands.cli_explore import explore
 from kchaos.harness.commands.cli_machine import add_machine_commands
+from kchaos.harness.commands.cli_nights import add_night_commands
 from kchaos.harness.commands.cli_options import (
     as_json,
     driver,
@@ -346,6 +347,7 @@ def measure(
 cli.add_command(explore)
 cli.add_command(compare)
 add_player_commands(cli)
+add_night_commands(cli)
 add_machine_commands(cli)
 
 

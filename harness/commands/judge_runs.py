@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +14,8 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.java import spark_java_home
 from kchaos.harness.commands.show import result_lines
-from kchaos.harness.errors import UsageError
 from kchaos.harness.report import write_report
-
-_MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
-
-
-def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """The run directories among the paths and directly inside them, by name, each once.
-
-    A directory with any of a run's files counts, also if it is torn.
-
-    Raises:
-        UsageError: A path is no run directory and holds none.
-    """
-    found: dict[Path, None] = {}
-    for path in paths:
-        inside = [path] if _is_run(path) else sorted(filter(_is_run, _children(path)))
-        if not inside:
-            raise UsageError(f"{path} is no run directory, and holds none: there is no run.json")
-        found |= dict.fromkeys(one.resolve() for one in inside)
-    return list(found)
+from kchaos.harness.run.directories import find_runs
 
 
 def judge_paths(
@@ -176,15 +157,6 @@ def _kinds(findings: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
 def _newest_judgement(run: Path) -> dict[str, Any]:
     directory = RunDirectory.open(run)
     return directory.read(f"judgements/{directory.judgements()[-1]}/results.json")
-
-
-def _is_run(path: Path) -> bool:
-    return any((path / name).is_file() for name in _MARKS)
-
-
-def _children(path: Path) -> Iterator[Path]:
-    if path.is_dir():
-        yield from (child for child in path.iterdir() if child.is_dir() and not child.is_symlink())
 
 
 def _with_spark(

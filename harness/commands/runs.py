@@ -10,9 +10,9 @@ from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.results import Results, read_judgement, results_line
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.harness.commands.judge_runs import find_runs
 from kchaos.harness.commands.show import ANSWERS, wrapped
 from kchaos.harness.errors import UsageError
+from kchaos.harness.run.directories import find_runs
 from kchaos.harness.run.runner import LATEST
 
 

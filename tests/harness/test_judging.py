@@ -18,8 +18,9 @@ from kchaos.clusters.errors import (
 from kchaos.faults.errors import FaultError, NoEffect
 from kchaos.harness.commands import judge_runs
 from kchaos.harness.commands.exits import exit_code_for_lines, exit_code_of, machine_error_in
-from kchaos.harness.commands.judge_runs import find_runs, judge_paths, spark_agrees
+from kchaos.harness.commands.judge_runs import judge_paths, spark_agrees
 from kchaos.harness.errors import HarnessError, ScenarioError, UsageError
+from kchaos.harness.run.directories import find_runs
 from tests.support.kafka_6361_runs import kafka_6361
 
 

@@ -1,0 +1,68 @@
+"""`kchaos summary`: what the runs in some folders say together, beside an earlier night."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
+from kchaos.harness.errors import UsageError
+from kchaos.harness.summary.lines import lines_in
+from kchaos.harness.summary.rendering import headline, write_summary
+from kchaos.harness.summary.summary import (
+    BY_DEFAULT,
+    FAILS,
+    IS_UNKNOWN,
+    NEW,
+    PASSES,
+    Summary,
+    summary_of,
+)
+
+
+def summarise(
+    folders: Sequence[Path],
+    *,
+    baseline: Path | None,
+    fail_on: Sequence[str],
+    output: Path,
+    say: Callable[[str], None],
+    warnings: Sequence[str] = (),
+) -> Summary:
+    """Writes the summary's files and says where they are.
+
+    Args:
+        fail_on: Of `harness.summary.summary.FAIL_ON`; none for what fails by default.
+        warnings: What the page says above all.
+
+    Raises:
+        UsageError: There is no run, the baseline has none, or what is new was asked for without.
+    """
+    require_baseline(baseline, fail_on)
+    lines = [line for folder in folders for line in lines_in(folder)]
+    made = summary_of(
+        lines,
+        baseline=None if baseline is None else lines_in(baseline),
+        baseline_name="" if baseline is None else baseline.resolve().name,
+        fail_on=fail_on or BY_DEFAULT,
+        warnings=warnings,
+    )
+    for warning in made.warnings:
+        say(warning)
+    say(headline(made))
+    for file in write_summary(made, output):
+        say(f"written: {file}")
+    return made
+
+
+def exit_code_of_summary(summary: Summary) -> int:
+    """0 if no run fails, 1 if one does, 2 if what fails is only unknown, or nothing is known."""
+    return {PASSES: AS_EXPECTED, FAILS: FINDING, IS_UNKNOWN: UNKNOWN}[summary.answer]
+
+
+def require_baseline(baseline: Path | None, fail_on: Sequence[str]) -> None:
+    """Refuses what cannot be answered.
+
+    Raises:
+        UsageError: What is new is asked for, and there is no baseline.
+    """
+    if NEW in fail_on and baseline is None:
+        raise UsageError("--fail-on new needs --baseline: what is new, since which night?")

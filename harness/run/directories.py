@@ -1,0 +1,34 @@
+"""Which run directories there are among some paths."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kchaos.harness.errors import UsageError
+
+_MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
+
+
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """The run directories among the paths and directly inside them, by name, each once.
+
+    A directory with any of a run's files counts, also if it is torn.
+
+    Raises:
+        UsageError: A path is no run directory and holds none.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        inside = [path] if _is_run(path) else sorted(filter(_is_run, _children(path)))
+        if not inside:
+            raise UsageError(f"{path} is no run directory, and holds none: there is no run.json")
+        found |= dict.fromkeys(one.resolve() for one in inside)
+    return list(found)
+
+
+def _is_run(path: Path) -> bool:
+    return any((path / name).is_file() for name in _MARKS)
+
+
+def _children(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from (child for child in path.iterdir() if child.is_dir() and not child.is_symlink())

@@ -1,0 +1,184 @@
+"""What is kept of each run of a night: one line, which stays when the run itself is deleted."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.findings import KINDS, Question
+from kchaos.checkers.run_directory import JUDGEMENTS, REPORT, RunDirectory
+from kchaos.harness.errors import UsageError
+from kchaos.harness.run.directories import find_runs
+
+Line = Mapping[str, Any]
+"""One run as plain JSON values; `line_of` says what is in it."""
+
+LINES = "night.jsonl"
+"""The file in a night's folder that has a line for each run that was judged."""
+_MOST_GATES = 5
+_TOLD = (
+    *("entry", "case", "release", "build", "driver", "seed", "started_at", "played_by"),
+    *("judged_by", "conforms", "safe", "expected", "reason", "unknown", "seconds"),
+)
+
+
+def line_of(path: Path) -> dict[str, Any]:
+    """The line of one run, from its newest judgement.
+
+    It has `run` (its name), what results.json says of it, `findings` (each fingerprint once, with
+    how often it was found), `gates` (the slowest, with seconds), `faults` (name, and when it began
+    and ended as parts of the run), `waited_s`, and `report` (the page's path inside the run). A run
+    that cannot be read, or that nobody judged, is unknown, with the reason.
+    """
+    nothing: dict[str, Any] = dict.fromkeys(_TOLD) | {"entry": "", "case": "", "release": ""}
+    line = nothing | {
+        "run": path.name,
+        "expected": False,
+        "findings": [],
+        "gates": [],
+        "faults": [],
+        "waited_s": None,
+        "report": None,
+    }
+    try:
+        run = RunDirectory.open(path)
+        line |= _known(run.read("run.json"))
+        judgements = run.judgements()
+        if not judgements:
+            why = "nobody judged it: kchaos judge"
+            return line | {"unknown": why if run.is_sealed else f"it is torn: {why}"}
+        judged = run.read(f"{JUDGEMENTS}/{judgements[-1]}/results.json")
+        observed = list(run.read_lines("observations.jsonl"))
+        outcome = run.read("outcome.json") if (path / "outcome.json").is_file() else {}
+        return (
+            line
+            | _known(judged)
+            | {
+                "findings": _findings(judged.get("findings") or ()),
+                "gates": _gates(observed),
+                "faults": _faults(observed),
+                "waited_s": outcome.get("waited_s"),
+                "report": REPORT if (path / REPORT).is_file() else None,
+            }
+        )
+    except (RunDirectoryError, KeyError, TypeError, ValueError) as error:
+        return line | {"unknown": f"it cannot be read: {error}"}
+
+
+def lines_in(folder: Path) -> list[dict[str, Any]]:
+    """A line for each run of a folder: those of its `night.jsonl`, and its run directories.
+
+    Where both know a run the directory counts, which may have been judged again. `place` says where
+    the directory is, or is None where it was deleted.
+
+    Raises:
+        UsageError: There is no run, or a line is none.
+    """
+    lines: dict[str, dict[str, Any]] = {}
+    file = folder / LINES if folder.is_dir() else folder
+    if file.is_file():
+        lines = {line["run"]: line | {"place": None} for line in read_lines(file)}
+    if folder.is_dir():
+        try:
+            runs = find_runs([folder])
+        except UsageError:
+            if not lines:
+                raise
+            runs = []
+        for path in runs:
+            # What a night's folder knows beyond the run itself is kept.
+            lines[path.name] = lines.get(path.name, {}) | line_of(path) | {"place": str(path)}
+    if not lines:
+        raise UsageError(f"{folder} is no folder with runs, and no {LINES}")
+    return list(lines.values())
+
+
+def read_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file; a last line that was cut off while it was written is left out.
+
+    Raises:
+        UsageError: A line is no run's; the message names it.
+    """
+    whole = file.read_bytes().split(b"\n")[:-1]
+    for number, text in enumerate(whole, start=1):
+        try:
+            line = json.loads(text)
+            _ = line["run"], line["release"], line["safe"], line["conforms"], line["findings"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"{file}:{number} is no line of a run ({error!r}): remove it"
+            ) from None
+        yield line
+
+
+def append_line(file: Path, line: Line) -> None:
+    """Appends a line, on disk when this returns."""
+    with file.open("ab") as output:
+        output.write(json.dumps(line).encode() + b"\n")
+        output.flush()
+        os.fsync(output.fileno())
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in _TOLD if name in values}
+
+
+def _findings(findings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    told: dict[str, dict[str, Any]] = {}
+    for finding in findings:
+        kind = finding["kind"]
+        if KINDS[kind].question is Question.NEITHER:
+            continue
+        # A judgement of an earlier kchaos has no fingerprints.
+        fingerprint = finding.get("fingerprint") or f"{kind} without fingerprint"
+        first = told.setdefault(
+            fingerprint,
+            {
+                "fingerprint": fingerprint,
+                "kind": kind,
+                "question": KINDS[kind].question.value,
+                "message": finding["message"],
+                "times": 0,
+            },
+        )
+        first["times"] += 1
+    return list(told.values())
+
+
+def _gates(observed: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    steps = [one for one in observed if one["kind"] == "step"]
+    ends = {one["step"]: one["time"] for one in observed if "step" in one}
+    gates = [
+        [f"step {step['step']}: {step['name']}", round(following["time"] - step["time"], 3)]
+        for step, following in pairwise([*steps, *_after(steps, ends)])
+        if str(step.get("name", "")).startswith("Await")
+    ]
+    return sorted(gates, key=lambda gate: -gate[1])[:_MOST_GATES]
+
+
+def _after(
+    steps: Sequence[Mapping[str, Any]], ends: Mapping[int, float]
+) -> Iterator[Mapping[str, Any]]:
+    """Yields what ends the last step: the last that was observed of it."""
+    if steps:
+        yield {"time": ends.get(steps[-1]["step"], steps[-1]["time"])}
+
+
+def _faults(observed: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    if not observed:
+        return []
+    first, last = observed[0]["time"], observed[-1]["time"]
+    long = max(last - first, 0.001)
+    healed = {one["name"]: one["time"] for one in observed if one["kind"] == "healed"}
+    faults = []
+    for one in observed:
+        if one["kind"] == "injected":
+            end = healed.get(one["name"], last) if one.get("lasting") else one["time"]
+            part = [
+                round((when - first) / long, 4) for when in (one["time"], max(end, one["time"]))
+            ]
+            faults.append([f"{one['fault']} {one['name']}", *part])
+    return faults

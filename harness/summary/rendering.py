@@ -1,0 +1,303 @@
+"""A summary as one HTML page that needs nothing else, as Markdown, JSON and JUnit XML."""
+
+import json
+import os
+import re
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+
+from kchaos.harness.printable import printable
+from kchaos.harness.summary.lines import Line
+from kchaos.harness.summary.summary import Bug, Rate, Summary, mix_of, release_of
+
+PAGE, MARKDOWN, JSON, JUNIT = "summary.html", "summary.md", "summary.json", "junit.xml"
+_MOST_RUNS = 12
+"""So many runs are named beside one bug; the page says how many there are."""
+_MOST_SHOWN = 60
+"""So many runs that fail, each standing for those that show the same, have a time line."""
+
+
+def write_summary(summary: Summary, folder: Path) -> list[Path]:
+    """Writes the four files into a folder, each whole or not at all; returns where they are.
+
+    Links are relative to the folder, so that it can be moved together with its runs.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = {
+        PAGE: html_of(summary, folder),
+        MARKDOWN: markdown_of(summary, folder),
+        JSON: json.dumps(json_of(summary, folder), indent=1) + "\n",
+        JUNIT: junit_of(summary),
+    }
+    for name, content in contents.items():
+        temporary = folder / f".{name}.{os.getpid()}"
+        try:
+            temporary.write_text(content, encoding="utf-8")
+            temporary.rename(folder / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return [folder / name for name in contents]
+
+
+def html_of(summary: Summary, folder: Path) -> str:
+    """The page; `folder` is where it will lie."""
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(
+            [
+                jinja2.PackageLoader("kchaos.harness.summary", "."),
+                jinja2.PackageLoader("kchaos.harness.report", "."),
+            ]
+        ),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    failing = _alike(summary)
+    return environment.get_template("summary.html").render(
+        headline=headline(summary),
+        when=_when(summary),
+        summary=summary,
+        counts=_counts(summary),
+        bugs=[_bug(bug, folder) for bug in summary.bugs],
+        rates=[(rate, _percent(rate)) for rate in summary.rates],
+        failing=[(_run(group[0], summary, folder), len(group)) for group in failing[:_MOST_SHOWN]],
+        failing_left_out=max(0, len(failing) - _MOST_SHOWN),
+        runs=[_run(line, summary, folder) for line in summary.lines],
+        gates=[
+            (seconds, name, _run(line, summary, folder)) for seconds, name, line in summary.gates
+        ],
+    )
+
+
+def markdown_of(summary: Summary, folder: Path) -> str:
+    """The same as Markdown, for a job's page or a chat."""
+    lines = [f"# {headline(summary)}", "", _when(summary), ""]
+    lines += [f"> {_cell(warning)}" for warning in summary.warnings] + [""] * bool(summary.warnings)
+    if summary.bugs:
+        lines += ["| | release | finding | runs | fingerprint |", "|---|---|---|---|---|"]
+        for bug in map(lambda bug: _bug(bug, folder), summary.bugs):
+            runs = ", ".join(
+                f"[{_cell(name)}]({link})" if link else _cell(name)
+                for name, link in bug["runs"][:3]
+            )
+            more = f" and {bug['count'] - 3} more" if bug["count"] > 3 else ""
+            said = f"**{bug['kind']}** {_cell(bug['message'])}"
+            status = bug["status"] or "found"
+            lines.append(
+                f"| {status} | {_cell(bug['release'])} | {said} | {bug['count']}: {runs}{more} "
+                f"| `{bug['fingerprint']}` |"
+            )
+        lines.append("")
+    lines += ["| release | schedules | runs | unsafe | not conforming | unknown |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for rate in summary.rates:
+        unsafe, unlike = _percent(rate)
+        lines.append(
+            f"| {_cell(rate.release)} | {_cell(rate.mix)} | {rate.runs} | {rate.unsafe}{unsafe} "
+            f"| {rate.not_conforming}{unlike} | {rate.unknown} |"
+        )
+    unknown = [line for line in summary.lines if line["unknown"]]
+    if unknown:
+        lines += ["", "## Unknown", ""]
+        lines += [
+            f"- {_cell(str(line['run']))}: {_cell(str(line['unknown']))[:300]}"
+            for line in unknown[:_MOST_SHOWN]
+        ]
+    if summary.gates:
+        lines += ["", "## Slowest gates", "", "| seconds | gate | run |", "|---|---|---|"]
+        lines += [
+            f"| {seconds:.1f} | {_cell(name)} | {_cell(str(line['run']))} |"
+            for seconds, name, line in summary.gates
+        ]
+    return "\n".join([*lines, ""])
+
+
+def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
+    """The same as plain JSON values; its `lines` can be a later night's baseline."""
+    return {
+        "headline": headline(summary),
+        "answer": summary.answer,
+        "fail_on": list(summary.fail_on),
+        "baseline": summary.baseline,
+        "warnings": list(summary.warnings),
+        "counts": _counts(summary),
+        "bugs": [
+            {
+                "status": bug.status or None,
+                "fingerprint": bug.fingerprint,
+                "release": bug.release,
+                "kind": bug.kind,
+                "question": bug.question,
+                "message": bug.message,
+                "runs": [line["run"] for line in bug.runs],
+            }
+            for bug in summary.bugs
+        ],
+        "rates": [
+            asdict(rate)
+            | {
+                "unsafe_between": rate.unsafe_between,
+                "not_conforming_between": rate.not_conforming_between,
+            }
+            for rate in summary.rates
+        ],
+        "gates": [
+            {"seconds": seconds, "gate": name, "run": line["run"]}
+            for seconds, name, line in summary.gates
+        ],
+        "lines": [
+            {name: value for name, value in line.items() if name != "place"}
+            | {"fails": summary.why_failing(line), "link": _link(line, folder)}
+            for line in summary.lines
+        ],
+    }
+
+
+def junit_of(summary: Summary) -> str:
+    """The same as JUnit XML: a case for each run; who fails has a failure or an error."""
+    root = ET.Element("testsuites", name="kchaos")
+    suites: dict[str, ET.Element] = {}
+    for line in summary.lines:
+        release = release_of(line)
+        if release not in suites:
+            suites[release] = ET.SubElement(root, "testsuite", name=_xml(release))
+        case = ET.SubElement(
+            suites[release],
+            "testcase",
+            classname=_xml(f"{release} {mix_of(line)}".strip()),
+            name=_xml(f"seed {line.get('seed')}: {line['run']}"),
+            time=str(line["seconds"] or 0),
+        )
+        why = summary.why_failing(line)
+        messages = [finding["message"] for finding in line["findings"]]
+        text = "\n".join([*messages, *filter(None, [line["reason"], line["unknown"]])])
+        if why == ["unknown"]:
+            ET.SubElement(case, "error", message=_xml(str(line["unknown"]))).text = _xml(text)
+        elif why:
+            ET.SubElement(case, "failure", message=", ".join(why)).text = _xml(text)
+    for suite in suites.values():
+        suite.set("tests", str(len(suite)))
+        for name in ("failure", "error"):
+            suite.set(f"{name}s", str(len(suite.findall(f"testcase/{name}"))))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def headline(summary: Summary) -> str:
+    """What matters most, in a few words."""
+    counts = _counts(summary)
+    said = [f"{counts[name]} {name}" for name in ("unsafe", "not conforming", "unknown")]
+    said = [words for words in said if not words.startswith("0 ")]
+    if summary.baseline is not None:
+        said.insert(0, f"{counts['new']} new {'bug' if counts['new'] == 1 else 'bugs'}")
+    return f"{len(summary.lines)} runs: {', '.join(said) or 'all conform and are safe'}"
+
+
+def _alike(summary: Summary) -> list[list[Line]]:
+    """The runs that fail, those together that show the same."""
+    groups: dict[tuple[Any, ...], list[Line]] = {}
+    for line in summary.failing:
+        shown = tuple(sorted(finding["fingerprint"] for finding in line["findings"]))
+        why = re.sub("[0-9]+", "N", str(line["unknown"]))
+        groups.setdefault((line["release"], shown, why), []).append(line)
+    return list(groups.values())
+
+
+def _counts(summary: Summary) -> dict[str, int]:
+    lines = summary.lines
+    return {
+        "new": len(summary.new),
+        "unsafe": sum(line["safe"] is False for line in lines),
+        "not conforming": sum(line["conforms"] is False for line in lines),
+        "unknown": sum(None in (line["safe"], line["conforms"]) for line in lines),
+        "failing": len(summary.failing),
+    }
+
+
+def _when(summary: Summary) -> str:
+    times = [line["started_at"] for line in summary.lines if line.get("started_at")]
+    if not times:
+        return "When the runs began is not known."
+    first, last = (time.strftime("%Y-%m-%d %H:%M", time.gmtime(when)) for when in _ends(times))
+    beside = f", beside {summary.baseline}" if summary.baseline is not None else ""
+    return f"Begun between {first} and {last} UTC{beside}."
+
+
+def _ends(times: list[float]) -> tuple[float, float]:
+    return min(times), max(times)
+
+
+def _bug(bug: Bug, folder: Path) -> dict[str, Any]:
+    runs = [(str(line["run"]), _link(line, folder)) for line in bug.runs[:_MOST_RUNS]]
+    told = {name: getattr(bug, name) for name in ("status", "release", "kind", "question")}
+    return told | {
+        "fingerprint": bug.fingerprint,
+        "message": bug.message,
+        "runs": runs,
+        "count": len(bug.runs),
+        "left_out": max(0, len(bug.runs) - _MOST_RUNS),
+    }
+
+
+def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
+    return {
+        "name": str(line["run"]),
+        "link": _link(line, folder),
+        "release": release_of(line),
+        "mix": mix_of(line),
+        "seed": line.get("seed"),
+        "safe": _answer(line["safe"]),
+        "conforms": _answer(line["conforms"]),
+        "seconds": line["seconds"],
+        "why": summary.why_failing(line),
+        "kinds": ", ".join(dict.fromkeys(one["kind"] for one in line["findings"])),
+        "unknown": line["unknown"],
+        "faults": [
+            {"name": name, "left": 100 * begin, "width": max(0.6, 100 * (end - begin))}
+            for name, begin, end in line["faults"]
+        ],
+    }
+
+
+def _link(line: Line, folder: Path) -> str | None:
+    """Where the run's report is, as seen from the folder; None where there is none any more."""
+    if not line.get("place") or not line["report"]:
+        return None
+    return quote(os.path.relpath(Path(line["place"]) / line["report"], folder.resolve()))
+
+
+def _answer(value: bool | None) -> str:
+    return {True: "yes", False: "no", None: "unknown"}[value]
+
+
+def _percent(rate: Rate) -> tuple[str, str]:
+    """Both intervals of a rate for people, such as " (0-9 %)"."""
+    between = rate.unsafe_between, rate.not_conforming_between
+    unsafe, unlike = ("" if one is None else f" ({_whole(one)} %)" for one in between)
+    return unsafe, unlike
+
+
+def _whole(between: tuple[float, float]) -> str:
+    low, high = (100 * end for end in between)
+    return f"{low:.0f}-{high:.0f}" if high >= 10 else f"{low:.1f}-{high:.1f}"
+
+
+def _cell(text: str) -> str:
+    """The text as a cell of a Markdown table: in one line, and nothing in it is markup."""
+    plain = " ".join(printable(text).split())
+    return plain.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")
+
+
+def _xml(text: str) -> str:
+    """The text without characters that XML cannot have."""
+    return printable(text)

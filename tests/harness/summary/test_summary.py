@@ -1,0 +1,200 @@
+"""The summary of a night: what is new, gone and still there, rates, and four forms of it."""
+
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import write_judgement
+from kchaos.harness.commands.cli import run as kchaos
+from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, USAGE
+from kchaos.harness.commands.summary import exit_code_of_summary
+from kchaos.harness.report import write_report
+from kchaos.harness.summary.lines import LINES, append_line, line_of, lines_in, read_lines
+from kchaos.harness.summary.rendering import html_of, json_of, junit_of, markdown_of
+from kchaos.harness.summary.summary import Summary, interval, summary_of
+from tests.golden.stored import unpacked
+from tests.support.report_runs import Page
+
+
+def line(run: str = "run-1", **more: Any) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "run": run,
+        "entry": "chaos",
+        "case": "mixed",
+        "release": "2.8.2",
+        "build": "",
+    }
+    told |= {"seed": 1, "started_at": 1.79e9, "conforms": True, "safe": True, "expected": True}
+    told |= {"reason": "", "unknown": None, "seconds": 3.0, "waited_s": 1.0, "findings": []}
+    return told | {"gates": [], "faults": [], "report": None, "place": None} | more
+
+
+def unsafe(run: str, fingerprint: str = "f1", **more: Any) -> dict[str, Any]:
+    finding: dict[str, Any] = {
+        "fingerprint": fingerprint,
+        "kind": "divergence",
+        "question": "safety",
+    }
+    return line(run, safe=False, findings=[finding | {"message": "a | <b>", "times": 1}], **more)
+
+
+def statuses(summary: Summary) -> dict[tuple[str, str], str]:
+    return {(bug.fingerprint, bug.release): bug.status for bug in summary.bugs}
+
+
+def test_bugs_are_new_still_there_and_gone() -> None:
+    night = [unsafe("a", "f1"), unsafe("b", "f1"), unsafe("c", "f2"), line("d")]
+    before = [unsafe("x", "f1"), unsafe("y", "f3")]
+    summary = summary_of(night, baseline=before, fail_on=["new"])
+    assert statuses(summary) == {
+        ("f2", "2.8.2"): "new",
+        ("f1", "2.8.2"): "still there",
+        ("f3", "2.8.2"): "gone",
+    }
+    assert [one["run"] for one in summary.failing] == ["c"]
+    assert summary.answer == "fails"
+
+
+def test_a_known_bug_on_another_release_is_new_and_the_page_says_what_was_not_played() -> None:
+    night = [unsafe("a", "f1", release="3.9.1")]
+    summary = summary_of(night, baseline=[unsafe("x", "f1")], fail_on=["new"])
+    assert statuses(summary) == {("f1", "3.9.1"): "new"}
+    assert "no run of 3.9.1 (it has 2.8.2)" in summary.warnings[0]
+    assert "2.8.2 of the baseline was not played" in summary.warnings[1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "fail_on", "code"),
+    [
+        ([line()], ["unsafe", "not-conforming", "unknown"], AS_EXPECTED),
+        ([line(), unsafe("b", expected=True)], ["unsafe"], FINDING),
+        ([line(), unsafe("b")], ["not-conforming"], AS_EXPECTED),
+        ([line(), line("b", conforms=False)], ["not-conforming"], FINDING),
+        ([line(), line("b", safe=None)], ["unknown"], UNKNOWN),
+        ([line(), line("b", safe=None)], ["unsafe"], AS_EXPECTED),
+        ([line(safe=None)], ["unsafe"], UNKNOWN),
+        ([line("a", safe=None), unsafe("b")], ["unsafe", "unknown"], FINDING),
+        ([], ["unsafe"], UNKNOWN),
+    ],
+)
+def test_the_exit_code_says_what_was_asked_for(
+    lines: list[Any], fail_on: list[str], code: int
+) -> None:
+    assert exit_code_of_summary(summary_of(lines, fail_on=fail_on)) == code
+
+
+def test_rates_have_intervals_that_know_how_little_was_seen() -> None:
+    summary = summary_of(
+        [*(line(str(number)) for number in range(8)), unsafe("u"), line(safe=None)]
+    )
+    (rate,) = summary.rates
+    assert (rate.runs, rate.safe, rate.unsafe, rate.unknown) == (10, 8, 1, 1)
+    low, high = rate.unsafe_between or (0, 0)
+    assert (round(low, 3), round(high, 3)) == (0.02, 0.435)
+    assert interval(0, 0) is None
+    assert (interval(0, 400) or (1, 1))[1] < 0.01 < (interval(0, 4) or (0, 0))[1]
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Path:
+    folder = tmp_path / "night"
+    folder.mkdir()
+    for release in ("1.1.1", "2.8.2"):
+        run = unpacked(release, tmp_path / "unpacked")
+        write_judgement(run, judge(run))
+        write_report(run)
+        shutil.move(run.path, folder / f"run of {release}")
+    (folder / "torn").mkdir()
+    (folder / "torn/actions.jsonl").write_text("{")
+    return folder
+
+
+def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Path) -> None:
+    code = kchaos(["summary", str(night)])
+    told = json.loads((night / "summary.json").read_text())
+    assert (code, told["answer"]) == (FINDING, "fails")
+    assert told["counts"] == {
+        "new": 0,
+        "unsafe": 1,
+        "not conforming": 0,
+        "unknown": 1,
+        "failing": 2,
+    }
+    lines = {one["run"]: one for one in told["lines"]}
+    assert "run.json is missing" in lines["torn"]["unknown"]
+    assert [one["kind"] for one in lines["run of 1.1.1"]["findings"]] == ["divergence"]
+    assert lines["run of 1.1.1"]["gates"][0][0].startswith("step ")
+    assert any(name.startswith("CutLink") for name, _, _ in lines["run of 1.1.1"]["faults"])
+    page = (night / "summary.html").read_text()
+    assert Page(page).problems == []
+    assert "://" not in page
+    assert "<script" not in page
+    suites = ET.parse(night / "junit.xml").getroot()
+    assert sorted((one.get("name"), one.get("failures"), one.get("errors")) for one in suites) == [
+        ("1.1.1", "1", "0"),
+        ("2.8.2", "0", "0"),
+        ("no release known", "0", "1"),
+    ]
+    assert "**divergence**" in (night / "summary.md").read_text()
+
+
+def test_links_lead_to_reports_also_after_the_folder_was_moved(night: Path) -> None:
+    kchaos(["summary", str(night)])
+    moved = night.rename(night.with_name("artefact"))
+    links = [one["link"] for one in json.loads((moved / "summary.json").read_text())["lines"]]
+    assert sorted(filter(None, links)) == [
+        f"run%20of%20{release}/report.html" for release in ("1.1.1", "2.8.2")
+    ]
+    for link in filter(None, links):
+        assert (moved / link.replace("%20", " ")).is_file()
+        assert f'href="{link}"' in (moved / "summary.html").read_text()
+
+
+def test_a_night_is_a_baseline_also_when_its_runs_are_deleted(night: Path, tmp_path: Path) -> None:
+    known = night / "run of 1.1.1"
+    before = tmp_path / "before"
+    before.mkdir()
+    append_line(before / LINES, line_of(known))
+    for baseline in (before, before / LINES):
+        summary = summary_of(lines_in(night), baseline=lines_in(baseline), fail_on=["new"])
+        assert [bug.status for bug in summary.bugs] == ["still there"]
+    assert kchaos(["summary", str(night), "--baseline", str(before), "--fail-on", "new"]) == 0
+
+
+def test_a_line_that_was_cut_off_is_left_out_and_a_wrong_one_is_named(tmp_path: Path) -> None:
+    file = tmp_path / LINES
+    append_line(file, line("a"))
+    with file.open("a") as output:
+        output.write('{"run": "b", "rel')
+    assert [one["run"] for one in read_lines(file)] == ["a"]
+    file.write_text('{"run": 1}\n')
+    assert kchaos(["summary", str(file)]) == USAGE
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["summary", "."], ["summary", ".", "--fail-on", "new"], ["summary", "nowhere"]],
+)
+def test_bad_input_is_a_usage_error(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert kchaos(arguments) == USAGE
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_run_says_is_text_in_every_form(tmp_path: Path) -> None:
+    hostile = "</td><script>alert(1)</script> | `x` \x1b[2J\x00"
+    bad = unsafe("a", release=hostile, case=hostile)
+    bad["findings"][0]["message"] = hostile
+    summary = summary_of([bad, line("b", safe=None, unknown=hostile)])
+    assert "<script>" not in html_of(summary, tmp_path)
+    assert "<script>" not in markdown_of(summary, tmp_path)
+    assert "\x1b" not in markdown_of(summary, tmp_path)
+    assert len(ET.fromstring(junit_of(summary).split("\n", 1)[1])) == 2
+    assert json.loads(json.dumps(json_of(summary, tmp_path)))["bugs"][0]["message"] == hostile
