@@ -2,11 +2,13 @@
 PYTHON ?= .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
 NO_JVM := not cluster and not spark and not docker
+# Without compiled modules every process compiles the whole product and its tests again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: quick check test test-all coverage
 
 quick: ## unit tests without the slow ones: under half a minute
-	$(PYTEST) -m "$(NO_JVM) and not slow"
+	$(PYTEST) --dist worksteal -m "$(NO_JVM) and not slow"
 
 check: ## style, types of product, tests and benchmarks, and who may import whom: under a minute
 	PYTHON=$(PYTHON) .ci/check

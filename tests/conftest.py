@@ -31,8 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Give tests on clusters a second try (`tests/support/second_tries.py`).
 
     Let Ctrl-C reach the processes that tests start; a shell's background jobs ignore it.
+    pytest-xdist would begin with the largest groups, and tests that share a release's cluster
+    come last.
     """
     config.pluginmanager.register(SecondTries(config))
+    config.option.loadscopereorder = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -41,13 +44,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip Docker's tests without an engine, and say so at the end.
 
-    Run the tests that share a release's cluster one after another, and last: few clusters of them
-    live at a time, and none beside the tests that start their own. Groups that pytest-xdist keeps
-    in one process saved no time (32 minutes with, 28 without), and put them first.
+    Tests that share a cluster, a Spark session or something else that is made once are run by one
+    process. Those that share a release's cluster are run one after another, and last: few clusters
+    of them live at a time, and none beside the tests that start their own.
     """
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_seconds_for(item)))
+        if shared_by(item):
+            item.add_marker(pytest.mark.xdist_group(shared_by(item)))
     docker = [item for item in items if item.get_closest_marker("docker") is not None]
     if docker:
         why = why_no_docker()
@@ -92,6 +97,24 @@ def _seconds_for(item: pytest.Item) -> int:
     if any(item.get_closest_marker(name) for name in ("cluster", "docker", "spark")):
         return _CLUSTER_TIMEOUT_S
     return _SLOW_TIMEOUT_S if item.get_closest_marker("slow") else _UNIT_TIMEOUT_S
+
+
+def shared_by(item: pytest.Item) -> str:
+    """Name what the test shares with others of its module or session; empty if it shares nothing.
+
+    Two processes would each make it. A fixture of a plugin costs nothing until a test asks for it.
+    """
+    names = set(getattr(item, "fixturenames", ()))
+    if "release_cluster" in names:
+        return "cluster of " + ".".join(map(str, _release_of_item(item)))
+    if "spark" in names:
+        return "spark"
+    definitions = getattr(item, "_fixtureinfo").name2fixturedefs if names else {}  # noqa: B009
+    for name in sorted(names.intersection(definitions)):
+        if definitions[name][-1].scope == "module" and not name.startswith("_"):
+            callspec = getattr(item, "callspec", None)
+            return f"{item.path.stem} {callspec.params.get(name, '') if callspec else ''}".strip()
+    return ""
 
 
 def _release_of_item(item: pytest.Item) -> tuple[int, ...]:
