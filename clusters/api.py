@@ -242,6 +242,13 @@ class Cluster(Protocol):
         """(host, port) of each ZooKeeper member, directly and not through links."""
 
     @property
+    def controllers(self) -> Mapping[int, Broker]:
+        """The controllers of a KRaft cluster by node id; none with ZooKeeper."""
+
+    def metadata_folders(self) -> Mapping[int, Path]:
+        """Return each node's copy of the metadata log by node id; none with ZooKeeper."""
+
+    @property
     def links(self) -> Links | None:
         """The links between the brokers, None without; closed with the cluster."""
 

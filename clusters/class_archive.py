@@ -34,9 +34,14 @@ _KEPT_S = 3600.0
 
 
 class ClassSharing:
-    """What the JVMs of one cluster share; safe to make, and to drop, at any time."""
+    """What the JVMs of one cluster share; safe to make, and to drop, at any time.
 
-    def __init__(self) -> None:
+    The classes of all its roles are in one archive. ``roles`` tells clusters apart that have other
+    roles: controllers and brokers of KRaft load other classes than ZooKeeper and its brokers.
+    """
+
+    def __init__(self, roles: str = "") -> None:
+        self._roles = roles
         self._training: dict[str, list[Path]] = {}
         self._missing: dict[str, tuple[Distribution, Path]] = {}
 
@@ -45,7 +50,7 @@ class ClassSharing:
         archives = _archives()
         if archives is None:
             return []
-        key = _key(distribution, java_home)
+        key = _key(distribution, java_home, self._roles)
         if (archives / f"{key}.jsa").is_file():
             with contextlib.suppress(OSError):
                 os.utime(archives / f"{key}.jsa")
@@ -53,7 +58,8 @@ class ClassSharing:
         if (archives / f"{key}.lst").is_file():
             self._missing[key] = (distribution, java_home)
             return []
-        if (directory / _LIST).exists() or len(self._training.get(key, ())) >= 2:
+        trained = [file.parent.name for file in self._training.get(key, ())]
+        if (directory / _LIST).exists() or _role(directory.name) in map(_role, trained):
             return []
         self._training.setdefault(key, []).append(directory / _LIST)
         return [f"-XX:DumpLoadedClassList={directory / _LIST}"]
@@ -90,6 +96,10 @@ class ClassSharing:
                 unfinished.replace(archives / f"{key}.lst")
 
 
+def _role(folder: str) -> str:
+    return folder.rpartition("-")[0]
+
+
 def _archives() -> Path | None:
     """Return the archives' folder, or None where there cannot be one."""
     archives = cache_directory() / "archives"
@@ -99,9 +109,9 @@ def _archives() -> Path | None:
     return None
 
 
-def _key(distribution: Distribution, java_home: Path) -> str:
+def _key(distribution: Distribution, java_home: Path, roles: str) -> str:
     """Name everything that makes an archive another one."""
-    parts = [str(java_home), *_DUMP_FLAGS]
+    parts = [str(java_home), *_DUMP_FLAGS, *filter(None, [roles])]
     for jar in distribution.class_path:
         stat = jar.stat()
         parts.append(f"{jar} {stat.st_size} {stat.st_mtime_ns}")
@@ -149,6 +159,7 @@ def _write_to(archives: Path, key: str, distribution: Distribution, java_home: P
             "-n",
             "19",
             str(java_home / "bin" / "java"),
+            "-XX:+UnlockDiagnosticVMOptions",
             *_DUMP_FLAGS,
             f"-XX:SharedClassListFile={archives / key}.lst",
             f"-XX:SharedArchiveFile={unfinished}",

@@ -12,6 +12,8 @@ from kchaos.clusters.releases import Release
 # no threads, and verifying the byte code of jars that were checked when they were fetched
 # costs a fifth of a start.
 FAST_JVM_FLAGS: tuple[str, ...] = (
+    # From Java 13 on the flag about verification is only known behind this one.
+    "-XX:+UnlockDiagnosticVMOptions",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
@@ -20,6 +22,8 @@ FAST_JVM_FLAGS: tuple[str, ...] = (
     "-Djava.net.preferIPv4Stack=true",
     "-Djava.awt.headless=true",
 )
+
+CONTROLLER_LISTENER = "CONTROLLER"
 
 # What keeps chaos deterministic and a start short. Every one can be overridden by the spec.
 BROKER_DEFAULTS: Mapping[str, str] = {
@@ -50,6 +54,17 @@ BROKER_DEFAULTS_SINCE_0_11: Mapping[str, str] = {
     "transaction.state.log.replication.factor": "1",
 }
 
+# A KRaft cluster's, of brokers and controllers, in place of what names ZooKeeper. Controllers that
+# are killed are replaced soon; brokers have Kafka's own time to tell that they live.
+KRAFT_DEFAULTS: Mapping[str, str] = {
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "9000",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    # The log is evidence: no snapshot takes the place of its beginning after an hour.
+    "metadata.log.max.snapshot.interval.ms": "0",
+}
+
 # What a properties file reads as something else than the character.
 _IN_KEYS, _IN_VALUES = "\\=:#! ", "\\"
 
@@ -70,9 +85,13 @@ log4j.logger.org.apache.zookeeper=INFO
 """
 
 
-def broker_defaults(release: Release) -> dict[str, str]:
+def broker_defaults(release: Release, *, is_kraft: bool = False) -> dict[str, str]:
     """Return the configuration of a broker of this release before the spec's properties."""
     defaults = dict(BROKER_DEFAULTS)
+    if is_kraft:
+        of_zookeeper = [name for name in defaults if name.startswith("zookeeper.")]
+        defaults = {name: defaults[name] for name in defaults.keys() - of_zookeeper}
+        defaults.update(KRAFT_DEFAULTS)
     if release.number >= (0, 11):
         defaults.update(BROKER_DEFAULTS_SINCE_0_11)
     return defaults
@@ -88,6 +107,40 @@ def listener_properties(listeners: Mapping[str, tuple[str, str]]) -> dict[str, s
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
         "inter.broker.listener.name": "INTERNAL",
     }
+
+
+def kraft_properties(
+    role: str, node_id: int, voters: Mapping[int, str], listeners: Mapping[str, tuple[str, str]]
+) -> dict[str, str]:
+    """Return what makes a node a broker or a controller of a KRaft cluster.
+
+    ``voters`` are the controllers' addresses as this node is to dial them, by node id;
+    ``listeners`` are its own, as for ``listener_properties``: a controller has CONTROLLER alone.
+    """
+    own = listener_properties(listeners)
+    if role == "controller":
+        # None of a controller's listeners is for what brokers send each other.
+        del own["advertised.listeners"], own["inter.broker.listener.name"]
+    protocols = dict.fromkeys([*listeners, CONTROLLER_LISTENER])
+    return {
+        **own,
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in protocols),
+        "process.roles": role,
+        "node.id": str(node_id),
+        "controller.listener.names": CONTROLLER_LISTENER,
+        "controller.quorum.voters": ",".join(
+            f"{voter}@{address}" for voter, address in sorted(voters.items())
+        ),
+    }
+
+
+def advertised_by_controller(
+    release: Release, listeners: Mapping[str, tuple[str, str]]
+) -> dict[str, str]:
+    """Return what a controller tells others of where it listens: nothing, before 3.9 (KIP-853)."""
+    if release.number < (3, 9):
+        return {}
+    return {"advertised.listeners": listener_properties(listeners)["advertised.listeners"]}
 
 
 def mixed_protocol(releases: Sequence[Release]) -> dict[str, str]:

@@ -18,19 +18,20 @@ from kchaos.clusters.ports import ReservedPort, reserve_port
 from kchaos.clusters.processes import Process, spawn
 from kchaos.clusters.spec import ClusterSpec
 
-Role = Literal["zookeeper", "broker"]
+Role = Literal["zookeeper", "controller", "broker"]
+_INNER_PORTS: dict[Role, int] = {"zookeeper": 2, "controller": 0, "broker": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The place of one ZooKeeper member or broker, fixed over all its starts.
+    """The place of one ZooKeeper member, controller or broker, fixed over all its starts.
 
     ``directory`` is its folder, the same path inside and outside; ``listen_host`` is what its
     sockets are bound to; ``host`` is how the other JVMs of the cluster reach it;
     ``client_port`` is where this machine reaches it, on 127.0.0.1, and ``client_listen_port``
     is the same socket as the JVM knows it. ``inner_ports`` are a broker's inter-broker port,
     and another one where brokers do not reach each other as clients do; or a member's peer and
-    election port. ``reserved`` are all ports of 127.0.0.1 that it needs.
+    election port; a controller has none. ``reserved`` are all ports of 127.0.0.1 that it needs.
     """
 
     name: str
@@ -94,10 +95,10 @@ class Host(Protocol):
         """The environment variables that it goes by, other than by default."""
 
     def open(self, spec: ClusterSpec) -> None:
-        """Prepare for the spec's members and brokers; raise MachineError if it cannot be had."""
+        """Prepare for the nodes of the spec; raise MachineError if it cannot be had."""
 
     def node(self, role: Role, index: int) -> Node:
-        """Return the place of a member or broker."""
+        """Return the place of a member, a controller or a broker."""
 
     def spawn(
         self,
@@ -150,7 +151,7 @@ class LocalHost:
     def node(self, role: Role, index: int) -> Node:
         """Reserve ports: a broker's inter-broker port, or a member's peer and election port."""
         client = reserve_port()
-        inner = [reserve_port() for _ in range(1 if role == "broker" else 2)]
+        inner = [reserve_port() for _ in range(_INNER_PORTS[role])]
         return Node(
             name=f"{role} {index}",
             directory=self._work_directory / f"{role}-{index}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from kchaos.clusters.agent.byteman import Agent, Life, complaints
 from kchaos.clusters.agent.gate import Gate
@@ -35,7 +36,8 @@ class BrokerPlace:
     ``jvm_flags_of`` returns the flags for a Kafka that runs in a folder; ``spawn`` starts a
     command line, its console output appended to a file; ``wire`` is its network where the driver
     can take that away; ``agent`` is loaded into its JVM, None for no agent; ``disk`` is its own
-    where that can be slow; ``gate`` is where both report.
+    where that can be slow; ``gate`` is where both report; ``prepare`` makes its storage what a
+    start needs, None for nothing.
     """
 
     id: int
@@ -54,6 +56,8 @@ class BrokerPlace:
     agent: Agent | None = None
     disk: Disk | None = None
     gate: Gate | None = None
+    role: Literal["broker", "controller"] = "broker"
+    prepare: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
@@ -74,6 +78,11 @@ class JvmBroker:
     def id(self) -> int:
         """Its broker.id."""
         return self.place.id
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{self.place.role} {self.id}"
 
     @property
     def distribution(self) -> Distribution:
@@ -181,13 +190,13 @@ class JvmBroker:
 
     def _check_stopped(self) -> None:
         if self.is_running:
-            raise ClusterError(f"broker {self.id} runs already (pid {self.pid}); stop it first")
+            raise ClusterError(f"{self.name} runs already (pid {self.pid}); stop it first")
 
     def _check_ports(self) -> None:
         for port in self.place.ports:
             if not is_free(port.number):
                 raise MachineError(
-                    f"broker {self.id} cannot listen at 127.0.0.1:{port.number}: another process "
+                    f"{self.name} cannot listen at 127.0.0.1:{port.number}: another process "
                     "took the port; stop that one, or start the cluster anew"
                 )
 
@@ -202,6 +211,8 @@ class JvmBroker:
         if self.place.disk is not None:
             self.place.disk.check()
             self.place.disk.begin_life(self._lives)
+        if self.place.prepare is not None:
+            self.place.prepare()
         agent = self.place.agent
         flags = [*self.place.jvm_flags_of(self.distribution, directory), *self.jvm_flags]
         if agent is not None:
@@ -224,7 +235,7 @@ class JvmBroker:
         code = self.exit_code
         if code is not None and self._process is not None:
             raise BrokerExited(
-                name=f"broker {self.id}",
+                name=self.name,
                 exit_code=code,
                 last_lines=why_it_ended(self.server_log, [self.console_log]),
                 log=str(self.server_log),
@@ -245,7 +256,7 @@ class JvmBroker:
             return is_answering
 
         if self._process is None:
-            raise ClusterError(f"broker {self.id} was never started")
+            raise ClusterError(f"{self.name} was never started")
         await_until(
             ready,
             timeout_s=timeout_s,
@@ -310,7 +321,7 @@ class JvmBroker:
 
     def _running(self, what: str) -> Process:
         if self._process is None or not self.is_running:
-            raise ClusterError(f"broker {self.id} has no process to {what}")
+            raise ClusterError(f"{self.name} has no process to {what}")
         return self._process
 
     @property

@@ -5,36 +5,45 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from kazoo.client import KazooClient
 
 from kchaos.checkers.acts import CutZooKeeper
 from kchaos.checkers.folders import plain
-from kchaos.clusters import tiered
+from kchaos.checkers.formats.metadata_records import MetadataRecordError, RecordDefinitions
+from kchaos.clusters import jvm_controller, kraft_storage, tiered
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.agent.points import code_points
 from kchaos.clusters.class_archive import ClassSharing
 from kchaos.clusters.configuration import (
+    CONTROLLER_LISTENER,
     FAST_JVM_FLAGS,
+    KRAFT_DEFAULTS,
+    advertised_by_controller,
     broker_defaults,
+    kraft_properties,
     listener_properties,
     mixed_protocol,
 )
 from kchaos.clusters.disk.mounting import Disk, mounted
 from kchaos.clusters.distribution import Distribution, java_of
-from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
-from kchaos.clusters.host import Host
+from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
+from kchaos.clusters.host import Host, Node
 from kchaos.clusters.jvm_broker import BrokerPlace, JvmBroker
+from kchaos.clusters.jvm_controller import JvmController
 from kchaos.clusters.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
 from kchaos.clusters.links import Cut, Links
 from kchaos.clusters.log_tail import last_lines
 from kchaos.clusters.memory import check_memory
+from kchaos.clusters.metadata.api import ClusterMetadata
+from kchaos.clusters.metadata.kraft import KraftMetadata
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
@@ -78,11 +87,17 @@ class JvmCluster:
         self._offline = offline
         self._jvm_flags = tuple(jvm_flags)
         self._side_by_side = side_by_side
-        self._class_sharing = ClassSharing() if share_classes else None
+        self._class_sharing = (
+            ClassSharing("kraft" if spec.is_kraft else "") if share_classes else None
+        )
         self._distribution_of = cache(partial(tiered.resolved, spec, host, offline))
         self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
+        self._controllers: dict[int, JvmController] = {}
+        self._kraft: KraftMetadata | None = None
+        self._voters: dict[int, str] = {}
+        self._cluster_id = kraft_storage.new_id() if spec.is_kraft else ""
         self._client: KazooClient | None = None
         self._disks: list[Disk] = []
 
@@ -108,6 +123,19 @@ class JvmCluster:
         return tuple(self._zookeepers)
 
     @property
+    def controllers(self) -> Mapping[int, JvmController]:
+        """The controllers by node id; none with ZooKeeper, and before ``start``."""
+        return self._controllers
+
+    def metadata_folders(self) -> Mapping[int, Path]:
+        """Return each node's copy of the metadata log by node id; none with ZooKeeper."""
+        nodes = [*self._controllers.values(), *self._brokers.values()]
+        return {
+            node.id: node.log_directory / kraft_storage.METADATA_FOLDER
+            for node in (nodes if self.spec.is_kraft else ())
+        }
+
+    @property
     def about(self) -> Mapping[str, Any]:
         """What runs the JVMs, and what they run; see ``clusters.api.Cluster``."""
         jars = {
@@ -131,19 +159,28 @@ class JvmCluster:
         return self._host.why_unlinked or "it is not started"
 
     def zookeeper(self) -> KazooClient:
-        """Return the shared client; raise ClusterError before ``start`` and after ``stop``."""
+        """Return the shared client; raise ClusterError before ``start`` and after ``stop``.
+
+        A KRaft cluster has none, at any time.
+        """
+        if self.spec.is_kraft:
+            raise ClusterError("the metadata of this cluster is kept by KRaft: it has no ZooKeeper")
         if self._client is None:
             raise ClusterError("the cluster is not started, so it has no ZooKeeper to ask")
         return self._client
 
     @property
-    def metadata(self) -> ZooKeeperMetadata:
-        """What ZooKeeper holds, by the shared client."""
+    def metadata(self) -> ClusterMetadata:
+        """What ZooKeeper holds, by the shared client, or what the controllers' logs say."""
+        if self.spec.is_kraft:
+            if self._kraft is None:
+                raise ClusterError("the cluster is not started, so it has no metadata")
+            return self._kraft
         return ZooKeeperMetadata(self.zookeeper())
 
     def start(self) -> None:
         """Start everything; on any failure, Ctrl-C included, stop what was started."""
-        if self._zookeepers:
+        if self._zookeepers or self._controllers:
             raise ClusterError("this cluster was started before; make a new one")
         try:
             self._start()
@@ -168,15 +205,16 @@ class JvmCluster:
         distributions = {b.id: self._distribution_of(b.kafka) for b in self.spec.brokers}
         refuse_unknown(self.spec, {b: release_of(d.release) for b, d in distributions.items()})
         refuse_slow_disks(self.spec, lambda: self._host.why_no_disk)
-        check_memory(
-            [self.spec.broker_heap_mib] * len(distributions) + [HEAP_MIB] * self.spec.zookeepers
-        )
+        check_memory([self.spec.broker_heap_mib] * len(distributions) + self._keepers_heaps)
         self.work_directory.mkdir(parents=True, exist_ok=True)
         if self.spec.tiered:
             (self.work_directory / tiered.FOLDER).mkdir(exist_ok=True)
         self._host.open(self.spec)
-        self._start_zookeeper(distributions)
         self._open_links()
+        if self.spec.is_kraft:
+            self._start_controllers(distributions)
+        else:
+            self._start_zookeeper(distributions)
         self._open_gate()
         for broker_spec in self.spec.brokers:
             self._brokers[broker_spec.id] = self._place(broker_spec, distributions)
@@ -193,10 +231,15 @@ class JvmCluster:
     def _start_brokers(self) -> None:
         """Start the brokers; the spec's first one is the controller before others may register.
 
+        A KRaft cluster has its controllers already, so all brokers start at once.
+
         With links all JVMs boot at once, beside ZooKeeper's, and what a broker asks of ZooKeeper
         waits at its link until its turn has come. A client that is refused instead, because it
         came too early, waits for up to two seconds before its next try.
         """
+        if self.spec.is_kraft:
+            self._start_kraft_brokers()
+            return
         first = self.spec.first_broker
         in_turn = sorted(self._brokers.values(), key=lambda broker: broker.id != first)
         held: dict[int, Cut] = {}
@@ -216,6 +259,75 @@ class JvmCluster:
                 self._await_controller(broker)
             if not self._side_by_side:
                 broker.await_ready()
+
+    def _start_kraft_brokers(self) -> None:
+        for broker in self._brokers.values():
+            broker.start()
+            if not self._side_by_side:
+                broker.await_ready()
+        for controller in self._controllers.values():
+            controller.await_ready()
+
+    @property
+    def _keepers_heaps(self) -> list[int]:
+        """The heaps of what keeps the metadata."""
+        if self.spec.is_kraft:
+            return [jvm_controller.HEAP_MIB] * self.spec.controllers
+        return [HEAP_MIB] * self.spec.zookeepers
+
+    def _start_controllers(self, distributions: Mapping[int, Distribution]) -> None:
+        """Start the controllers, on the newest release; they wait for each other, and nobody here.
+
+        The new cluster has the feature levels that its oldest release gives one.
+        """
+        newest = max(distributions.values(), key=lambda d: release_of(d.release))
+        oldest = min(release_of(d.release) for d in distributions.values())
+        kafka = next(
+            broker.kafka for broker in self.spec.brokers if distributions[broker.id] is newest
+        )
+        self._say(f"starting {self.spec.controllers} controllers of Kafka {newest.release}")
+        nodes = {id_: self._host.node("controller", id_) for id_ in self.spec.controller_ids}
+        addresses = {id_: (node.host, node.client_listen_port) for id_, node in nodes.items()}
+        if self.links is not None:
+            addresses = {
+                id_: self.links.add_controller(id_, target) for id_, target in addresses.items()
+            }
+        self._voters = {id_: f"{host}:{port}" for id_, (host, port) in addresses.items()}
+        levels = {**oldest.feature_levels, **self.spec.features}
+        features = {name: level for name, level in levels.items() if level}
+        for id_, node in nodes.items():
+            folder = node.directory / "data"
+            kraft_storage.write_bootstrap(folder, features, timestamp_ms=int(time.time() * 1000))
+            self._controllers[id_] = self._controller(id_, node, kafka)
+        self._kraft = KraftMetadata(
+            folders=self.metadata_folders(),
+            addresses={id_: each.client_address for id_, each in self._controllers.items()},
+            definitions=_record_definitions(newest),
+        )
+        for controller in self._controllers.values():
+            controller.start()
+
+    def _controller(self, node_id: int, node: Node, kafka: str) -> JvmController:
+        here = f"{node.listen_host}:{node.client_listen_port}"
+        listeners = {CONTROLLER_LISTENER: (here, self._voters[node_id])}
+        fixed = {
+            "log.dir": str(node.directory / "data"),
+            **kraft_properties("controller", node_id, self._voters, listeners),
+            **self.spec.properties,
+        }
+
+        def base_properties(distribution: Distribution) -> dict[str, str]:
+            advertised = advertised_by_controller(release_of(distribution.release), listeners)
+            return {**KRAFT_DEFAULTS, **advertised, **fixed}
+
+        place = self._node_place(
+            node_id,
+            node,
+            heap_mib=jvm_controller.HEAP_MIB,
+            base_properties=base_properties,
+            role="controller",
+        )
+        return JvmController(place=place, kafka=kafka, own_properties={})
 
     def _start_zookeeper(self, distributions: Mapping[int, Distribution]) -> None:
         """ZooKeeper runs from the newest release: its server serves older clients as well."""
@@ -282,43 +394,26 @@ class JvmCluster:
         disk = mounted(broker_spec, node.directory, self.gate, self.work_directory)
         self._disks += [] if disk is None else [disk]
         advertised = (node.host, node.inner_ports[0])
-        zookeepers = [member.inner_address for member in self._zookeepers]
         if self.links is not None:
             advertised = self.links.add_broker(broker_id, target=advertised)
-            zookeepers = [
-                self.links.add_zookeeper(broker_id, index, target=target)
-                for index, target in enumerate(zookeepers)
-            ]
         fixed = {
-            "broker.id": str(broker_id),
             "log.dir": str(node.directory / "data"),
-            # A client that has lost the only address that it knows sleeps a second before it
-            # tries it again (StaticHostProvider); the second of two it tries without.
-            "zookeeper.connect": ",".join(
-                f"{host}:{port}" for host, port in zookeepers * (1 if zookeepers[1:] else 2)
-            ),
-            **listener_properties(node.listeners(advertised)),
-            **mixed_protocol([release_of(d.release) for d in distributions.values()]),
+            **self._ways_to_metadata(broker_id, node.listeners(advertised), distributions),
             **tiered.properties_of_tiering(self.spec, self.work_directory, node, advertised),
             **self.spec.properties,
         }
-        place = BrokerPlace(
-            id=broker_id,
-            directory=node.directory,
-            client_port=node.client_port,
-            ports=node.reserved,
-            capabilities=self._host.capabilities,
+
+        def base_properties(distribution: Distribution) -> dict[str, str]:
+            release = release_of(distribution.release)
+            return {**broker_defaults(release, is_kraft=self.spec.is_kraft), **fixed}
+
+        place = self._node_place(
+            broker_id,
+            node,
             heap_mib=self.spec.broker_heap_mib,
-            distribution_of=self._distribution_of,
-            java_of=self._java_of,
-            base_properties=lambda d: {**broker_defaults(release_of(d.release)), **fixed},
-            metadata=lambda: self.metadata,
-            jvm_flags_of=self._flags_of,
-            spawn=partial(self._host.spawn, node),
-            wire=node.wire,
+            base_properties=base_properties,
             agent=self._agent(broker_spec),
             disk=disk,
-            gate=self.gate,
         )
         return JvmBroker(
             place=place,
@@ -327,11 +422,74 @@ class JvmCluster:
             wanted_judged_as=broker_spec.judged_as,
         )
 
+    def _ways_to_metadata(
+        self,
+        broker_id: int,
+        listeners: Mapping[str, tuple[str, str]],
+        distributions: Mapping[int, Distribution],
+    ) -> dict[str, str]:
+        """Return who a broker is, where it listens, and where the metadata is for it."""
+        if self.spec.is_kraft:
+            return kraft_properties("broker", broker_id, self._voters, listeners)
+        zookeepers = [member.inner_address for member in self._zookeepers]
+        if self.links is not None:
+            zookeepers = [
+                self.links.add_zookeeper(broker_id, index, target=target)
+                for index, target in enumerate(zookeepers)
+            ]
+        return {
+            "broker.id": str(broker_id),
+            # A client that has lost the only address that it knows sleeps a second before it
+            # tries it again (StaticHostProvider); the second of two it tries without.
+            "zookeeper.connect": ",".join(
+                f"{host}:{port}" for host, port in zookeepers * (1 if zookeepers[1:] else 2)
+            ),
+            **listener_properties(listeners),
+            **mixed_protocol([release_of(d.release) for d in distributions.values()]),
+        }
+
+    def _node_place(
+        self,
+        node_id: int,
+        node: Node,
+        *,
+        heap_mib: int,
+        base_properties: Callable[[Distribution], dict[str, str]],
+        role: Literal["broker", "controller"] = "broker",
+        agent: Agent | None = None,
+        disk: Disk | None = None,
+    ) -> BrokerPlace:
+        def prepare() -> None:
+            folder = node.directory / "data" if disk is None else disk.files
+            kraft_storage.format_storage(folder, cluster_id=self._cluster_id, node_id=node_id)
+
+        return BrokerPlace(
+            id=node_id,
+            directory=node.directory,
+            client_port=node.client_port,
+            ports=node.reserved,
+            capabilities=self._host.capabilities,
+            heap_mib=heap_mib,
+            distribution_of=self._distribution_of,
+            java_of=self._java_of,
+            base_properties=base_properties,
+            metadata=lambda: self.metadata,
+            jvm_flags_of=self._flags_of,
+            spawn=partial(self._host.spawn, node),
+            wire=node.wire,
+            agent=agent,
+            disk=disk,
+            gate=self.gate,
+            role=role,
+            prepare=prepare if self.spec.is_kraft else None,
+        )
+
     def _write_description(self) -> None:
         """Write what the cluster is and where, for whoever opens the folder."""
         description = {
             "spec": self.spec.to_json(),
             "zookeeper": [f"{host}:{port}" for host, port in self.zookeeper_addresses],
+            "controllers": {node.id: node.client_address for node in self._controllers.values()},
             "brokers": {broker.id: broker.client_address for broker in self._brokers.values()},
         }
         file = self.work_directory / "cluster.json"
@@ -367,8 +525,8 @@ class JvmCluster:
         with contextlib.ExitStack() as ending:
             for member in self._zookeepers:
                 ending.callback(member.give_back_ports)
-            for broker in self._brokers.values():
-                ending.callback(broker.give_back_ports)
+            for node in (*self._brokers.values(), *self._controllers.values()):
+                ending.callback(node.give_back_ports)
             ending.callback(self._host.close)
             for disk in self._disks:
                 ending.callback(disk.take_away)
@@ -383,8 +541,8 @@ class JvmCluster:
             if client is not None:
                 ending.callback(client.close)
                 ending.callback(client.stop)
-            for broker in self._brokers.values():
-                ending.callback(broker.kill)
+            for node in (*self._controllers.values(), *self._brokers.values()):
+                ending.callback(node.kill)
 
     def __enter__(self) -> Self:
         self.start()
@@ -397,3 +555,14 @@ class JvmCluster:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def _record_definitions(distribution: Distribution) -> RecordDefinitions:
+    """Return what metadata records consist of in a Kafka; raise ReleaseError without that."""
+    jars = [jar for jar in distribution.class_path if jar.name.startswith("kafka-metadata-")]
+    try:
+        return RecordDefinitions.from_jar(jars[0])
+    except (IndexError, MetadataRecordError) as error:
+        raise ReleaseError(
+            f"{distribution.source} says of no metadata record what it consists of: {error}"
+        ) from error

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from kchaos.clusters.errors import ReleaseError
+
+Mode = Literal["zookeeper", "kraft"]
+
+FIRST_KRAFT = "3.3"
+METADATA_VERSION = "metadata.version"
+LEAST_METADATA_VERSION = 7
+"""That of 3.3, from which on the metadata log has all that is read of it."""
 
 _LOG4J = "org.slf4j:slf4j-log4j12:1.7.25"
 _RELOAD4J = "org.slf4j:slf4j-reload4j:1.7.36"
@@ -21,7 +30,9 @@ class ReleaseLine:
     the Maven artifact; ``extra_jars`` are Maven coordinates added to the artifact's own
     dependencies (always one slf4j binding: without it there is no broker log and ZooKeeper
     3.4 fails); ``java`` is the Java that its brokers run on; ``known`` are the releases of
-    the line that are tested.
+    the line that are tested. ``modes`` says where its clusters may keep their metadata.
+    ``feature_levels`` are what ``kafka-storage format`` gives a new KRaft cluster, by the feature's
+    name; one of 0 is known and left off.
     """
 
     line: str
@@ -29,6 +40,8 @@ class ReleaseLine:
     extra_jars: tuple[str, ...]
     known: tuple[str, ...]
     java: int = 11
+    modes: tuple[Mode, ...] = ("zookeeper",)
+    feature_levels: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -37,7 +50,7 @@ class Release:
 
     number: tuple[int, ...]
     text: str
-    line: ReleaseLine
+    line: ReleaseLine = field(compare=False)
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -61,9 +74,47 @@ class Release:
         """The value of inter.broker.protocol.version that this release speaks at best."""
         return self.line.line
 
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Where its clusters may keep their metadata, the usual place first."""
+        return self.line.modes
+
+    @property
+    def feature_levels(self) -> Mapping[str, int]:
+        """The feature levels of a new KRaft cluster; see ``ReleaseLine``."""
+        return self.line.feature_levels
+
 
 def _line(line: str, scala: str, extra_jars: tuple[str, ...], *known: str) -> ReleaseLine:
     return ReleaseLine(line=line, scala=scala, extra_jars=extra_jars, known=known)
+
+
+def _both(line: str, metadata_version: int, *known: str) -> ReleaseLine:
+    """Return a line with ZooKeeper, and with KRaft, which counts as finished from 3.3 on."""
+    return replace(
+        _line(line, "2.13", (_RELOAD4J,), *known),
+        modes=("zookeeper", "kraft"),
+        feature_levels={METADATA_VERSION: metadata_version},
+    )
+
+
+def _kraft(
+    line: str, *known: str, metadata: int, elr: int, share: int = 0, streams: int = 0
+) -> ReleaseLine:
+    """Return a line with KRaft alone; ``elr`` are eligible leader replicas (KIP-966)."""
+    return replace(
+        _line(line, "2.13", (_RELOAD4J,), *known),
+        java=17,
+        modes=("kraft",),
+        feature_levels={
+            METADATA_VERSION: metadata,
+            "group.version": 1,
+            "transaction.version": 2,
+            "eligible.leader.replicas.version": elr,
+            "share.version": share,
+            "streams.version": streams,
+        },
+    )
 
 
 LINES: tuple[ReleaseLine, ...] = (
@@ -83,20 +134,31 @@ LINES: tuple[ReleaseLine, ...] = (
     _line("3.0", "2.13", (_LOG4J,), "3.0.2"),
     _line("3.1", "2.13", (_LOG4J,)),
     _line("3.2", "2.13", (_RELOAD4J,)),
-    _line("3.3", "2.13", (_RELOAD4J,), "3.3.2"),
-    _line("3.4", "2.13", (_RELOAD4J,)),
-    _line("3.5", "2.13", (_RELOAD4J,)),
-    _line("3.6", "2.13", (_RELOAD4J,), "3.6.2"),
-    _line("3.7", "2.13", (_RELOAD4J,)),
-    _line("3.8", "2.13", (_RELOAD4J,)),
-    _line("3.9", "2.13", (_RELOAD4J,), "3.9.1"),
+    _both("3.3", 7, "3.3.2"),
+    _both("3.4", 8),
+    _both("3.5", 11),
+    _both("3.6", 14, "3.6.2"),
+    _both("3.7", 19),
+    _both("3.8", 20),
+    _both("3.9", 21, "3.9.1"),
+    _kraft("4.0", "4.0.2", metadata=25, elr=0),
+    _kraft("4.1", "4.1.2", metadata=27, elr=1),
+    _kraft("4.2", "4.2.1", metadata=29, elr=1, share=1, streams=1),
+    _kraft("4.3", "4.3.1", metadata=30, elr=1, share=1, streams=1),
+    _kraft("4.4", "4.4.0", metadata=33, elr=1, share=2, streams=1),
 )
 
-KNOWN_RELEASES: tuple[str, ...] = tuple(release for line in LINES for release in line.known)
+KNOWN_RELEASES: tuple[str, ...] = tuple(
+    release for line in LINES if "zookeeper" in line.modes for release in line.known
+)
+"""The tested releases with ZooKeeper, whose replication the model follows."""
+KRAFT_RELEASES: tuple[str, ...] = tuple(
+    release for line in LINES if line.modes == ("kraft",) for release in line.known
+)
+"""The tested releases that have KRaft alone."""
 
 _SNAPSHOT = "-SNAPSHOT"
 _NUMBER = re.compile(r"(\d+(?:\.\d+){2,3})(?:[-.].*)?")
-_WITHOUT_ZOOKEEPER = re.compile(r"4\.\d+")
 
 
 def judging_release_of(text: str) -> str:
@@ -128,13 +190,9 @@ def release_of(text: str) -> Release:
             named = tuple(int(part) for part in line.line.split("."))
             if number[:length] == named and len(number) == length + 1:
                 return Release(number=number, text=text.strip(), line=line)
-    if _WITHOUT_ZOOKEEPER.match(text.strip()):
-        raise ReleaseError(
-            f"Kafka {text.strip()} runs with KRaft alone, which kchaos does not support: it plays "
-            f"clusters with ZooKeeper, up to {KNOWN_RELEASES[-1]}"
-        )
     raise ReleaseError(
-        f"{text!r} is no known Kafka release; known are {', '.join(KNOWN_RELEASES)} "
+        f"{text!r} is no known Kafka release; known are "
+        f"{', '.join(KNOWN_RELEASES + KRAFT_RELEASES)} "
         "and other patch releases of the same lines, or give the path of a distribution "
         "folder or .tgz"
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import judging_release_of
+from kchaos.clusters.releases import Mode, judging_release_of, release_of
 
 # By these links, faults and gates know a broker; and nothing but loopback may be listened at.
 _OWN_PROPERTIES = frozenset(
@@ -31,6 +31,8 @@ _OWN_PROPERTIES = frozenset(
         "zookeeper.metadata.migration.enable",
     }
 )
+FIRST_CONTROLLER = 100
+_QUORUMS = (1, 3)
 # Below that, engines refuse a limit or take it for none.
 _LEAST = {"broker_memory_mib": 6, "broker_cpus": 0.01}
 
@@ -71,7 +73,7 @@ class BrokerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """A cluster: its brokers, its ZooKeeper and what they have in common.
+    """A cluster: its brokers, what keeps their metadata, and what they have in common.
 
     ``properties`` hold for every broker; ``first_broker`` is started alone first, so that it is
     the controller; ``linked`` puts the relays between the brokers and before ZooKeeper;
@@ -80,6 +82,11 @@ class ClusterSpec:
     ``tiered`` gives the brokers a remote store for their logs (``clusters.tiered``), which topics
     with remote.storage.enable use. ``broker_memory_mib`` and ``broker_cpus`` limit each broker,
     None for no limit; only a driver whose brokers are containers can hold them.
+
+    ``mode`` says where the metadata is, None for the place that is usual with the brokers'
+    releases. With KRaft there are 1 or 3 ``controllers``, which are no brokers, and neither
+    ``first_broker`` nor what is said of ZooKeeper has a meaning; ``features`` are feature levels
+    by name, in place of those that the oldest release gives a new cluster.
     """
 
     brokers: tuple[BrokerSpec, ...]
@@ -93,6 +100,9 @@ class ClusterSpec:
     broker_memory_mib: int | None = None
     broker_cpus: float | None = None
     tiered: bool = False
+    mode: Mode | None = None
+    controllers: int = 1
+    features: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ids = [broker.id for broker in self.brokers]
@@ -113,9 +123,42 @@ class ClusterSpec:
                 raise ReleaseError(f"properties are names and texts, not {properties!r}")
         for name in sorted(set().union(*every) & _OWN_PROPERTIES):
             raise ReleaseError(f"{name} is kchaos's to set: take it out of the broker properties")
+        self._check_controllers(ids)
         for name, limit in self.limits.items():
             if not _LEAST[name] <= limit < math.inf:
                 raise ReleaseError(f"{name} must be {_LEAST[name]} or more, not {limit}")
+
+    def _check_controllers(self, broker_ids: Sequence[int]) -> None:
+        if self.mode not in (None, "zookeeper", "kraft"):
+            raise ReleaseError(f"metadata are kept by zookeeper or by kraft, not {self.mode!r}")
+        if self.controllers not in _QUORUMS:
+            raise ReleaseError(f"a KRaft cluster has 1 or 3 controllers, not {self.controllers}")
+        if not self.is_kraft and (self.controllers > 1 or self.features):
+            raise ReleaseError(
+                "controllers and features are a KRaft cluster's, and this one has ZooKeeper: say "
+                "mode kraft, or leave them out"
+            )
+        if self.is_kraft and (both := sorted({*broker_ids} & {*self.controller_ids})):
+            raise ReleaseError(f"{both[0]} is a controller's id, so no broker can have it")
+        if self.is_kraft and self.tiered:
+            raise ReleaseError("logs of KRaft clusters cannot be tiered here yet: leave tiered out")
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether controllers keep the metadata, and not ZooKeeper.
+
+        Without a ``mode`` the names of the releases decide; a path or an image counts as one that
+        has ZooKeeper, and if it has none, it is refused when the cluster starts.
+        """
+        if self.mode is not None:
+            return self.mode == "kraft"
+        return any(_has_kraft_alone(kafka) for kafka in self.kafkas)
+
+    @property
+    def controller_ids(self) -> tuple[int, ...]:
+        """The node ids of the controllers; none where ZooKeeper keeps the metadata."""
+        count = self.controllers if self.is_kraft else 0
+        return tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + count))
 
     @property
     def kafkas(self) -> frozenset[str]:
@@ -144,6 +187,13 @@ class ClusterSpec:
             return from_json(cls, data, brokers=brokers)
         except ShapeError as error:
             raise ReleaseError(f"not a cluster's description: {error}") from error
+
+
+def _has_kraft_alone(kafka: str) -> bool:
+    try:
+        return release_of(kafka).modes == ("kraft",)
+    except ReleaseError:
+        return False
 
 
 def brokers_of(kafka: str, ids: tuple[int, ...] = (0, 1, 2)) -> tuple[BrokerSpec, ...]:

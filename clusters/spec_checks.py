@@ -6,7 +6,13 @@ from kchaos.clusters.agent.points import disk_points, unknown_points
 from kchaos.clusters.broker_settings import misspelt
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.releases import Release
+from kchaos.clusters.releases import (
+    FIRST_KRAFT,
+    LEAST_METADATA_VERSION,
+    METADATA_VERSION,
+    Mode,
+    Release,
+)
 from kchaos.clusters.settings import broker_settings_refused
 from kchaos.clusters.spec import ClusterSpec
 
@@ -21,9 +27,10 @@ def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
     Raises:
         ReleaseError: The message names the broker and says why not.
     """
-    if why_not := misspelt(spec, releases):
+    if why_not := _mode_refused(spec, releases) or misspelt(spec, releases):
         raise ReleaseError(why_not)
-    common = {**mixed_protocol([*releases.values()]), **spec.properties}
+    protocol = {} if spec.is_kraft else mixed_protocol([*releases.values()])
+    common = {**protocol, **spec.properties}
     for broker in spec.brokers:
         release = releases[broker.id]
         why_not = unknown_points(broker.points, release) or broker_settings_refused(
@@ -31,6 +38,36 @@ def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
         )
         if why_not:
             raise ReleaseError(f"broker {broker.id}: {why_not}")
+
+
+def _mode_refused(spec: ClusterSpec, releases: Mapping[int, Release]) -> str:
+    wanted: Mode = "kraft" if spec.is_kraft else "zookeeper"
+    for broker_id, release in sorted(releases.items()):
+        if wanted in release.modes:
+            continue
+        if wanted == "kraft":
+            return (
+                f"broker {broker_id}: {release.text} does not run with KRaft here: Kafka does from "
+                f"{FIRST_KRAFT} on"
+            )
+        return f"broker {broker_id}: {release.text} has no ZooKeeper any more: say mode kraft"
+    return _features_refused(spec.features, min(releases.values())) if spec.is_kraft else ""
+
+
+def _features_refused(features: Mapping[str, int], release: Release) -> str:
+    """Return which feature level the oldest release of a cluster does not have, or ""."""
+    for name, level in features.items():
+        default = release.feature_levels.get(name)
+        if default is None:
+            known = ", ".join(sorted(release.feature_levels))
+            return f"{release.text} has no feature {name!r}; it has {known}"
+        newest = max(default, 1)
+        if not 0 <= level <= newest:
+            return f"{release.text} knows {name} up to {newest}, not {level}"
+    metadata_version = features.get(METADATA_VERSION, release.feature_levels[METADATA_VERSION])
+    if metadata_version < LEAST_METADATA_VERSION:
+        return f"{METADATA_VERSION} begins with {LEAST_METADATA_VERSION}, not {metadata_version}"
+    return ""
 
 
 def refuse_slow_disks(spec: ClusterSpec, why_not: Callable[[], str]) -> None:

@@ -5,21 +5,44 @@ from pathlib import Path
 
 import click
 
-from kchaos.harness.commands.cli_options import as_json, driver, offline, sayer
+from kchaos.clusters.releases import Mode
+from kchaos.harness.commands.cli_options import as_json, driver, mode, offline, sayer
 
 
 @click.command()
 @click.option("--kafka", required=True, metavar="RELEASE|PATH", help="What the brokers run.")
 @click.option("--brokers", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--zookeepers", type=click.IntRange(1), default=1, show_default=True)
+@mode
+@click.option(
+    "--controllers",
+    type=click.Choice(["1", "3"]),
+    default="1",
+    show_default=True,
+    callback=lambda _context, _option, value: int(value),
+    help="Of a KRaft cluster.",
+)
 @driver
 @offline
-def up(kafka: str, brokers: int, zookeepers: int, driver: str, offline: bool) -> None:
+def up(
+    kafka: str,
+    brokers: int,
+    zookeepers: int,
+    mode: Mode | None,
+    controllers: int,
+    driver: str,
+    offline: bool,
+) -> None:
     """Start a cluster to play with; Ctrl-C ends it."""
     from kchaos.clusters.spec import ClusterSpec, brokers_of
     from kchaos.harness.commands.playground import playground
 
-    spec = ClusterSpec(brokers=brokers_of(kafka, tuple(range(brokers))), zookeepers=zookeepers)
+    spec = ClusterSpec(
+        brokers=brokers_of(kafka, tuple(range(brokers))),
+        zookeepers=zookeepers,
+        mode=mode,
+        controllers=controllers,
+    )
     playground(spec, driver=driver, offline=offline, say=sayer(), write=click.echo)
 
 

@@ -50,6 +50,12 @@ settle_bound = click.option(
     help="For how long nothing may change, once all is healed, before replication counts as "
     "stopped.  [default: 1.5 times the brokers' longest time-out]",
 )
+mode = click.option(
+    "--mode",
+    type=click.Choice(["zookeeper", "kraft"]),
+    help="Where a cluster keeps its metadata, where its releases have both.  [default: ZooKeeper "
+    "before 4.0]",
+)
 trust = click.option(
     "--trust",
     is_flag=True,

@@ -28,15 +28,19 @@ def playground(
         work_directory("up") as work,
         make_cluster(driver, spec, work_directory=work, offline=offline, say=say) as cluster,
     ):
-        zookeepers = ",".join(f"{host}:{port}" for host, port in cluster.zookeeper_addresses)
         write(f"bootstrap servers: {','.join(cluster.bootstrap_servers)}")
-        write(f"ZooKeeper: {zookeepers}")
+        if spec.is_kraft:
+            addresses = [node.client_address for node in cluster.controllers.values()]
+            write(f"controllers: {','.join(addresses)}")
+        else:
+            zookeepers = [f"{host}:{port}" for host, port in cluster.zookeeper_addresses]
+            write(f"ZooKeeper: {','.join(zookeepers)}")
         for broker in cluster.brokers.values():
             write(f"broker {broker.id}: pid {broker.pid}, log {broker.server_log}")
 
         def check_all() -> None:
-            for broker in cluster.brokers.values():
-                broker.check_running()
+            for node in (*cluster.controllers.values(), *cluster.brokers.values()):
+                node.check_running()
 
         write("Ctrl-C stops it and removes its data")
         try:

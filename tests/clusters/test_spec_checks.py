@@ -1,9 +1,11 @@
 """What a cluster asks of releases that do not have it, whatever starts it."""
 
+from typing import Any
+
 import pytest
 
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.releases import Mode, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.spec_checks import refuse_unknown
 
@@ -48,3 +50,66 @@ def test_of_two_releases_the_older_one_forbids_the_newer_ones_format() -> None:
 def test_a_point_that_no_release_has_is_refused() -> None:
     with pytest.raises(ReleaseError, match="broker 0: "):
         refuse("1.1.1", points=("no-such-point",))
+
+
+def refuse_kraft(*kafkas: str, **named: Any) -> None:
+    brokers = tuple(BrokerSpec(id=number, kafka=kafka) for number, kafka in enumerate(kafkas))
+    spec = ClusterSpec(brokers=brokers, **named)
+    refuse_unknown(spec, {number: release_of(kafka) for number, kafka in enumerate(kafkas)})
+
+
+def test_a_cluster_has_kraft_where_it_is_said_and_where_there_is_nothing_else() -> None:
+    def is_kraft(kafka: str, mode: Mode | None = None) -> bool:
+        return ClusterSpec(brokers=(BrokerSpec(id=0, kafka=kafka),), mode=mode).is_kraft
+
+    assert [is_kraft(kafka) for kafka in ("2.0.1", "3.9.1", "4.0.2", "4.4.0")] == [
+        *(False, False, True, True)
+    ]
+    assert is_kraft("3.9.1", "kraft")
+    assert not is_kraft("3.9.1", "zookeeper")
+    refuse_kraft("3.9.1", mode="kraft", controllers=3, features={"metadata.version": 20})
+    refuse_kraft("4.0.2", features={"eligible.leader.replicas.version": 1})
+    refuse_kraft("3.9.1", "4.1.2", mode="kraft")
+
+
+def test_controllers_have_ids_of_their_own_beyond_those_of_brokers() -> None:
+    brokers = (BrokerSpec(id=0, kafka="4.1.2"),)
+    assert ClusterSpec(brokers=brokers).controller_ids == (100,)
+    assert ClusterSpec(brokers=brokers, controllers=3).controller_ids == (100, 101, 102)
+    assert ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),)).controller_ids == ()
+
+
+@pytest.mark.parametrize(
+    ("kafka", "asked", "why"),
+    [
+        ("3.2.3", {"mode": "kraft"}, r"broker 0: 3\.2\.3 does not run with KRaft.*from 3\.3 on"),
+        ("4.1.2", {"mode": "zookeeper"}, r"broker 0: 4\.1\.2 has no ZooKeeper any more"),
+        ("4.1.2", {"controllers": 2}, "1 or 3 controllers, not 2"),
+        ("3.9.1", {"controllers": 3}, "this one has ZooKeeper: say mode kraft"),
+        ("3.9.1", {"features": {"metadata.version": 7}}, "this one has ZooKeeper"),
+        ("4.1.2", {"mode": "raft"}, "kept by zookeeper or by kraft, not 'raft'"),
+        ("4.1.2", {"tiered": True}, "cannot be tiered"),
+        ("4.1.2", {"features": {"metadata.version": 28}}, r"metadata\.version up to 27, not 28"),
+        ("4.1.2", {"features": {"metadata.version": 6}}, "metadata.version begins with 7, not 6"),
+        (
+            "3.9.1",
+            {"mode": "kraft", "features": {"group.version": 1}},
+            "no feature 'group.version'",
+        ),
+    ],
+)
+def test_a_kraft_cluster_that_there_cannot_be_is_refused(
+    kafka: str, asked: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ReleaseError, match=why):
+        refuse_kraft(kafka, **asked)
+
+
+def test_a_broker_with_the_id_of_a_controller_is_refused() -> None:
+    with pytest.raises(ReleaseError, match="100 is a controller's id"):
+        ClusterSpec(brokers=(BrokerSpec(id=100, kafka="4.1.2"),))
+
+
+def test_a_mixed_cluster_has_the_features_of_its_oldest_release() -> None:
+    with pytest.raises(ReleaseError, match=r"4\.0\.2 knows metadata\.version up to 25, not 27"):
+        refuse_kraft("4.1.2", "4.0.2", features={"metadata.version": 27})

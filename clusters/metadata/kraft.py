@@ -1,0 +1,344 @@
+"""Cluster metadata that controllers keep in a log of their own (KRaft).
+
+Reads look into the controllers' copies of the log, directly on their disks, and fold what most of
+them have; acts are requests to the quorum's leader. Every change has an offset: that is the
+position, as the zxid is with ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+from kchaos.checkers.formats.metadata_records import MetadataRecordError, RecordDefinitions
+from kchaos.clusters.client import NoAnswer, NotSent, send
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.metadata.api import (
+    LeaderAndIsr,
+    MetadataRefused,
+    MetadataUnavailable,
+    Registration,
+)
+from kchaos.clusters.metadata.kraft_image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    MetadataImage,
+    PartitionImage,
+)
+from kchaos.clusters.metadata.kraft_log import LogBatch, MetadataLogReader
+from kchaos.clusters.waiting import await_until
+
+_ANSWER_S = 10.0
+_SET, _DELETE = 0, 1
+_PREFERRED, _NOT_NEEDED = 0, 84
+_NO_SESSION = -1
+_NOT_CONTROLLER = 41
+_OFFICE_S = 30.0
+"""So long a newly elected controller may take to begin, in seconds."""
+
+
+@dataclass(slots=True)
+class _Copy:
+    """One controller's copy: what is folded of it, and the batches that wait to be committed."""
+
+    reader: MetadataLogReader
+    image: MetadataImage = field(default_factory=MetadataImage)
+    waiting: list[LogBatch] = field(default_factory=list)
+
+    def read_on(self) -> None:
+        batches = self.reader.read_on()
+        if batches is None:
+            folder = self.reader.folder
+            self.reader, self.image, self.waiting = MetadataLogReader(folder), MetadataImage(), []
+            batches = self.reader.read_on()
+        if batches is None:
+            raise MetadataUnavailable(
+                f"{self.reader.folder} begins with a snapshot, and only whole logs are read here"
+            )
+        self.waiting += batches
+
+    def end_within(self, newest: MetadataLogReader) -> int:
+        """Where the copy ends, as far as it surely is the same as the newest one."""
+        if self.reader.leader_epoch == newest.leader_epoch:
+            return self.reader.end_offset
+        return min(self.reader.end_offset, newest.epoch_start)
+
+    def fold(self, definitions: RecordDefinitions, committed: int) -> MetadataImage:
+        while self.waiting and self.waiting[0].end_offset <= committed:
+            batch = self.waiting.pop(0)
+            for key, value in batch.records:
+                if batch.is_control:
+                    self.image.apply_control(key or b"", value, quorum_epoch=batch.leader_epoch)
+                else:
+                    record = definitions.decode(value)
+                    self.image.apply(record, quorum_epoch=batch.leader_epoch)
+            self.image.offset = batch.end_offset
+        return self.image
+
+
+class KraftMetadata:
+    """See ``clusters.metadata.api.ClusterMetadata``.
+
+    A broker counts as registered while it is not fenced: so long it takes part in the cluster, as
+    one that has its znode. ``folders`` are the controllers' copies of the metadata log by node id,
+    ``addresses`` the controllers' own listeners; ``definitions`` are the newest controller's.
+    """
+
+    def __init__(
+        self,
+        *,
+        folders: Mapping[int, Path],
+        addresses: Mapping[int, str],
+        definitions: RecordDefinitions,
+    ) -> None:
+        self._copies = {node: _Copy(MetadataLogReader(path)) for node, path in folders.items()}
+        self._addresses = addresses
+        self._definitions = definitions
+        self._lock = threading.Lock()
+
+    def _image(self) -> MetadataImage:
+        copies = [*self._copies.values()]
+        try:
+            for copy in copies:
+                copy.read_on()
+            newest = max(
+                copies, key=lambda each: (each.reader.leader_epoch, each.reader.end_offset)
+            )
+            ends = sorted((each.end_within(newest.reader) for each in copies), reverse=True)
+            return newest.fold(self._definitions, ends[len(copies) // 2])
+        except (OSError, MetadataRecordError) as error:
+            raise MetadataUnavailable(f"the metadata log cannot be read: {error!r}") from error
+
+    def position(self) -> int:
+        """Return the end offset of what is committed."""
+        with self._lock:
+            return self._image().offset
+
+    def controller(self) -> int | None:
+        """Return the node id of the quorum's leader, which is no broker's."""
+        with self._lock:
+            return self._image().quorum_leader
+
+    def controller_epoch(self) -> int | None:
+        """Return the quorum's epoch."""
+        with self._lock:
+            return self._image().quorum_epoch
+
+    def depose_controller(self) -> None:
+        """Refuse: nobody can be asked for that; the leader's process has to end or to pause."""
+        raise MetadataRefused(
+            "a KRaft controller does not give its office away: kill or pause its process"
+        )
+
+    def registration(self, broker: int, *, timeout_s: float | None = None) -> Registration | None:
+        """Return the broker's registration once it is unfenced; None while it is fenced."""
+        with self._lock:
+            found = self._image().brokers.get(broker)
+            if found is None or found.is_fenced:
+                return None
+            return Registration(czxid=found.epoch, session_id=_NO_SESSION, text=found.text)
+
+    def incarnation(self, broker: int) -> BrokerImage | None:
+        """Return the broker as it registered last, fenced or not."""
+        with self._lock:
+            return self._image().brokers.get(broker)
+
+    def registered(self) -> frozenset[int]:
+        """Return the brokers that are not fenced."""
+        with self._lock:
+            brokers = self._image().brokers
+            return frozenset(broker for broker, found in brokers.items() if not found.is_fenced)
+
+    def features(self) -> Mapping[str, int]:
+        """Return the feature levels in force."""
+        with self._lock:
+            return dict(self._image().features)
+
+    def topics(self) -> Sequence[str]:
+        """Return the topics that there are."""
+        with self._lock:
+            return sorted(name for name in self._image().topic_ids if not name.startswith("__"))
+
+    def assignment(self, topic: str) -> Mapping[int, Sequence[int]]:
+        """Return the replicas of each partition; nothing if there is no such topic."""
+        with self._lock:
+            image = self._image()
+            topic_id = image.topic_ids.get(topic)
+            return {
+                number: list(partition.replicas)
+                for (known, number), partition in sorted(image.partitions.items())
+                if known == topic_id
+            }
+
+    def partition(self, topic: str, partition: int) -> PartitionImage | None:
+        """Return all that is known of a partition, None if there is no such."""
+        with self._lock:
+            image = self._image()
+            return image.partitions.get((image.topic_ids.get(topic, ""), partition))
+
+    def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
+        """Return the partition's state."""
+        with self._lock:
+            image = self._image()
+            found = image.partitions.get((image.topic_ids.get(topic, ""), partition))
+            return None if found is None else found.state
+
+    def create_topic(
+        self,
+        topic: str,
+        assignment: Sequence[Sequence[int]],
+        configuration: Mapping[str, str] | None = None,
+    ) -> None:
+        """Ask for the topic by CreateTopics, whose answer comes when it is in the log."""
+        kinds = CreateTopicsRequest.CreatableTopic
+        wanted = kinds(
+            name=topic,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                kinds.CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+                for index, replicas in enumerate(assignment)
+            ],
+            configs=[
+                kinds.CreatableTopicConfig(name=name, value=value)
+                for name, value in (configuration or {}).items()
+            ],
+        )
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=int(_ANSWER_S * 1000))
+        (answer,) = self._ask(request, CreateTopicsResponse, version=5).topics
+        _refuse(answer, f"the topic {topic} is not created")
+
+    def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
+        """Set what is wanted and delete what is there besides, in one request."""
+        self._configure(TOPIC_RESOURCE, topic, configuration)
+
+    def topic_configuration(self, topic: str) -> Mapping[str, str]:
+        """Return the topic's own settings."""
+        return self._settings(TOPIC_RESOURCE, topic)
+
+    def configure_broker(self, broker: int, configuration: Mapping[str, str]) -> None:
+        """Set what is wanted and delete what is there besides, in one request."""
+        self._configure(BROKER_RESOURCE, str(broker), configuration)
+
+    def broker_configuration(self, broker: int) -> Mapping[str, str]:
+        """Return what the broker was told so."""
+        return self._settings(BROKER_RESOURCE, str(broker))
+
+    def _settings(self, kind: int, name: str) -> dict[str, str]:
+        with self._lock:
+            return dict(self._image().settings.get((kind, name), {}))
+
+    def _configure(self, kind: int, name: str, configuration: Mapping[str, str]) -> None:
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+        change = resource.AlterableConfig
+        gone = sorted(self._settings(kind, name).keys() - configuration.keys())
+        deleted = [change(name=each, config_operation=_DELETE, value=None) for each in gone]
+        wanted = [
+            change(name=each, config_operation=_SET, value=value)
+            for each, value in configuration.items()
+        ]
+        if not deleted and not wanted:
+            return
+        asked = resource(resource_type=kind, resource_name=name, configs=deleted + wanted)
+        request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
+        (answer,) = self._ask(request, IncrementalAlterConfigsResponse, version=1).responses
+        _refuse(answer, f"the settings of {name} are not changed")
+
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        """Ask for other replicas by AlterPartitionReassignments."""
+        kinds = AlterPartitionReassignmentsRequest.ReassignableTopic
+        wanted = kinds.ReassignablePartition(partition_index=partition, replicas=list(replicas))
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=int(_ANSWER_S * 1000), topics=[kinds(name=topic, partitions=[wanted])]
+        )
+        answer = self._ask(request, AlterPartitionReassignmentsResponse, version=0)
+        what = f"the reassignment of {topic}-{partition} is not taken"
+        _refuse(answer, what)
+        _refuse(answer.responses[0].partitions[0], what)
+
+    def is_reassigning(self) -> bool:
+        """Return whether a partition still has replicas that come or go."""
+        with self._lock:
+            partitions = self._image().partitions.values()
+            return any(partition.is_reassigning for partition in partitions)
+
+    def elect_preferred(self, topic: str, partition: int) -> None:
+        """Ask for the election by ElectLeaders, whose answer comes when it is done."""
+        wanted = ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])
+        request = ElectLeadersRequest(
+            election_type=_PREFERRED, topic_partitions=[wanted], timeout_ms=int(_ANSWER_S * 1000)
+        )
+        answer = self._ask(request, ElectLeadersResponse, version=2)
+        what = f"the preferred replica of {topic}-{partition} is not elected"
+        _refuse(answer, what)
+        for elected in answer.replica_election_results:
+            for result in elected.partition_result:
+                if result.error_code != _NOT_NEEDED:
+                    _refuse(result, what)
+
+    def is_electing(self) -> bool:
+        """Return False: an election is over when its request is answered."""
+        return False
+
+    def withdraw_election(self) -> None:
+        """Do nothing: an election is over when its request is answered."""
+
+    def _ask(self, request: Any, response: Any, *, version: int) -> Any:
+        """Return the leader's answer; one that is about to take office is asked again."""
+        answers: list[Any] = []
+
+        def answered() -> bool:
+            leader = self.controller()
+            if leader is None:
+                return False
+            address = self._addresses[leader]
+            try:
+                answer = send(address, request, response, version=version, timeout_s=_ANSWER_S)
+            except (NotSent, NoAnswer) as error:
+                raise MetadataUnavailable(f"controller {leader} gave no answer: {error}") from error
+            answers.append(answer)
+            return _NOT_CONTROLLER not in _error_codes(answer.to_dict())
+
+        try:
+            await_until(
+                answered,
+                timeout_s=_OFFICE_S,
+                waiting_for="a controller that is in office",
+                last_seen=lambda: f"{self.controller()} is the quorum's leader",
+                remedy="most of the controllers must run: see their logs",
+            )
+        except AwaitTimeout as error:
+            raise MetadataUnavailable(str(error)) from error
+        return answers[-1]
+
+
+def _error_codes(answer: Any) -> set[int]:
+    """Return every error code in an answer, however deep it is."""
+    if isinstance(answer, Mapping):
+        inner = [_error_codes(value) for name, value in answer.items() if name != "error_code"]
+        return set().union({answer.get("error_code", 0)}, *inner)
+    if isinstance(answer, list | tuple):
+        return set().union(*map(_error_codes, answer))
+    return set()
+
+
+def _refuse(answer: Any, what: str) -> None:
+    """Raise MetadataRefused for an answer with an error."""
+    if answer.error_code:
+        said = getattr(answer, "error_message", None) or "no reason is given"
+        raise MetadataRefused(f"{what}: error {answer.error_code}, {said}")

@@ -1,0 +1,100 @@
+"""KRaft clusters start, serve and stop, from 3.3 on."""
+
+from pathlib import Path
+
+import pytest
+
+from kchaos.clusters.client import produce
+from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.metadata.kraft import KraftMetadata
+from kchaos.clusters.releases import KRAFT_RELEASES, release_of
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
+
+pytestmark = pytest.mark.cluster
+
+WITH_BOTH = ("3.3.2", "3.6.2", "3.9.1")
+
+
+@pytest.mark.parametrize("release", [*WITH_BOTH, *KRAFT_RELEASES])
+def test_every_release_with_kraft_starts_and_serves(release: str, tmp_path: Path) -> None:
+    spec = ClusterSpec(brokers=brokers_of(release), mode="kraft")
+    with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
+        metadata = cluster.metadata
+        metadata.create_topic("t", [[1, 2, 0]], {"min.insync.replicas": "2"})
+        state = metadata.state("t", 0)
+        assert state is not None
+        assert (state.term, state.isr) == ((1, 0), (1, 2, 0))
+        await_acknowledged(cluster, 1)
+        assert metadata.controller() == 100
+        assert metadata.registered() == {0, 1, 2}
+        levels = release_of(release).feature_levels.items()
+        assert isinstance(metadata, KraftMetadata)
+        assert metadata.features() == {name: level for name, level in levels if level}
+        copies = cluster.metadata_folders()
+        assert sorted(copies) == [0, 1, 2, 100]
+        assert all([*folder.glob("*.log")] for folder in copies.values())
+        with pytest.raises(ClusterError, match="it has no ZooKeeper"):
+            cluster.zookeeper()
+    assert all(node.exit_code is not None for node in cluster.controllers.values())
+
+
+def test_a_broker_comes_back_as_a_new_incarnation(tmp_path: Path) -> None:
+    """Started at once, it has to wait until the session of the killed one is over."""
+    spec = ClusterSpec(brokers=brokers_of("4.1.2"))
+    with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
+        before = cluster.metadata.registration(0)
+        cluster.brokers[0].kill()
+        cluster.brokers[0].start()
+        cluster.brokers[0].await_ready()
+        after = cluster.metadata.registration(0)
+    assert before is not None
+    assert after is not None
+    assert before.czxid < after.czxid
+
+
+def test_another_of_three_controllers_takes_over(tmp_path: Path) -> None:
+    spec = ClusterSpec(brokers=brokers_of("4.1.2"), controllers=3)
+    with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
+        metadata = cluster.metadata
+        first, epoch = metadata.controller(), metadata.controller_epoch()
+        assert first is not None
+        assert epoch is not None
+        cluster.controllers[first].kill()
+        await_until(
+            lambda: metadata.controller() != first,
+            timeout_s=60,
+            waiting_for="another controller",
+            last_seen=lambda: f"{metadata.controller()}",
+            remedy="see the logs of the controllers",
+        )
+        assert (metadata.controller_epoch() or 0) > epoch
+        metadata.create_topic("t", [[0, 1, 2]])
+        await_acknowledged(cluster, 0)
+        cluster.controllers[first].start()
+        cluster.controllers[first].await_ready()
+
+
+def await_acknowledged(cluster: LocalCluster, leader: int) -> None:
+    """A broker takes writes once it has read of its topic, which the controller does not await."""
+    answers = [-1]
+
+    def acknowledges() -> bool:
+        answers[0] = produce(
+            cluster.brokers[leader].client_address,
+            topic="t",
+            partition=0,
+            values=[b"a value"],
+            acks=-1,
+            timestamp_ms=1,
+        ).error_code
+        return answers[0] == 0
+
+    await_until(
+        acknowledges,
+        timeout_s=60,
+        waiting_for="a write with acks=all",
+        last_seen=lambda: f"error {answers[0]}",
+        remedy="see the log of the leader",
+    )

@@ -1,0 +1,247 @@
+"""Reading a KRaft cluster's metadata from the logs of its controllers."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.formats.batches import CONTROL_FLAG
+from kchaos.checkers.formats.metadata_records import MetadataRecord, RecordDefinitions
+from kchaos.clusters.distribution import resolve
+from kchaos.clusters.kraft_storage import record_batch
+from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused, MetadataUnavailable
+from kchaos.clusters.metadata.kraft import KraftMetadata
+
+TOPIC_ID = "f2xRBHY9QUyqTk1JKmAZNw"
+SEGMENT = "00000000000000000000.log"
+
+
+@pytest.fixture(scope="module")
+def definitions() -> RecordDefinitions:
+    jars = [jar for jar in resolve("4.1.2").class_path if jar.name.startswith("kafka-metadata-")]
+    return RecordDefinitions.from_jar(jars[0])
+
+
+class Log:
+    """A controller's log that grows as a test says."""
+
+    def __init__(self, folder: Path, definitions: RecordDefinitions) -> None:
+        self.file = folder / SEGMENT
+        self.definitions = definitions
+        folder.mkdir()
+        self.file.touch()
+        self.end = 0
+
+    def lead(self, node: int, epoch: int) -> None:
+        record = (struct.pack(">hh", 0, 2), struct.pack(">hi", 0, node))
+        self._append([record], epoch, CONTROL_FLAG)
+
+    def add(self, *records: tuple[str, int, Mapping[str, Any]], epoch: int = 1) -> None:
+        encoded = [
+            (None, self.definitions.encode(MetadataRecord(name=name, version=v, fields=fields)))
+            for name, v, fields in records
+        ]
+        self._append(encoded, epoch, 0)
+
+    def _append(
+        self, records: Sequence[tuple[bytes | None, bytes]], epoch: int, attributes: int
+    ) -> None:
+        batch = record_batch(self.end, records, attributes=attributes, leader_epoch=epoch)
+        with self.file.open("ab") as file:
+            file.write(batch)
+        self.end += len(records)
+
+
+def reading(definitions: RecordDefinitions, *logs: Log) -> KraftMetadata:
+    folders = {100 + number: log.file.parent for number, log in enumerate(logs)}
+    return KraftMetadata(folders=folders, addresses={}, definitions=definitions)
+
+
+def registered(broker: int, epoch: int) -> tuple[str, int, Mapping[str, Any]]:
+    said = {"BrokerId": broker, "BrokerEpoch": epoch, "Fenced": True}
+    return "RegisterBrokerRecord", 3, said
+
+
+def fencing(broker: int, epoch: int, fenced: int) -> tuple[str, int, Mapping[str, Any]]:
+    said = {"BrokerId": broker, "BrokerEpoch": epoch, "Fenced": fenced}
+    return "BrokerRegistrationChangeRecord", 2, said
+
+
+def state_of(metadata: KraftMetadata) -> LeaderAndIsr:
+    state = metadata.state("t", 0)
+    assert state is not None
+    return state
+
+
+TOPIC = ("TopicRecord", 0, {"Name": "t", "TopicId": TOPIC_ID})
+PARTITION = (
+    "PartitionRecord",
+    2,
+    {
+        **{"PartitionId": 0, "TopicId": TOPIC_ID, "Replicas": (0, 1), "Isr": (0, 1), "Leader": 0},
+        **{"LeaderEpoch": 0, "PartitionEpoch": 0},
+    },
+)
+
+
+def changed(**said: Any) -> tuple[str, int, Mapping[str, Any]]:
+    return "PartitionChangeRecord", 2, {"PartitionId": 0, "TopicId": TOPIC_ID, **said}
+
+
+def test_a_broker_counts_as_registered_while_it_is_not_fenced(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    metadata = reading(definitions, log)
+    log.lead(100, 1)
+    log.add(registered(0, 1))
+    assert metadata.registration(0) is None
+    assert metadata.incarnation(0) is not None
+    log.add(fencing(0, 1, -1))
+    registration = metadata.registration(0)
+    assert registration is not None
+    assert registration.czxid == 1
+    assert metadata.registered() == {0}
+    log.add(fencing(0, 1, 1))
+    assert metadata.registration(0) is None
+    assert metadata.registered() == set()
+
+
+def test_a_leader_in_a_change_raises_the_leader_epoch_and_an_isr_alone_does_not(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.add(TOPIC, PARTITION)
+    metadata = reading(definitions, log)
+    states = [state_of(metadata)]
+    for change in (changed(Isr=(0,)), changed(Leader=0), changed(Leader=-1, Isr=())):
+        log.add(change)
+        states.append(state_of(metadata))
+    assert [
+        (each.leader, each.leader_epoch, each.isr, each.version) for each in states if each
+    ] == [
+        (0, 0, (0, 1), 0),
+        (0, 0, (0,), 1),
+        (0, 1, (0,), 2),
+        (-1, 2, (), 3),
+    ]
+
+
+def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.add(TOPIC, PARTITION, changed(Isr=(), Leader=-1, EligibleLeaderReplicas=(1,)))
+    metadata = reading(definitions, log)
+    partition = metadata.partition("t", 0)
+    assert partition is not None
+    assert partition.eligible == (1,)
+    assert not metadata.is_reassigning()
+    log.add(changed(AddingReplicas=(2,), Replicas=(0, 1, 2)))
+    assert metadata.is_reassigning()
+    assert metadata.assignment("t") == {0: [0, 1, 2]}
+    log.add(changed(AddingReplicas=()))
+    assert not metadata.is_reassigning()
+
+
+def test_settings_of_a_topic_come_and_go_with_it(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    setting = {"ResourceType": 2, "ResourceName": "t", "Name": "retention.ms", "Value": "5"}
+    log.add(TOPIC, PARTITION, ("ConfigRecord", 0, setting))
+    metadata = reading(definitions, log)
+    assert metadata.topic_configuration("t") == {"retention.ms": "5"}
+    assert metadata.topics() == ["t"]
+    log.add(("RemoveTopicRecord", 0, {"TopicId": TOPIC_ID}))
+    assert metadata.topic_configuration("t") == {}
+    assert metadata.topics() == []
+    assert metadata.state("t", 0) is None
+
+
+def test_what_one_controller_of_three_has_alone_is_not_committed(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    logs = [Log(tmp_path / str(node), definitions) for node in (100, 101, 102)]
+    for log in logs:
+        log.lead(100, 1)
+    logs[0].add(registered(0, 1), fencing(0, 1, -1))
+    metadata = reading(definitions, *logs)
+    assert metadata.registered() == set()
+    assert metadata.position() == 1
+    logs[1].add(registered(0, 1), fencing(0, 1, -1))
+    assert metadata.registered() == {0}
+    assert metadata.position() == 3
+
+
+def test_the_tail_of_a_deposed_leader_counts_for_nobody_and_may_be_cut(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    """Its long tail must not make records of the new leader look as if most had them."""
+    logs = [Log(tmp_path / str(node), definitions) for node in (100, 101, 102)]
+    for log in logs:
+        log.lead(100, 1)
+    logs[0].add(registered(7, 1), registered(8, 2), registered(9, 3))
+    metadata = reading(definitions, *logs)
+    assert metadata.controller() == 100
+    logs[1].lead(101, 2)
+    logs[1].add(registered(1, 2), fencing(1, 2, -1), epoch=2)
+    assert metadata.registered() == set()
+    logs[2].lead(101, 2)
+    logs[2].add(registered(1, 2), fencing(1, 2, -1), epoch=2)
+    assert metadata.registered() == {1}
+    assert (metadata.controller(), metadata.controller_epoch()) == (101, 2)
+    logs[0].file.write_bytes(logs[1].file.read_bytes())
+    assert metadata.registered() == {1}
+    assert metadata.incarnation(9) is None
+
+
+def test_half_a_batch_is_read_when_it_is_whole(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.lead(100, 1)
+    log.add(TOPIC)
+    whole = log.file.read_bytes()
+    log.file.write_bytes(whole[:-3])
+    metadata = reading(definitions, log)
+    assert (metadata.position(), metadata.topics()) == (1, [])
+    log.file.write_bytes(whole)
+    assert (metadata.position(), metadata.topics()) == (2, ["t"])
+
+
+def test_a_log_goes_on_in_its_next_segment(tmp_path: Path, definitions: RecordDefinitions) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.lead(100, 1)
+    metadata = reading(definitions, log)
+    assert metadata.position() == 1
+    log.file = log.file.with_name(f"{1:020}.log")
+    log.add(TOPIC)
+    assert (metadata.position(), metadata.topics()) == (2, ["t"])
+
+
+def test_a_log_that_begins_with_a_snapshot_is_not_read(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.file.rename(log.file.with_name(f"{500:020}.log"))
+    with pytest.raises(MetadataUnavailable, match="begins with a snapshot"):
+        reading(definitions, log).position()
+
+
+def test_a_record_that_is_damaged_is_no_metadata(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.file.write_bytes(record_batch(0, [(None, b"\x01\x63\x00")]))
+    with pytest.raises(MetadataUnavailable, match="no definition has kind 99"):
+        reading(definitions, log).position()
+
+
+def test_what_has_no_analogue_is_refused_with_a_reason(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    with pytest.raises(MetadataRefused, match="kill or pause its process"):
+        reading(definitions, Log(tmp_path / "100", definitions)).depose_controller()
